@@ -47,13 +47,18 @@ func TestLogPanic(t *testing.T) {
 	if bytes.Equal(want, s.request.Domain) {
 		t.Fatal("the sample is not placed")
 	}
+
 	var log bytes.Buffer
 	broken := logging(s.mutator, breaksAt{slog.NewJSONHandler(&log, nil), "device"})
 	if got := answerTo(t, broken, s.request.Domain, s.request.VMI); !bytes.Equal(got, want) {
 		t.Error("the answer differs when the log panics")
 	}
+
 	broken.logs.Wait()
-	for _, part := range []string{`"msg":"domain planned"`, `"msg":"a panic ended the log of this call"`, `answer_test.go`} {
+
+	for _, part := range []string{
+		`"msg":"domain planned"`, `"msg":"a panic ended the log of this call"`, `answer_test.go`,
+	} {
 		if !strings.Contains(log.String(), part) {
 			t.Errorf("no %s in the log:\n%s", part, &log)
 		}
@@ -66,16 +71,19 @@ func TestLogPanic(t *testing.T) {
 func TestAnswerTooLong(t *testing.T) {
 	s := demoSample(t)
 	free := hooks.MaxReply - len(s.request.Domain)
-	long := append(bytes.Clone(s.request.Domain), "<!--"+strings.Repeat("x", free-len("<!---->"))+"-->"...)
+	long := append(bytes.Clone(s.request.Domain), "<!--"+strings.Repeat("x", free-len("<!---->"))+
+		"-->"...)
 	if len(long) != hooks.MaxReply {
 		t.Fatalf("the domain has %d bytes, want %d", len(long), hooks.MaxReply)
 	}
+
 	a := quiet(s.mutator)
 	a.mutator.Limit = serveLimit()
 	a.mutator.Limit.Bytes = 0
 	if got := answerTo(t, a, long, s.request.VMI); !bytes.Equal(got, long) {
 		t.Errorf("the answer has %d bytes, want the domain unchanged", len(got))
 	}
+
 	a.mutator.Flags = map[policy.Key]string{policy.KeyStrict: "true"}
 	_, err := a.Mutate(t.Context(), hooks.Call{Domain: long, VMI: s.request.VMI})
 	if status.Code(err) != codes.FailedPrecondition {
@@ -119,6 +127,7 @@ func TestLogCutsNames(t *testing.T) {
 	if !strings.Contains(log.String(), strings.Repeat("é", 100)) {
 		t.Errorf("the log has no long name:\n%.2000s", &log)
 	}
+
 	for line := range strings.Lines(log.String()) {
 		if strings.Contains(line, strings.Repeat("é", 127)) {
 			t.Errorf("a name of more than %d bytes in %s", maxName, line)
@@ -147,16 +156,20 @@ func TestLogThatHangs(t *testing.T) {
 		forever := make(chan struct{})
 		a := logging(s.mutator, hangs{slog.DiscardHandler, forever})
 		for range 3 {
-			if got, err := a.Mutate(t.Context(), hooks.Call{Domain: s.request.Domain, VMI: s.request.VMI}); err != nil || bytes.Equal(got, s.request.Domain) {
+			if got, err := a.Mutate(t.Context(), hooks.Call{
+				Domain: s.request.Domain, VMI: s.request.VMI,
+			}); err != nil || bytes.Equal(got, s.request.Domain) {
 				t.Errorf("the call changes nothing, error %v", err)
 			}
 		}
+
 		written := newLogWriter(io.Discard)
 		start := time.Now()
 		written.close(a.logs)
 		if took := time.Since(start); took != flushGrace {
 			t.Errorf("the end of the log took %s, want %s", took, flushGrace)
 		}
+
 		close(forever)
 		<-written.done
 	})

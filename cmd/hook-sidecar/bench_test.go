@@ -21,7 +21,9 @@ func BenchmarkOnDefineDomain(b *testing.B) {
 		vm, host := benchVM(b, count)
 		directory := speed.Directory(b, host)
 		for _, layout := range []string{"numa", "mirror", "auto"} {
-			b.Run(fmt.Sprintf("devices=%d/layout=%s", count, layout), func(b *testing.B) { bench.Run(b, vm, layout, directory) })
+			b.Run(fmt.Sprintf("devices=%d/layout=%s", count, layout), func(b *testing.B) {
+				bench.Run(b, vm, layout, directory)
+			})
 		}
 	}
 }
@@ -35,6 +37,7 @@ func benchVM(b *testing.B, count int) (vm speed.VM, sysfs fs.FS) {
 		expect.NoError(b, err)
 		return vm, expect.Host(b, lines)
 	}
+
 	vm, err := speed.Demo()
 	expect.NoError(b, err)
 	snapshot, err := testdata.Demo.ReadFile(testdata.DemoHost)
@@ -42,6 +45,7 @@ func benchVM(b *testing.B, count int) (vm speed.VM, sysfs fs.FS) {
 	if sysfs, err = host.ParseSnapshot(snapshot); err != nil {
 		b.Fatal(err)
 	}
+
 	return vm, sysfs
 }
 
@@ -59,6 +63,7 @@ func BenchmarkMutate(b *testing.B) {
 			for b.Loop() {
 				result = m.Answer(plan.Request{Domain: vm.Domain, VMI: vm.VMI})
 			}
+
 			if result.Err != nil || len(result.Plan.Devices) != count {
 				b.Fatalf("%d devices, error %v", len(result.Plan.Devices), result.Err)
 			}

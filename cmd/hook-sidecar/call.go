@@ -35,11 +35,13 @@ Exit status:
 		Example: `  hook-sidecar call --socket /var/run/kubevirt-hooks/hook.sock --domain vm.xml --vmi vmi.json --diff
   hook-sidecar call --plugin --socket hook.sock --domain vm.xml --vmi vmi.json`,
 	}
+
 	flags := cmd.Flags()
 	flags.StringVar(&socket, "socket", "", "socket of the hook")
 	in.addDomain(flags, ", the default")
 	addVMIFlag(flags, &in.vmi)
-	flags.StringVar(&plugin, "plugin", "", "call a structured plugin as KubeVirt `VERSION` 1.9 or 1.10 does, not OnDefineDomain")
+	flags.StringVar(&plugin, "plugin", "",
+		"call a structured plugin as KubeVirt `VERSION` 1.9 or 1.10 does, not OnDefineDomain")
 	flags.Lookup("plugin").NoOptDefVal = pluginOf19
 	cli.Complete(cmd, "plugin", pluginOf19, pluginOf110)
 	flags.BoolVar(&showDiff, "diff", false, "print a unified diff instead of the domain")
@@ -48,27 +50,36 @@ Exit status:
 		if socket == "" {
 			return cli.Failed("hook-sidecar serve --socket-dir DIR makes one, virt-launcher's are in "+socketDirectory, errors.New("missing flag --socket"))
 		}
+
 		if plugin != "" && plugin != pluginOf19 && plugin != pluginOf110 {
-			return cli.Failed(cli.SeeHelp(cmd), fmt.Errorf("invalid --plugin %q: must be %s or %s", plugin, pluginOf19, pluginOf110))
+			return cli.Failed(cli.SeeHelp(cmd),
+				fmt.Errorf("invalid --plugin %q: must be %s or %s", plugin, pluginOf19,
+					pluginOf110))
 		}
+
 		file, err := in.domain()
 		if err != nil {
 			return err
 		}
+
 		before, err := a.readDomain(file, in.vmi)
 		if err != nil {
 			return err
 		}
+
 		vmi, err := a.readVMIJSON(in.vmi)
 		if err != nil {
 			return err
 		}
+
 		after, err := a.callHook(cmd.Context(), socket, plugin, before.XML, vmi)
 		if err != nil {
 			return callFailure(err, plugin)
 		}
+
 		return a.writeDomain(output, showDiff, before.XML, after)
 	}
+
 	return cmd
 }
 
@@ -79,39 +90,50 @@ const (
 )
 
 // callHook calls a hook as virt-launcher does, and says how long each call took.
-func (a *app) callHook(ctx context.Context, socket, plugin string, domain, vmi []byte) (changed []byte, err error) {
+func (a *app) callHook(
+	ctx context.Context, socket, plugin string, domain, vmi []byte,
+) (changed []byte, err error) {
 	client, err := hooks.Dial(ctx, socket)
 	if err != nil {
 		return nil, err
 	}
+
 	defer func() { err = errors.Join(err, client.Close()) }()
 	start := time.Now()
 	answered := func(call string) {
 		a.Say("%s answered in %.1f ms", call, float64(time.Since(start).Microseconds())/1000)
 	}
+
 	if plugin != "" {
 		call, name := client.MutateDomain, "MutateDomain"
 		if plugin == pluginOf110 {
 			call, name = client.GuestDefinition, "GuestDefinition"
 		}
+
 		if changed, err = call(ctx, hooks.Boot, domain, vmi); err == nil {
 			answered(name)
 		}
+
 		return changed, err
 	}
+
 	info, err := client.Info(ctx)
 	if err != nil {
 		return nil, err
 	}
-	answered(fmt.Sprintf("Info of %s with %s for %s", info.Name, strings.Join(info.Versions, ", "), strings.Join(info.HookPoints, ", ")))
+
+	answered(fmt.Sprintf("Info of %s with %s for %s", info.Name, strings.Join(info.Versions, ", "),
+		strings.Join(info.HookPoints, ", ")))
 	version, err := info.Version()
 	if err != nil {
 		return nil, err
 	}
+
 	start = time.Now()
 	if changed, err = client.OnDefineDomain(ctx, version, domain, vmi); err == nil {
 		answered("OnDefineDomain " + version + " of " + info.Name)
 	}
+
 	return changed, err
 }
 
@@ -124,9 +146,12 @@ func callFailure(err error, plugin string) error {
 		if plugin == pluginOf19 {
 			other = pluginOf110
 		}
-		return cli.Failed("this socket serves no structured plugin of KubeVirt "+plugin+"; call one of "+other+" with --plugin="+other+", a hook without --plugin", err)
+		return cli.Failed("this socket serves no structured plugin of KubeVirt "+plugin+
+			"; call one of "+other+" with --plugin="+other+", a hook without --plugin", err)
+
 	case code == codes.Unimplemented:
 		return cli.Failed("this socket serves no hook; call a structured plugin with --plugin", err)
 	}
+
 	return err
 }

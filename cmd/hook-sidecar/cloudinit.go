@@ -25,7 +25,9 @@ Exit status:
 		Example: `  hook-sidecar cloud-init
   hook-sidecar cloud-init --user-data user-data.yaml -o merged.txt`,
 	}
-	cmd.Flags().StringVar(&userData, "user-data", "", "the VM's user data, or - for standard input (default: none)")
+
+	cmd.Flags().StringVar(&userData, "user-data", "",
+		"the VM's user data, or - for standard input (default: none)")
 	cli.AddOutput(cmd.Flags(), &output)
 	cmd.RunE = func(*cobra.Command, []string) error {
 		var given []byte
@@ -35,11 +37,14 @@ Exit status:
 				return err
 			}
 		}
+
 		merged, err := cloudinit.Merge(given)
 		if err != nil {
 			return cli.Failed("cloud-init reads data that begins with #cloud-config, #! and the like", fmt.Errorf("%s: %w", cli.InputName(userData), err))
 		}
+
 		return a.Write(output, merged)
 	}
+
 	return cmd
 }

@@ -31,6 +31,7 @@ Exit status:
   hook-sidecar demo --layout root
   hook-sidecar demo --diff`,
 	}
+
 	cmd.Flags().BoolVar(&shows.full, "full", false, "print what explain shows of the result")
 	cmd.Flags().BoolVar(&shows.diff, "diff", false, "print what the hook changes in the domain")
 	policy := cli.AddPolicyFlags(cmd.Flags())
@@ -41,6 +42,7 @@ Exit status:
 		}
 		return a.demo(sample, shows)
 	}
+
 	return cmd
 }
 
@@ -55,21 +57,24 @@ func readSample(flags *cli.PolicyFlags) (sample, error) {
 	if err != nil {
 		return sample{}, err
 	}
+
 	s := sample{mutator: plan.Planner{Source: source}}
 	var snapshot []byte
 	for name, to := range map[string]*[]byte{
-		testdata.DemoHost: &snapshot, testdata.DemoDomain: &s.request.Domain, testdata.DemoVMI: &s.request.VMI,
+		testdata.DemoHost: &snapshot, testdata.DemoDomain: &s.request.Domain,
+		testdata.DemoVMI: &s.request.VMI,
 	} {
 		if *to, err = testdata.Demo.ReadFile(name); err != nil {
 			return s, err
 		}
 	}
+
 	s.mutator.Sysfs, err = host.ParseSnapshot(snapshot)
 	return s, err
 }
 
-// demoOutput selects the output of demo: explain's text, the changes of the domain, or by default the
-// summary.
+// demoOutput selects the output of demo: explain's text, the changes of the domain, or by default
+// the summary.
 type demoOutput struct{ full, diff bool }
 
 // demo plans the sample and prints the result.
@@ -82,12 +87,16 @@ func (a *app) demo(s sample, shows demoOutput) error {
 	var err error
 	switch {
 	case shows.diff:
-		out.Write(colouredDiff(diff.Diff("a/domain.xml", s.request.Domain, "b/domain.xml", after.Domain), a.Style("")))
+		out.Write(colouredDiff(diff.Diff("a/domain.xml", s.request.Domain, "b/domain.xml",
+			after.Domain), a.Style("")))
+
 	case shows.full:
 		err = result.WriteText(&out, a.Style(""))
 	default:
 		err = result.WriteSummary(&out, before, a.Style(""))
-		out.WriteString("\nMore: --full. The XML: --diff. Your VM: hook-sidecar explain --domain vm.xml --vmi vmi.json\n")
+		out.WriteString("\nMore: --full. The XML: --diff. Your VM: hook-sidecar explain --domain " +
+			"vm.xml --vmi vmi.json\n")
 	}
+
 	return cmp.Or(err, a.Write("", out.Bytes()), failureOf(after))
 }

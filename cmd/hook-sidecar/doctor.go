@@ -47,13 +47,22 @@ Exit status:
   hook-sidecar doctor --domain domains/ --sysfs host.txtar
   hook-sidecar doctor --format json | jq '.results[] | select(.status == "FAIL")'`,
 	}
+
 	in := addInputFlags(cmd.Flags())
-	in.addDomain(cmd.Flags(), " (default: what is piped);\nrepeat it, or pass a directory of *.xml, for several VMs of a node")
+	in.addDomain(cmd.Flags(),
+		" (default: what is piped);\nrepeat it, or pass a directory of *.xml, for several VMs of "+
+			"a node")
+
 	flags.Output.Add(cmd, cli.Text, cli.JSON, cli.YAML)
 	cli.AddQuiet(cmd, &flags.quiet)
-	cmd.Flags().StringVar(&flags.socketDir, "socket-dir", socketDirectory, "directory of the hook sockets; \"\" skips its checks")
-	cmd.Flags().StringVar(&flags.cgroup, "cgroup", "/sys/fs/cgroup", "cgroup v2 directory with the limits of this container; \"\" skips\ntheir checks")
-	cmd.Flags().IntVar(&flags.physBits, "phys-bits", 0, "physical address bits of the host's CPUs (default: those of this machine\nwith --sysfs "+liveSysfs+")")
+	cmd.Flags().StringVar(&flags.socketDir, "socket-dir", socketDirectory,
+		"directory of the hook sockets; \"\" skips its checks")
+	cmd.Flags().StringVar(&flags.cgroup, "cgroup", "/sys/fs/cgroup",
+		"cgroup v2 directory with the limits of this container; \"\" skips\ntheir checks")
+	cmd.Flags().IntVar(&flags.physBits, "phys-bits", 0,
+		"physical address bits of the host's CPUs (default: those of this machine\nwith --sysfs "+
+			liveSysfs+")")
+
 	cmd.RunE = func(*cobra.Command, []string) error { return a.doctor(in, flags) }
 	return cmd
 }
@@ -66,12 +75,16 @@ func domainFiles(given []string) (names []string, node bool, err error) {
 			names = append(names, name)
 			continue
 		}
+
 		found, err := filepath.Glob(filepath.Join(name, "*.xml"))
 		if err != nil || len(found) == 0 {
-			return nil, false, cli.Failed("virsh dumpxml VM > DIRECTORY/VM.xml writes one", errors.Join(fmt.Errorf("read domains: no *.xml in %s", name), err))
+			return nil, false, cli.Failed("virsh dumpxml VM > DIRECTORY/VM.xml writes one",
+				errors.Join(fmt.Errorf("read domains: no *.xml in %s", name), err))
 		}
+
 		names, node = append(names, found...), true
 	}
+
 	return names, node || len(names) > 1, nil
 }
 
@@ -79,43 +92,58 @@ func (a *app) doctor(in *inputFlags, flags doctorFlags) error {
 	if err := flags.Check(); err != nil {
 		return err
 	}
+
 	if flags.physBits < 0 || flags.physBits > maxPhysBits {
-		return cli.Failed("see address sizes in /proc/cpuinfo of the host", fmt.Errorf("invalid --phys-bits %d: must be between 0 and %d", flags.physBits, maxPhysBits))
+		return cli.Failed("see address sizes in /proc/cpuinfo of the host",
+			fmt.Errorf("invalid --phys-bits %d: must be between 0 and %d", flags.physBits,
+				maxPhysBits))
 	}
+
 	if err := a.addPiped(in); err != nil {
 		return err
 	}
+
 	inputs, err := a.doctorInputs(in, flags)
 	if err != nil {
 		return err
 	}
+
 	if flags.socketDir != "" {
 		inputs.Sockets = readSockets(flags.socketDir, a.Environ.Variable("CONTAINER_NAME"))
 	}
+
 	if flags.cgroup != "" {
-		if inputs.Limits, err = env.ReadLimits(os.DirFS(flags.cgroup)); err != nil { // whose checks are skipped
+		// whose checks are skipped
+		if inputs.Limits, err = env.ReadLimits(os.DirFS(flags.cgroup)); err != nil {
 			a.Say("warning: %v", err)
 		}
 	}
+
 	err = a.Doctor(doctor.NewReport(inputs), "", flags.quiet, flags.Output)
 	if inputs.IsGuest() {
-		a.Say("hint: this is a guest: hook-sidecar guest says what it believes about its devices, and what to send to whoever runs the cluster")
+		a.Say("hint: this is a guest: hook-sidecar guest says what it believes about its devices, " +
+			"and what to send to whoever runs the cluster")
 	}
+
 	if len(in.domains) == 0 && (err == nil || errors.Is(err, cli.ErrFound)) {
 		a.Say("hint: --domain and --vmi check a VM too")
 	}
+
 	return err
 }
 
-// addPiped takes what is piped to doctor for the domain, unless inputs are named that say otherwise.
+// addPiped takes what is piped to doctor for the domain, unless inputs are named that say
+// otherwise.
 func (a *app) addPiped(in *inputFlags) error {
 	if len(in.domains) > 0 || slices.Contains([]string{in.vmi, in.environ, in.sysfs}, "-") {
 		return nil
 	}
+
 	isPiped, err := a.IsPiped()
 	if isPiped {
 		in.domains = []string{"-"}
 	}
+
 	return err
 }
 
@@ -125,40 +153,51 @@ func (a *app) doctorInputs(in *inputFlags, flags doctorFlags) (doctor.Inputs, er
 	if err != nil {
 		return doctor.Inputs{}, err
 	}
+
 	if node && (in.vmi != "" || in.environ != "") {
-		return doctor.Inputs{}, cli.Failed("pass --vmi and --env with the domain of their VM alone", errors.New("--vmi and --env cannot be combined with several domains"))
+		return doctor.Inputs{}, cli.Failed("pass --vmi and --env with the domain of their VM alone",
+			errors.New("--vmi and --env cannot be combined with several domains"))
 	}
+
 	planner, err := a.planner(in)
 	if err != nil {
 		return doctor.Inputs{}, err
 	}
+
 	if flags.physBits > 0 {
 		planner.PhysBits = func() int { return flags.physBits }
 	}
+
 	if node {
 		planner.Variables, planner.Problems = nil, nil // of one VM, too
 	}
+
 	inputs, planner := doctor.NewInputs(planner)
 	inputs.Node = node
 	if planner.PhysBits != nil {
 		inputs.HostPhysBits = planner.PhysBits()
 	}
+
 	if len(files) == 0 {
 		if inputs.VMI, err = a.readVMI(in.vmi); err == nil {
 			inputs.Policy, inputs.PolicyWarnings, err = planner.Policy(inputs.VMI)
 		}
 		return inputs, err
 	}
+
 	for i, file := range files {
 		domain, err := a.readDomain(file, in.vmi)
 		if err != nil {
 			return inputs, err
 		}
+
 		vmi, err := a.readVMI(in.vmi)
 		if err != nil {
 			return inputs, err
 		}
-		vm := doctor.NewVM(planner.Read(plan.Request{Domain: domain.XML, Parsed: vmi}), cli.InputName(file))
+
+		vm := doctor.NewVM(planner.Read(plan.Request{Domain: domain.XML, Parsed: vmi}),
+			cli.InputName(file))
 		switch {
 		case vm.Err != nil && !vm.IsRefused() && node:
 			return inputs, fmt.Errorf("%s: %w", cli.InputName(file), failureOf(vm.Result))
@@ -170,6 +209,7 @@ func (a *app) doctorInputs(in *inputFlags, flags doctorFlags) (doctor.Inputs, er
 			inputs.Others = append(inputs.Others, vm)
 		}
 	}
+
 	return inputs, nil
 }
 

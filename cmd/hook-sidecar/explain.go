@@ -42,12 +42,18 @@ Exit status:
   hook-sidecar explain --format nccl --domain vm.xml -o virtualTopology.xml
   hook-sidecar explain --format json < vm.xml | jq .devices`,
 	}
+
 	in := addInputFlags(cmd.Flags())
 	in.addDomain(cmd.Flags(), ", the default")
 	flags.Output.Add(cmd, cli.Text, cli.JSON, cli.YAML, cli.SVG, cli.NCCL)
 	cli.AddDetails(cmd, &flags.Details)
-	cmd.Flags().BoolVar(&flags.asIs, "as-is", false, "explain the current domain, and what the layout would change")
-	cmd.Flags().StringVar(&flags.guest, "guest", "", "compare the plan with the guest: the output of lspci -Dvmmnn,\nlstopo --of xml, nvidia-smi topo -mp or hook-sidecar snapshot\nin the guest, or the file of NCCL_TOPO_DUMP_FILE")
+	cmd.Flags().BoolVar(&flags.asIs, "as-is", false,
+		"explain the current domain, and what the layout would change")
+	cmd.Flags().StringVar(&flags.guest, "guest", "",
+		"compare the plan with the guest: the output of lspci -Dvmmnn,\nlstopo --of xml, "+
+			"nvidia-smi topo -mp or hook-sidecar snapshot\nin the guest, or the file of "+
+			"NCCL_TOPO_DUMP_FILE")
+
 	cmd.RunE = func(*cobra.Command, []string) error { return a.explain(in, flags) }
 	return cmd
 }
@@ -60,30 +66,37 @@ func (a *app) explain(in *inputFlags, flags explainFlags) error {
 	case flags.Details:
 		formats = []string{cli.Text, cli.SVG}
 	}
+
 	if err := flags.Check(formats...); err != nil {
 		return err
 	}
+
 	read, err := a.read(in, flags.NeedDetails())
 	if err != nil {
 		return err
 	}
+
 	shown := read.VM.Plan()
 	if flags.asIs {
 		shown = read.Current()
 	}
+
 	if shown.Plan == nil || shown.Err != nil && !shown.IsRefused() {
 		return failureOf(shown)
 	}
+
 	a.warnOfLimit(read.domain)
 	e := flags.Explanation
 	e.Subject = a.subject(in, read, shown, flags.Format)
 	if flags.guest == "" {
 		return cmp.Or(a.Explain(e, read.VM, shown, flags.asIs), failureOf(shown))
 	}
+
 	data, err := a.ReadInput(flags.guest)
 	if err != nil {
 		return err
 	}
+
 	return a.CompareGuest(e, e.OfPlan(shown), flags.guest, data)
 }
 
@@ -95,8 +108,10 @@ func (a *app) subject(in *inputFlags, read input, shown plan.Result, format stri
 	if in.sysfs == liveSysfs {
 		s.Host = "this machine"
 	}
+
 	if format != cli.Text && s.Doubt != "" {
 		a.Say("warning: %s", s.Doubt)
 	}
+
 	return s
 }

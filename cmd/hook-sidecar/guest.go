@@ -40,10 +40,12 @@ func (a *app) guest(args []string) error {
 	if err != nil {
 		return err
 	}
+
 	var out bytes.Buffer
 	if err := report.WriteBelief(&out, name, guest, a.Style("")); err != nil {
 		return err
 	}
+
 	return a.Write("", out.Bytes())
 }
 
@@ -56,11 +58,13 @@ func (a *app) readGuest(args []string) (name string, guest host.Guest, err error
 			return "", guest, err
 		}
 	}
+
 	if len(args) == 0 && !isPiped {
 		fsys, err := a.openSysfs(liveSysfs)
 		if err != nil {
 			return "", guest, err
 		}
+
 		guest, problems := host.ReadGuestSysfs(fsys)
 		a.Warn(problems)
 		return liveSysfs, guest, nil
@@ -70,9 +74,11 @@ func (a *app) readGuest(args []string) (name string, guest host.Guest, err error
 	if !isPiped {
 		file = args[0]
 	}
+
 	data, err := a.ReadInput(file)
 	if err == nil {
 		guest, err = a.ReadGuest(cli.InputName(file), data)
 	}
+
 	return fileName(file), guest, err
 }

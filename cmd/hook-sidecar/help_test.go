@@ -15,23 +15,30 @@ func TestHelp(t *testing.T) {
 	for _, c := range (&app{}).newRoot().Commands() {
 		commands = append(commands, []string{c.Name()})
 	}
+
 	for _, command := range commands {
 		t.Run(strings.Join(command, " "), func(t *testing.T) {
 			var out, messages bytes.Buffer
 			args := append([]string{"hook-sidecar"}, command...)
-			code := run(t.Context(), append(args, "--help"), nil, cli.Streams{In: strings.NewReader(""), Out: &out, Err: &messages})
+			code := run(t.Context(), append(args, "--help"), nil, cli.Streams{
+				In: strings.NewReader(""), Out: &out, Err: &messages,
+			})
+
 			if code != 0 || messages.Len() > 0 {
 				t.Errorf("exit status %d, on standard error: %s", code, &messages)
 			}
+
 			for _, part := range []string{"Usage:\n", "Examples:\n  ", "\nExit status"} {
 				if !strings.Contains(out.String(), part) {
 					t.Errorf("no %q in the help:\n%s", part, &out)
 				}
 			}
+
 			for line := range strings.Lines(out.String()) {
 				// Terminals wrap longer lines. pflag aligns the flags, so these may be
 				// longer.
-				if isFlag := strings.HasPrefix(strings.TrimSpace(line), "-"); len(line) > 101 && !isFlag {
+				if isFlag := strings.HasPrefix(strings.TrimSpace(line), "-"); len(line) > 101 &&
+					!isFlag {
 					t.Errorf("a line of %d bytes: %s", len(line), line)
 				}
 			}

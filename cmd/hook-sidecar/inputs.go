@@ -29,7 +29,10 @@ type inputFlags struct {
 func addInputFlags(flags *pflag.FlagSet) *inputFlags {
 	in := &inputFlags{}
 	addVMIFlag(flags, &in.vmi)
-	flags.StringVar(&in.environ, "env", "", "environment variables as NAME=VALUE lines or as /proc/PID/environ has them\n(default: those of this process)")
+	flags.StringVar(&in.environ, "env", "",
+		"environment variables as NAME=VALUE lines or as /proc/PID/environ has them\n(default: "+
+			"those of this process)")
+
 	addSysfsFlag(flags, &in.sysfs)
 	in.policy = cli.AddPolicyFlags(flags)
 	return in
@@ -48,21 +51,27 @@ func (a *app) read(in *inputFlags, details bool) (input, error) {
 	if err != nil {
 		return input{}, err
 	}
+
 	file, err := in.domain()
 	if err != nil {
 		return input{}, err
 	}
+
 	domain, err := a.readDomain(file, in.vmi)
 	if err != nil {
 		return input{}, err
 	}
+
 	source := fileName(file)
 	if domain.Dumps > 0 {
 		source += fmt.Sprintf(", dump %d of %[1]d", domain.Dumps)
 	}
+
 	vmi, err := a.readVMI(in.vmi)
 	planner.Details = details
-	return input{planner.Read(plan.Request{Domain: domain.XML, Parsed: vmi}), domain.XML, source}, err
+	return input{
+		planner.Read(plan.Request{Domain: domain.XML, Parsed: vmi}), domain.XML, source,
+	}, err
 }
 
 // planner returns a Planner with the host, the variables and the flags.
@@ -71,6 +80,7 @@ func (a *app) planner(in *inputFlags) (plan.Planner, error) {
 	if err != nil {
 		return m, err
 	}
+
 	m.PhysBits = physBitsOf(in.sysfs)
 	m.Sysfs, err = a.openSysfs(in.sysfs)
 	return m, err
@@ -86,9 +96,11 @@ func (a *app) openSysfs(name string) (fs.FS, error) {
 			err = fmt.Errorf("open sysfs: %s has neither bus nor devices", name)
 		}
 	}
+
 	if err != nil {
 		return nil, cli.Failed("--sysfs takes a sysfs directory or a snapshot file", err)
 	}
+
 	return sysfs, nil
 }
 
@@ -102,10 +114,12 @@ func (a *app) withoutHost(environFile string, policy *cli.PolicyFlags) (plan.Pla
 		if err != nil {
 			return plan.Planner{}, err
 		}
+
 		if environ, err = env.ParseEnviron(string(data)); err != nil {
 			return plan.Planner{}, fmt.Errorf("%s: %w", cli.InputName(environFile), err)
 		}
 	}
+
 	variables, problems := env.ParseVariables(environ)
 	return plan.Planner{Variables: variables, Problems: problems, Source: source}, invalid
 }
@@ -113,20 +127,25 @@ func (a *app) withoutHost(environFile string, policy *cli.PolicyFlags) (plan.Pla
 // readDomain reads the domain from file, before the VMI from vmiFile.
 func (a *app) readDomain(file, vmiFile string) (env.FoundDomain, error) {
 	if file == "-" && vmiFile == "-" {
-		return env.FoundDomain{}, cli.Failed("pass a file to --domain or --vmi", errors.New("cannot read both the domain and the VMI from standard input"))
+		return env.FoundDomain{}, cli.Failed("pass a file to --domain or --vmi",
+			errors.New("cannot read both the domain and the VMI from standard input"))
 	}
+
 	data, err := a.ReadInput(file)
 	if err != nil {
 		return env.FoundDomain{}, err
 	}
+
 	domain, err := env.FindDomain(data, cli.MaxInput)
 	if err == nil {
 		return domain, nil
 	}
+
 	hint := "virsh dumpxml VM prints a domain; virt-launcher logs one at verbosity 2"
 	if errors.Is(err, env.ErrCutOff) {
 		hint = "pass the whole line of virt-launcher's log; a log viewer may have truncated it"
 	}
+
 	return domain, cli.Failed(hint, fmt.Errorf("%s: %w", cli.InputName(file), err))
 }
 
@@ -138,10 +157,12 @@ func (a *app) readVMI(file string) (*env.VMI, error) {
 	if err != nil || data == nil {
 		return nil, err
 	}
+
 	vmi, err := env.ParseVMI(data)
 	if err != nil {
 		return nil, cli.Failed(vmiHint, fmt.Errorf("%s: %w", cli.InputName(file), err))
 	}
+
 	return vmi, nil
 }
 
@@ -150,13 +171,17 @@ func (a *app) readVMIJSON(file string) ([]byte, error) {
 	if file == "" {
 		return nil, nil
 	}
+
 	data, err := a.ReadInput(file)
 	if err != nil || bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
 		return data, err
 	}
+
 	if data, err = yaml.YAMLToJSON(data); err != nil { // which may show passwords
-		return nil, cli.Failed(vmiHint, fmt.Errorf("%s: parse VMI: neither JSON nor YAML", cli.InputName(file)))
+		return nil, cli.Failed(vmiHint,
+			fmt.Errorf("%s: parse VMI: neither JSON nor YAML", cli.InputName(file)))
 	}
+
 	return data, nil
 }
 

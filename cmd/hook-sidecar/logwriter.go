@@ -34,7 +34,13 @@ type logWriter struct {
 }
 
 func newLogWriter(to io.Writer) *logWriter {
-	w := &logWriter{to: to, lines: make(chan []byte, maxPending), end: make(chan struct{}), done: make(chan struct{})}
+	w := &logWriter{
+		to:    to,
+		lines: make(chan []byte, maxPending),
+		end:   make(chan struct{}),
+		done:  make(chan struct{}),
+	}
+
 	go w.run()
 	return w
 }
@@ -84,7 +90,8 @@ func (w *logWriter) write(line []byte) {
 		return
 	}
 	if lost := w.lost.Swap(0); lost > 0 {
-		notice := slog.NewRecord(time.Now(), slog.LevelWarn, "log lines were lost: they could not be written", 0)
+		notice := slog.NewRecord(time.Now(), slog.LevelWarn,
+			"log lines were lost: they could not be written", 0)
 		notice.Add("lines", lost)
 		if slog.NewJSONHandler(w.to, nil).Handle(context.Background(), notice) != nil {
 			w.lost.Add(lost)

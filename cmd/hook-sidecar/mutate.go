@@ -31,19 +31,23 @@ Exit status:
 		Example: `  hook-sidecar mutate --domain vm.xml --vmi vmi.json --diff
   hook-sidecar mutate --env launcher.env --sysfs host.txtar -o placed.xml < vm.xml`,
 	}
+
 	in := addInputFlags(cmd.Flags())
 	in.addDomain(cmd.Flags(), ", the default")
 	cmd.Flags().BoolVar(&showDiff, "diff", false, "print a unified diff instead of the domain")
 	cmd.Flags().BoolVar(&check, "check", false, "print no domain; exit status 1 on a change")
 	cli.AddOutput(cmd.Flags(), &output)
 	cmd.RunE = func(*cobra.Command, []string) error {
-		if err := cmp.Or(exclude(cmd, "diff", "check"), exclude(cmd, "check", "output")); err != nil {
+		if err := cmp.Or(exclude(cmd, "diff", "check"),
+			exclude(cmd, "check", "output")); err != nil {
 			return err
 		}
+
 		read, err := a.read(in, false)
 		if err != nil {
 			return err
 		}
+
 		result := read.Plan()
 		if result.Err != nil {
 			return failureOf(result)
@@ -51,19 +55,24 @@ Exit status:
 		if check {
 			return cli.Found(string(result.Domain) != string(read.domain))
 		}
+
 		a.warnOfLimit(read.domain)
 		if doubt := report.NewSubject(result.Plan.Domain(), result.VMI).Doubt; doubt != "" {
 			a.Say("warning: %s", doubt)
 		}
+
 		warnings := result.Plan.Warnings
-		if r := report.New(result.Plan, result.Changed(), nil); r.IsElsewhere() && len(r.Devices) > 1 {
+		if r := report.New(result.Plan, result.Changed(), nil); r.IsElsewhere() &&
+			len(r.Devices) > 1 {
 			a.Say("warning: %s", strings.Join(r.Headline, "; "))
 			a.Say("hint: %s", reasons.TakeSnapshot)
 			warnings = r.OtherWarnings()
 		}
+
 		a.Warn(warnings)
 		return a.writeDomain(output, showDiff, read.domain, result.Domain)
 	}
+
 	return cmd
 }
 
@@ -72,9 +81,13 @@ func (a *app) writeDomain(output string, showDiff bool, before, after []byte) er
 	if !showDiff {
 		return a.Write(output, after)
 	}
-	if err := a.Write(output, colouredDiff(diff.Diff("a/domain.xml", before, "b/domain.xml", after), a.Style(output))); err != nil {
+
+	if err := a.Write(output,
+		colouredDiff(diff.Diff("a/domain.xml", before, "b/domain.xml", after),
+			a.Style(output))); err != nil {
 		return err
 	}
+
 	return cli.Found(string(before) != string(after))
 }
 
@@ -83,10 +96,13 @@ func failureOf(result plan.Result) error {
 	if !result.IsRefused() {
 		return result.Err
 	}
+
 	hint := "without --strict they stay where they are"
 	if result.Policy.Origins[policy.KeyStrict] == policy.OriginAnnotation {
-		hint = "without the annotation " + policy.AnnotationPrefix + string(policy.KeyStrict) + " they stay where they are (try --strict=false)"
+		hint = "without the annotation " + policy.AnnotationPrefix + string(policy.KeyStrict) +
+			" they stay where they are (try --strict=false)"
 	}
+
 	return cli.Refused("explain shows every device; "+hint, result.Err)
 }
 
@@ -95,6 +111,7 @@ func colouredDiff(diff []byte, style report.Style) []byte {
 	if !style.Colour {
 		return diff
 	}
+
 	colours := map[byte]report.Colour{'@': report.Cyan, '-': report.Red, '+': report.Green}
 	lines := strings.Split(string(diff), "\n")
 	for i, line := range lines {
@@ -102,5 +119,6 @@ func colouredDiff(diff []byte, style report.Style) []byte {
 			lines[i] = style.Paint(colours[line[0]], line)
 		}
 	}
+
 	return []byte(strings.Join(lines, "\n"))
 }

@@ -30,6 +30,7 @@ Exit status:
   3  refused by strict policy`,
 		Example: `  onDefineDomain --vmi "$(cat vmi.json)" --domain "$(cat vm.xml)"`,
 	}
+
 	addVMIFlag(cmd.Flags(), &vmi)
 	cmd.Flags().StringVar(&domain, "domain", "", "libvirt domain XML")
 	addSysfsFlag(cmd.Flags(), &sysfs)
@@ -39,19 +40,24 @@ Exit status:
 		if !cmd.Flags().Changed("domain") {
 			return cli.Failed(cli.SeeHelp(cmd), errors.New("missing flag --domain"))
 		}
+
 		answerer, err := a.hookAnswerer(newLog(a.Err), sysfs, policy)
 		if err != nil {
 			return err
 		}
+
 		result, log := answerer.answer(onDefineDomainName, plan.Request{
-			Domain: []byte(domain), VMI: []byte(vmi), CloudInitSkipped: answerer.noReader(onDefineDomainName),
+			Domain: []byte(domain), VMI: []byte(vmi),
+			CloudInitSkipped: answerer.noReader(onDefineDomainName),
 		})
 		defer log()
 		if result.Err != nil && result.Strict {
 			return failureOf(result)
 		}
+
 		return a.Write("", result.Domain)
 	}
+
 	return cmd
 }
 

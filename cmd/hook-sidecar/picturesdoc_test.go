@@ -24,10 +24,17 @@ func TestPicturesDoc(t *testing.T) {
 		"hgx-mirror.svg":       {"--layout", "mirror", "--domain", call1, "--vmi", vmi},
 	} {
 		var out, messages bytes.Buffer
-		args = append([]string{"hook-sidecar", "explain", "--format", "svg", "--sysfs", filepath.Join(data, "hosts", "x86-2n8g-hgx-h100.txtar")}, args...)
-		if code := run(t.Context(), args, nil, cli.Streams{Out: &out, Err: &messages}); code != cli.ExitDone {
+		args = append([]string{
+			"hook-sidecar", "explain", "--format", "svg", "--sysfs",
+			filepath.Join(data, "hosts", "x86-2n8g-hgx-h100.txtar"),
+		}, args...)
+
+		if code := run(t.Context(), args, nil, cli.Streams{
+			Out: &out, Err: &messages,
+		}); code != cli.ExitDone {
 			t.Fatalf("%v: exit status %d: %s", args, code, &messages)
 		}
+
 		expect.Golden(t, *update, filepath.Join("..", "..", "docs", "images", name), out.Bytes())
 	}
 }

@@ -28,22 +28,27 @@ func run(ctx context.Context, args, environ []string, streams cli.Streams) int {
 	root := a.newRoot()
 	var help bytes.Buffer // cobra ignores errors when it prints
 	root.SetOut(&help)
+
 	// The first process of a container of a VM's pod ends with it.
 	_, err := os.Stat(socketDirectory)
 	a.words = withCommand(args, err == nil && os.Getpid() == 1)
 	root.SetArgs(a.words)
-	if len(args) == 1 && filepath.Base(args[0]) != onDefineDomainName && cli.IsTerminal(streams.Out) {
+	if len(args) == 1 && filepath.Base(args[0]) != onDefineDomainName &&
+		cli.IsTerminal(streams.Out) {
 		root.SetArgs([]string{"help"}) // KubeVirt gives a sidecar no terminal
 	}
+
 	completeValues(root)
 	err = root.ExecuteContext(ctx)
 	if help.Len() > 0 {
 		err = errors.Join(err, a.Write("", help.Bytes()))
 	}
+
 	code := a.ExitStatus(err)
 	if a.log != nil {
 		a.log.close(&a.calls)
 	}
+
 	return code
 }
 
@@ -65,6 +70,7 @@ func withCommand(args []string, isSidecar bool) []string {
 	case strings.HasPrefix(rest[0], "-") && rest[0] != "-h" && rest[0] != "--help":
 		return append([]string{"serve"}, rest...)
 	}
+
 	return rest
 }
 
@@ -83,13 +89,17 @@ Exit status: that of the command; 2 for an unknown command or flag.`,
 		Example: `  hook-sidecar demo
   hook-sidecar mutate --domain vm.xml --vmi vmi.json --diff`,
 	}
-	a.Root(root, a.newServe(), a.newOnDefineDomain(), a.newMutate(), a.newExplain(), a.newDoctor(), a.newGuest(), a.newSnapshot(), a.newCall(), a.newCloudInit(), a.newDemo())
+
+	a.Root(root, a.newServe(), a.newOnDefineDomain(), a.newMutate(), a.newExplain(), a.newDoctor(),
+		a.newGuest(), a.newSnapshot(), a.newCall(), a.newCloudInit(), a.newDemo())
 	addCompletion(root)
+
 	for _, cmd := range root.Commands() {
 		if cmd.Args == nil {
 			cmd.Args = cli.NoArguments
 		}
 	}
+
 	return root
 }
 
@@ -99,6 +109,7 @@ func addCompletion(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	cmd, _, _ := root.Find([]string{"completion"})
 	cmd.Long += "\nExit status:\n  0  success\n  2  usage error or failure"
-	cmd.Example = "  source <(hook-sidecar completion bash)\n  hook-sidecar completion fish > ~/.config/fish/completions/hook-sidecar.fish"
+	cmd.Example = "  source <(hook-sidecar completion bash)\n  hook-sidecar completion fish > " +
+		"~/.config/fish/completions/hook-sidecar.fish"
 	cmd.Args, cmd.RunE = cli.NoArguments, root.RunE
 }

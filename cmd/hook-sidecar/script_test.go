@@ -50,9 +50,11 @@ func copyInputs(env *testscript.Env) error {
 		if err != nil {
 			return err
 		}
+
 		if err := os.WriteFile(filepath.Join(env.WorkDir, name), data, 0o644); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }

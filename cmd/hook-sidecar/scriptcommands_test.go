@@ -48,18 +48,22 @@ func ready(ts *testscript.TestScript, neg bool, args []string) {
 		count, err = strconv.Atoi(args[1])
 		ts.Check(err)
 	}
+
 	if neg || len(args) < 1 || len(args) > 2 {
 		ts.Fatalf("usage: ready PATTERN [COUNT]")
 	}
+
 	ctx, cancel := context.WithTimeout(context.Background(), readyWithin)
 	defer cancel()
 	tick := time.NewTicker(readyEvery)
 	defer tick.Stop()
+
 	for {
 		err := connectAll(ctx, ts.MkAbs(args[0]), count)
 		if err == nil {
 			return
 		}
+
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -74,15 +78,18 @@ func connectAll(ctx context.Context, pattern string, count int) error {
 	if err == nil && len(sockets) != count {
 		err = fmt.Errorf("%d sockets, want %d", len(sockets), count)
 	}
+
 	for _, socket := range sockets {
 		if err != nil {
 			return err
 		}
+
 		var client *hooks.Client
 		if client, err = hooks.Dial(ctx, socket); err == nil {
 			err = client.Close()
 		}
 	}
+
 	return err
 }
 
@@ -107,9 +114,11 @@ func terminate(ts *testscript.TestScript, neg bool, args []string) {
 		count, err = strconv.Atoi(args[0])
 		ts.Check(err)
 	}
+
 	if neg || len(args) > 1 || len(ts.BackgroundCmds()) == 0 {
 		ts.Fatalf("usage: terminate [COUNT], with a program in the background")
 	}
+
 	for _, cmd := range ts.BackgroundCmds() {
 		for range count {
 			err := cmd.Process.Signal(syscall.SIGTERM)
@@ -130,6 +139,7 @@ func logged(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: logged COUNT MESSAGE field...")
 	}
+
 	want := []string{"level", "msg", "time"}
 	values := map[string]string{}
 	for _, field := range args[2:] {
@@ -139,6 +149,7 @@ func logged(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		want = append(want, name)
 	}
+
 	slices.Sort(want)
 	want = slices.Compact(want)
 	count := 0
@@ -147,9 +158,11 @@ func logged(ts *testscript.TestScript, neg bool, args []string) {
 		if err := json.Unmarshal([]byte(line), &fields); err != nil {
 			ts.Fatalf("the log has a line that is not a JSON object: %s", line)
 		}
+
 		if string(fields["msg"]) != strconv.Quote(args[1]) {
 			continue
 		}
+
 		count++
 		var got []string
 		for name, value := range fields {
@@ -158,11 +171,13 @@ func logged(ts *testscript.TestScript, neg bool, args []string) {
 				ts.Fatalf("field %s is %s, want %s, in %s", name, value, wanted, line)
 			}
 		}
+
 		slices.Sort(got)
 		if !slices.Equal(got, want) {
 			ts.Fatalf("fields %q, want %q", got, want)
 		}
 	}
+
 	if strconv.Itoa(count) != args[0] {
 		ts.Fatalf("%d lines with the message %q, want %s", count, args[1], args[0])
 	}

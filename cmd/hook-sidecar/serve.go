@@ -60,8 +60,11 @@ Exit status:
   hook-sidecar serve --layout mirror --lock strict
   hook-sidecar serve --socket-dir "" --plugin-socket /var/run/kubevirt-plugin/hostdev/hook.sock`,
 	}
-	cmd.Flags().StringVar(&flags.socketDir, "socket-dir", socketDirectory, "directory of the hook socket; \"\" serves no hooks")
-	cmd.Flags().StringSliceVar(&flags.versions, "version", nil, "hook versions to serve: v1alpha1, v1alpha2, v1alpha3 (default all)")
+
+	cmd.Flags().StringVar(&flags.socketDir, "socket-dir", socketDirectory,
+		"directory of the hook socket; \"\" serves no hooks")
+	cmd.Flags().StringSliceVar(&flags.versions, "version", nil,
+		"hook versions to serve: v1alpha1, v1alpha2, v1alpha3 (default all)")
 	cmd.Flags().StringVar(&flags.pluginSocket, "plugin-socket", "", "socket for structured plugins")
 	addSysfsFlag(cmd.Flags(), &flags.sysfs)
 	flags.policy = cli.AddHookPolicyFlags(cmd.Flags())
@@ -69,10 +72,12 @@ Exit status:
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return a.serve(cmd.Context(), flags, cli.NoArguments(cmd, args))
 	}
+
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		flags.policy.ParseValid(a.words[1:])
 		return a.serve(cmd.Context(), flags, cmd.Parent().FlagErrorFunc()(cmd, err))
 	})
+
 	return cmd
 }
 
@@ -88,22 +93,33 @@ func (a *app) serve(ctx context.Context, flags serveFlags, invalid error) error 
 	invalid = cmp.Or(invalid, err)
 	for _, version := range flags.versions {
 		if all := hooks.Versions(); invalid == nil && !slices.Contains(all, version) {
-			invalid = cli.Failed("see hook-sidecar serve --help", fmt.Errorf("invalid --version %q: must be one of %s", version, strings.Join(all, ", ")))
+			invalid = cli.Failed("see hook-sidecar serve --help",
+				fmt.Errorf("invalid --version %q: must be one of %s", version,
+					strings.Join(all, ", ")))
 		}
 	}
+
 	if invalid != nil {
-		answerer.mutator.Invalid = fmt.Errorf("the arguments of the hook are wrong: %w (%s)", invalid, reasons.HintOf(invalid))
+		answerer.mutator.Invalid = fmt.Errorf("the arguments of the hook are wrong: %w (%s)",
+			invalid, reasons.HintOf(invalid))
 		log.Error("no domain will be changed", "error", answerer.mutator.Invalid)
 	}
-	config := hooks.Config{Mutator: answerer, Logger: log, Versions: flags.versions, PluginSocket: flags.pluginSocket}
+
+	config := hooks.Config{
+		Mutator: answerer, Logger: log, Versions: flags.versions, PluginSocket: flags.pluginSocket,
+	}
+
 	// A flag decides, because the VMI is unknown when virt-launcher calls Info.
 	// Announced, the call affects all VMs (hooks.Config.CloudInit).
 	if answerer.announcesCloudInit() {
 		config.CloudInit = answerer.cloudInit
 	}
+
 	if flags.socketDir != "" {
-		config.HookSocket = filepath.Join(flags.socketDir, hooks.SocketName(a.Environ.Variable("CONTAINER_NAME")))
+		config.HookSocket = filepath.Join(flags.socketDir,
+			hooks.SocketName(a.Environ.Variable("CONTAINER_NAME")))
 	}
+
 	// serve alone cleans up after a signal, the other commands end at once. A second signal
 	// does not interrupt that. The signals stay caught until the process ends: after Shutdown the
 	// kubelet's may come last, and would decide the exit status.
@@ -111,6 +127,7 @@ func (a *app) serve(ctx context.Context, flags serveFlags, invalid error) error 
 	if err := hooks.New(config).Run(ctx); err != nil {
 		return cmp.Or(invalid, serveFailure(err))
 	}
+
 	return nil
 }
 
@@ -118,12 +135,17 @@ func (a *app) serve(ctx context.Context, flags serveFlags, invalid error) error 
 func serveFailure(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return cli.Failed("KubeVirt mounts the directory of the socket; elsewhere, set --socket-dir, or see hook-sidecar --help for other commands", err)
+		return cli.Failed("KubeVirt mounts the directory of the socket; elsewhere, set "+
+			"--socket-dir, or see hook-sidecar --help for other commands", err)
+
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
-		return cli.Failed("give this user write permission to the directory of the socket, or set --socket-dir or --plugin-socket", err)
+		return cli.Failed("give this user write permission to the directory of the socket, or set "+
+			"--socket-dir or --plugin-socket", err)
+
 	case errors.Is(err, syscall.EADDRINUSE):
 		return cli.Failed("give each server its own CONTAINER_NAME, --socket-dir or --plugin-socket", err)
 	}
+
 	return err
 }
 
@@ -153,7 +175,9 @@ const (
 
 // serveLimit returns the limit of domains in serve.
 func serveLimit() domain.Limit {
-	return domain.Limit{Bytes: maxDomain, Marks: maxMarks, Hostdevs: maxHostdevs, Result: hooks.MaxReply}
+	return domain.Limit{
+		Bytes: maxDomain, Marks: maxMarks, Hostdevs: maxHostdevs, Result: hooks.MaxReply,
+	}
 }
 
 // warnOfLimit warns of a domain that serve returns unchanged. Other commands have no limit.
@@ -170,9 +194,11 @@ func (a *app) fitIntoSidecar() {
 	if a.Environ.Variable("GOGC") == "" {
 		debug.SetGCPercent(collectAt)
 	}
+
 	if a.Environ.Variable("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(memoryLimit)
 	}
+
 	if a.Environ.Variable("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(1)
 	}

@@ -31,6 +31,7 @@ Exit status:
   hook-sidecar snapshot --sysfs /host/sys | ssh workstation 'cat > host.txtar'
   hook-sidecar explain --sysfs host.txtar --domain vm.xml`,
 	}
+
 	addSysfsFlag(cmd.Flags(), &sysfs)
 	cli.AddOutput(cmd.Flags(), &output)
 	cmd.RunE = func(*cobra.Command, []string) error {
@@ -41,16 +42,20 @@ Exit status:
 			}
 			return a.WriteSnapshot(output, fsys, header, "")
 		}
+
 		fsys, err := a.openSysfs(sysfs)
 		if err != nil {
 			return err
 		}
+
 		header, source, err := a.snapshotHeader(sysfs)
 		if err != nil {
 			return err
 		}
+
 		return a.WriteSnapshot(output, fsys, header, source)
 	}
+
 	return cmd
 }
 
@@ -64,12 +69,15 @@ func (a *app) snapshotHeader(sysfs string) (header, source string, err error) {
 	case !info.IsDir():
 		data, err := a.ReadInput(sysfs)
 		return host.SnapshotComment(data), "", err
+
 	case sysfs != liveSysfs:
 		return "", "a directory", nil
 	}
+
 	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
 	if err != nil {
 		return "", "", fmt.Errorf("read the kernel's release: %w", err)
 	}
+
 	return "", "/sys of Linux " + strings.TrimSpace(string(release)), nil
 }

@@ -30,6 +30,7 @@ func readSockets(dir, container string) *doctor.Sockets {
 		s.Name = hooks.SocketName(container)
 		s.TooLong = len(filepath.Join(dir, s.Name)) > hooks.MaxSocketPath
 	}
+
 	sidecars := false
 	err := fs.WalkDir(os.DirFS(dir), ".", func(name string, entry fs.DirEntry, err error) error {
 		switch {
@@ -40,8 +41,10 @@ func readSockets(dir, container string) *doctor.Sockets {
 		case name != ".":
 			sidecars = true
 		}
+
 		return nil
 	})
+
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		s.Missing = true
@@ -52,6 +55,7 @@ func readSockets(dir, container string) *doctor.Sockets {
 			s.Problem = fmt.Sprintf("no socket can be created in %s: %v", dir, err)
 		}
 	}
+
 	return s
 }
 
@@ -60,6 +64,7 @@ func readSocket(dir, name string, mode fs.FileMode) doctor.SocketFile {
 	if !file.Socket {
 		return file
 	}
+
 	conn, err := net.DialTimeout("unix", filepath.Join(dir, name), connectTimeout)
 	file.Answers = err == nil && conn.Close() == nil
 	return file

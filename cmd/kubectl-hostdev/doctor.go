@@ -48,20 +48,24 @@ Exit status:
   kubectl hostdev doctor`,
 		Args: cli.AtMostOne,
 	}
+
 	flags.add(cmd, cli.Text, cli.JSON, cli.YAML)
 	cli.AddQuiet(cmd, &flags.quiet)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := flags.check(args); err != nil {
 			return err
 		}
+
 		switch {
 		case len(args) > 0:
 			return a.doctor(cmd.Context(), args[0], flags)
 		case flags.all || flags.selector != "":
 			return a.doctorAll(cmd.Context(), flags)
 		}
+
 		return a.doctorOfCluster(cmd.Context(), flags)
 	}
+
 	cmd.ValidArgsFunction = a.completeVMs
 	return cmd
 }
@@ -71,10 +75,12 @@ func (a *app) doctor(ctx context.Context, argument string, flags doctorFlags) er
 	if err != nil {
 		return err
 	}
+
 	inputs, running, err := check(vm)
 	if err != nil {
 		return err
 	}
+
 	return a.Doctor(doctor.NewReport(inputs), running.Heading(), flags.quiet, flags.Output)
 }
 
@@ -84,10 +90,12 @@ func (a *app) doctorOfCluster(ctx context.Context, flags doctorFlags) error {
 	if err != nil {
 		return err
 	}
+
 	report, err := a.installation(ctx, client)
 	if err != nil {
 		return err
 	}
+
 	return a.Doctor(report, "", flags.quiet, flags.Output)
 }
 
@@ -99,6 +107,7 @@ func (a *app) installation(ctx context.Context, client *cluster.Client) (doctor.
 	if err != nil {
 		return doctor.Report{}, err
 	}
+
 	return doctor.NewInstallationReport(in), nil
 }
 
@@ -111,7 +120,8 @@ func (a *app) problems(ctx context.Context, client *cluster.Client) ([]string, e
 // lacksHook reports whether a running VM requests the hook, which would place devices that it did
 // not place.
 func lacksHook(vm cluster.VM, running cli.Running) bool {
-	return env.RequestsHook(vm.Labels, vm.Annotations) && running.Current.TreeLayout() == "" && running.Planned.Changed() && !running.Planned.Policy.DryRun
+	return env.RequestsHook(vm.Labels, vm.Annotations) && running.Current.TreeLayout() == "" &&
+		running.Planned.Changed() && !running.Planned.Policy.DryRun
 }
 
 // doctorAll checks many VMs, whose names the results have. One that cannot be read is a warning.
@@ -120,40 +130,50 @@ func (a *app) doctorAll(ctx context.Context, flags doctorFlags) error {
 	if err != nil {
 		return err
 	}
+
 	read := func(in cluster.Instance) ([]doctor.Result, error) {
 		inputs, _, err := a.checked(ctx, client, in, cluster.NodeAndEnviron)
 		if err != nil {
 			return nil, err
 		}
+
 		found := doctor.NewReport(inputs).Results
 		for i := range found {
 			found[i].VM = in.String()
 		}
+
 		return found, nil
 	}
-	results, failures := forEach(a, all, flags.concurrency, read, func(_ []doctor.Result, err error) {
-		if err != nil {
-			a.Say("warning: not checked: %s", reasons.Text(err))
-		}
-	})
+
+	results, failures := forEach(a, all, flags.concurrency, read,
+		func(_ []doctor.Result, err error) {
+			if err != nil {
+				a.Say("warning: not checked: %s", reasons.Text(err))
+			}
+		})
 	if err := failure(failures); err != nil {
 		return err
 	}
+
 	heading := ""
 	if len(all) == 0 {
 		heading = noVM
 	}
+
 	return a.Doctor(doctor.OfResults(slices.Concat(results...)), heading, flags.quiet, flags.Output)
 }
 
 // checked reads one of many VMs, and returns what check does.
-func (a *app) checked(ctx context.Context, client *cluster.Client, in cluster.Instance, scope cluster.Scope) (doctor.Inputs, cli.Running, error) {
+func (a *app) checked(
+	ctx context.Context, client *cluster.Client, in cluster.Instance, scope cluster.Scope,
+) (doctor.Inputs, cli.Running, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
 	vm, err := client.VM(ctx, in, scope)
 	if err != nil {
 		return doctor.Inputs{}, cli.Running{}, err
 	}
+
 	return check(vm)
 }
 
@@ -164,9 +184,12 @@ func check(vm cluster.VM) (doctor.Inputs, cli.Running, error) {
 	if err == nil {
 		inputs.VM = doctor.NewVM(running.VM, vm.Name)
 	}
+
 	if err == nil && vm.Environ != nil { // not the planner's: the hook has none
 		variables, problems := env.ParseVariables(vm.Environ)
-		inputs.Variables, inputs.Problems = append([]env.Variable{}, variables...), append(inputs.Problems, problems...)
+		inputs.Variables, inputs.Problems = append([]env.Variable{},
+			variables...), append(inputs.Problems, problems...)
 	}
+
 	return inputs, running, err
 }

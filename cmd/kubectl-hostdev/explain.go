@@ -49,11 +49,19 @@ Exit status:
   kubectl hostdev explain -A -o wide`,
 		Args: cli.AtMostOne,
 	}
+
 	flags.add(cmd, cli.Text, cli.Wide, cli.JSON, cli.YAML, cli.Name, cli.SVG, cli.NCCL)
 	cli.AddDetails(cmd, &flags.details)
-	cmd.Flags().StringVar(&flags.layout, "layout", "", "show what this layout would build, instead of what the VM has")
-	cmd.Flags().BoolVar(&flags.guest, "guest", false, "compare the VM with what its guest sees, by the guest agent; exit status 1 on a\ndifference")
-	cmd.Flags().StringVar(&flags.guestFile, "guest-file", "", "as --guest, with a file from the guest: the output of lspci -Dvmmnn,\nlstopo --of xml or nvidia-smi topo -mp, or that of NCCL_TOPO_DUMP_FILE")
+	cmd.Flags().StringVar(&flags.layout, "layout", "",
+		"show what this layout would build, instead of what the VM has")
+	cmd.Flags().BoolVar(&flags.guest, "guest", false,
+		"compare the VM with what its guest sees, by the guest agent; exit status 1 on "+
+			"a\ndifference")
+
+	cmd.Flags().StringVar(&flags.guestFile, "guest-file", "",
+		"as --guest, with a file from the guest: the output of lspci -Dvmmnn,\nlstopo --of xml or "+
+			"nvidia-smi topo -mp, or that of NCCL_TOPO_DUMP_FILE")
+
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := flags.check(args); err != nil {
 			return err
@@ -63,8 +71,12 @@ Exit status:
 		}
 		return a.explain(cmd.Context(), args[0], flags)
 	}
+
 	cmd.ValidArgsFunction = a.completeVMs
-	cli.Complete(cmd, "layout", topology.Map(policy.TreeLayouts(), func(l policy.Layout) string { return string(l) })...)
+	cli.Complete(cmd, "layout", topology.Map(policy.TreeLayouts(), func(l policy.Layout) string {
+		return string(l)
+	})...)
+
 	return cmd
 }
 
@@ -74,9 +86,13 @@ func (f *explainFlags) check(args []string) error {
 	var formats []string
 	switch {
 	case len(args) == 0 && (f.layout != "" || f.details || f.guest):
-		return cli.Failed("name the VM", errors.New("--layout, --details and --guest require a VM name"))
+		return cli.Failed("name the VM",
+			errors.New("--layout, --details and --guest require a VM name"))
+
 	case f.guest && (f.layout != "" || f.details):
-		return cli.Failed("leave out one of them", errors.New("--guest cannot be combined with --layout or --details"))
+		return cli.Failed("leave out one of them",
+			errors.New("--guest cannot be combined with --layout or --details"))
+
 	case f.guest:
 		formats = []string{cli.Text, cli.JSON, cli.YAML}
 	case len(args) == 0:
@@ -84,10 +100,15 @@ func (f *explainFlags) check(args []string) error {
 	case f.details:
 		formats = []string{cli.Text, cli.SVG}
 	}
+
 	if err := f.fleetFlags.check(args, formats...); err != nil || f.layout == "" {
 		return err
 	}
-	_, _, err := policy.Resolve(policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: f.layout}})
+
+	_, _, err := policy.Resolve(policy.Source{
+		Flags: map[policy.Key]string{policy.KeyLayout: f.layout},
+	})
+
 	return err
 }
 
@@ -96,51 +117,65 @@ func (a *app) explain(ctx context.Context, argument string, flags explainFlags) 
 	if err != nil {
 		return err
 	}
+
 	switch flags.Format {
 	case cli.Name:
 		return a.Write(flags.File, []byte(cluster.ResourceName(vm.Name)+"\n"))
 	case cli.Wide:
 		flags.Format, flags.details = cli.Text, true
 	}
+
 	e := cli.Explanation{Output: flags.Output, Details: flags.details}
 	running, err := newRunning(vm, plan.Planner{Sysfs: vm.Host, Details: e.NeedDetails()})
 	if err != nil {
 		return err
 	}
+
 	shown := running.VM.Current()
 	if flags.layout != "" {
 		if shown = running.WithLayout(policy.Layout(flags.layout)); shown.Plan == nil {
 			return shown.Err
 		}
 	}
-	e.Heading, e.Subject = running.Heading(), report.NewSubject(running.Planned.Plan.Domain(), vm.VMI)
+
+	e.Heading, e.Subject = running.Heading(), report.NewSubject(running.Planned.Plan.Domain(),
+		vm.VMI)
 	e.Subject.Host, e.Subject.Source, e.Subject.Tool = "node "+vm.Node, "pod "+vm.Pod, a.Version()
+
 	if slices.ContainsFunc(slices.Concat(vm.GPUs, vm.HostDevices), env.Request.IsClaim) {
-		objects, err := fit.Parse(a.list(ctx, client, resourceapi.GroupName, "resourceslices", "resourceclaims")...)
+		objects, err := fit.Parse(a.list(ctx, client, resourceapi.GroupName, "resourceslices",
+			"resourceclaims")...)
 		if err != nil {
 			return err
 		}
+
 		found := fit.New(objects).Given(vm.Node, vm.Namespace, vm.Pod)
 		e.Claims = found.Claims
 		if found.Nearer != "" {
-			e.Heading += "nearer devices of the same drivers are free on its node: " + found.Nearer + " (kubectl hostdev fit --claim)\n\n"
+			e.Heading += "nearer devices of the same drivers are free on its node: " +
+				found.Nearer + " (kubectl hostdev fit --claim)\n\n"
 		}
+
 		if found.Fault != "" {
 			a.Say("warning: %s", found.Fault)
 		}
 	}
+
 	if lacksHook(vm, running) {
 		problems, err := a.problems(ctx, client)
 		if err != nil {
 			a.Say("warning: not read: %s", reasons.Text(err))
 		}
+
 		for _, problem := range problems {
 			a.Say("warning: the VM requests the hook, which did not place its devices: %s", problem)
 		}
 	}
+
 	if !flags.guest {
 		return a.Explain(e, running.VM, shown, flags.layout == "")
 	}
+
 	var data []byte
 	if flags.guestFile != "" {
 		data, err = a.ReadInput(flags.guestFile)
@@ -149,9 +184,11 @@ func (a *app) explain(ctx context.Context, argument string, flags explainFlags) 
 		defer cancel()
 		data, err = client.Guest(ctx, vm)
 	}
+
 	if err != nil {
 		return err
 	}
+
 	return a.CompareGuest(e, e.OfPlan(shown), guestName(flags.guestFile), data)
 }
 

@@ -59,37 +59,50 @@ and ` + reasons.Page("docs/nvlink.md") + `.
   kubectl hostdev fit -f dgx.yaml --from cluster.yaml --node gpu-7`,
 		Args: cli.NoArguments,
 	}
+
 	f := cmd.Flags()
-	f.StringArrayVarP(&flags.files, "filename", "f", nil, "a VM, and templates of its claims; - is standard input; may be repeated")
+	f.StringArrayVarP(&flags.files, "filename", "f", nil,
+		"a VM, and templates of its claims; - is standard input; may be repeated")
 	f.IntVar(&flags.wish.GPUs, "gpus", 0, "number of GPUs")
 	f.IntVar(&flags.wish.NICs, "nics", 0, "number of NICs")
 	f.StringVar(&flags.wish.GPUClass, "gpu-class", "", "DeviceClass of the GPUs")
 	f.StringVar(&flags.wish.NICClass, "nic-class", "", "DeviceClass of the NICs")
-	f.BoolVar(&flags.wish.Pair, "pair", true, "each GPU shares a PCIe root with its NIC; by default where a node can meet it")
+	f.BoolVar(&flags.wish.Pair, "pair", true,
+		"each GPU shares a PCIe root with its NIC; by default where a node can meet it")
 	f.BoolVar(&flags.wish.OneSocket, "one-socket", false, "all devices are of one NUMA node")
-	f.BoolVar(&flags.claim, "claim", false, "print a ResourceClaimTemplate for the numbers, and a VM that uses it")
+	f.BoolVar(&flags.claim, "claim", false,
+		"print a ResourceClaimTemplate for the numbers, and a VM that uses it")
 	f.StringVar(&flags.node, "node", "", "this node alone, and its devices")
-	f.StringArrayVar(&flags.from, "from", nil, "read the cluster's objects from this file instead; may be repeated")
-	f.StringArrayVar(&flags.named.snapshots, "snapshot", nil, "`NODE=FILE`: a node's snapshot; may be repeated")
-	f.StringArrayVar(&flags.named.partitions, "partitions", nil, "`NODE=FILE`: a node's NVLink partitions, as fmpm -l prints them; may be repeated")
-	f.StringVar(&flags.image, "debug-image", "", "as in snapshot, of each node without a --snapshot")
+	f.StringArrayVar(&flags.from, "from", nil,
+		"read the cluster's objects from this file instead; may be repeated")
+	f.StringArrayVar(&flags.named.snapshots, "snapshot", nil,
+		"`NODE=FILE`: a node's snapshot; may be repeated")
+	f.StringArrayVar(&flags.named.partitions, "partitions", nil,
+		"`NODE=FILE`: a node's NVLink partitions, as fmpm -l prints them; may be repeated")
+	f.StringVar(&flags.image, "debug-image", "",
+		"as in snapshot, of each node without a --snapshot")
 	flags.AddAsKubectl(cmd, cli.Text, cli.JSON, cli.YAML)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		flags.wish.MustPair = cmd.Flags().Changed("pair")
-		if len(flags.files) == 0 && flags.wish == (fit.Wish{Pair: true}) && !slices.Contains(flags.from, "-") {
+		if len(flags.files) == 0 && flags.wish == (fit.Wish{Pair: true}) &&
+			!slices.Contains(flags.from, "-") {
 			isPiped, err := a.IsPiped()
 			if err != nil {
 				return err
 			}
+
 			if isPiped {
 				flags.files = []string{"-"}
 			}
 		}
+
 		if err := flags.check(cmd); err != nil {
 			return err
 		}
+
 		return a.fit(cmd.Context(), flags)
 	}
+
 	return cmd
 }
 
@@ -98,20 +111,29 @@ func (f *fitFlags) check(cmd *cobra.Command) (err error) {
 	hasFile, hasNumbers := len(f.files) > 0, f.wish.GPUs+f.wish.NICs > 0
 	switch {
 	case f.wish.GPUs < 0 || f.wish.NICs < 0 || hasNumbers == hasFile || f.claim && hasFile:
-		return cli.Failed(cli.SeeHelp(cmd), errors.New("pass either -f FILE, or --gpus and --nics and, if you like, --claim"))
+		return cli.Failed(cli.SeeHelp(cmd),
+			errors.New("pass either -f FILE, or --gpus and --nics and, if you like, --claim"))
+
 	case f.wish.GPUs > 0 && f.wish.GPUClass == "" || f.wish.NICs > 0 && f.wish.NICClass == "":
-		return cli.Failed("kubectl get deviceclasses lists them", errors.New("--gpus requires --gpu-class, and --nics requires --nic-class"))
+		return cli.Failed("kubectl get deviceclasses lists them",
+			errors.New("--gpus requires --gpu-class, and --nics requires --nic-class"))
+
 	case f.image != "" && len(f.from) > 0:
-		return cli.Failed("leave out one of them", errors.New("--debug-image cannot be combined with --from"))
+		return cli.Failed("leave out one of them",
+			errors.New("--debug-image cannot be combined with --from"))
+
 	case f.claim:
 		f.Format = cli.Text // whatever the name of the file
 	}
+
 	if f.snapshots, err = filesOfNodes("snapshot", f.named.snapshots); err != nil {
 		return err
 	}
+
 	if f.partitions, err = filesOfNodes("partitions", f.named.partitions); err != nil {
 		return err
 	}
+
 	return f.Check()
 }
 
@@ -122,12 +144,15 @@ func filesOfNodes(flag string, values []string) (map[string]string, error) {
 		node, file, isPair := strings.Cut(value, "=")
 		switch {
 		case !isPair || node == "" || file == "":
-			return nil, cli.Failed("kubectl get nodes lists the nodes", fmt.Errorf("invalid --%s %q: must be NODE=FILE", flag, topology.Abridge(value)))
+			return nil, cli.Failed("kubectl get nodes lists the nodes",
+				fmt.Errorf("invalid --%s %q: must be NODE=FILE", flag, topology.Abridge(value)))
 		case files[node] != "":
 			return nil, fmt.Errorf("--%s names node %q twice", flag, topology.Abridge(node))
 		}
+
 		files[node] = file
 	}
+
 	return files, nil
 }
 
@@ -148,6 +173,7 @@ func (a *app) fit(ctx context.Context, flags fitFlags) error {
 			answer, err = fleet.Count(ctx, shape)
 		}
 	}
+
 	if err != nil {
 		return err
 	}
@@ -161,11 +187,13 @@ func (a *app) fit(ctx context.Context, flags fitFlags) error {
 		default:
 			b.WriteString(claim)
 		}
+
 		return nil
 	})
 }
 
-// maxObjects limits the bytes of a file of a cluster's objects: some thousand nodes with their pods.
+// maxObjects limits the bytes of a file of a cluster's objects: some thousand nodes with their
+// pods.
 const maxObjects = 1 << 30
 
 // readFleet reads the files and, where they are not the cluster's, the cluster: as far as the user
@@ -179,6 +207,7 @@ func (a *app) readFleet(ctx context.Context, flags fitFlags) (objects fit.Object
 		}
 		files = append(files, fit.File{Name: cli.InputName(name), Data: data})
 	}
+
 	isLive := len(flags.from) == 0
 	if isLive {
 		client, _, err := a.connect()
@@ -187,6 +216,7 @@ func (a *app) readFleet(ctx context.Context, flags fitFlags) (objects fit.Object
 		}
 		files = append(files, a.listObjects(ctx, client)...)
 	}
+
 	if objects, err = fit.Parse(files...); err != nil {
 		return objects, err
 	}
@@ -196,13 +226,16 @@ func (a *app) readFleet(ctx context.Context, flags fitFlags) (objects fit.Object
 	if err := checkNodes(names, flags); err != nil {
 		return objects, err
 	}
+
 	if objects.Partitions, err = a.readPartitions(flags); err != nil {
 		return objects, err
 	}
+
 	objects.Hosts, err = a.readHosts(ctx, names, flags)
 	if err == nil && isLive && len(objects.Hosts) > 0 {
 		objects.Held, err = a.readHeld(ctx, objects.Hosts)
 	}
+
 	return objects, err
 }
 
@@ -212,19 +245,24 @@ func checkNodes(names []string, flags fitFlags) error {
 		hint := topology.DidYouMean(name, names, "", " ") + "kubectl get nodes lists them"
 		return cli.Failed(hint, fmt.Errorf("%s: no node has this name", flag))
 	}
-	for flag, files := range map[string]map[string]string{"snapshot": flags.snapshots, "partitions": flags.partitions} {
+
+	for flag, files := range map[string]map[string]string{
+		"snapshot": flags.snapshots, "partitions": flags.partitions,
+	} {
 		for _, name := range slices.Sorted(maps.Keys(files)) {
 			if !slices.Contains(names, name) {
 				return unknown(fmt.Sprintf("--%s %s=%s", flag, name, files[name]), name)
 			}
 		}
 	}
+
 	switch {
 	case len(names) == 0:
 		return errors.New("read nodes: there is none")
 	case flags.node != "" && !slices.Contains(names, flags.node):
 		return unknown("--node "+flags.node, flags.node)
 	}
+
 	return nil
 }
 
@@ -236,15 +274,19 @@ func (a *app) readPartitions(flags fitFlags) (map[string]nvlink.List, error) {
 		if err == nil {
 			lists[node], err = nvlink.Parse(data)
 		}
+
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", cli.InputName(file), err)
 		}
 	}
+
 	return lists, nil
 }
 
 // readHosts reads the nodes that have a snapshot or, with a debug image, all that are counted.
-func (a *app) readHosts(ctx context.Context, names []string, flags fitFlags) (map[string]*topology.Host, error) {
+func (a *app) readHosts(
+	ctx context.Context, names []string, flags fitFlags,
+) (map[string]*topology.Host, error) {
 	hosts := map[string]*topology.Host{}
 	for _, name := range names {
 		file, isFile := flags.snapshots[name]
@@ -257,16 +299,20 @@ func (a *app) readHosts(ctx context.Context, names []string, flags fitFlags) (ma
 			if sysfs, err = a.OpenSysfs(file); err != nil {
 				return nil, err
 			}
+
 		case flags.image != "":
 			if sysfs, err = a.readNode(ctx, name, flags.image); err != nil {
 				a.Say("warning: not read: %s", reasons.Text(err))
 				continue
 			}
+
 		default:
 			continue
 		}
+
 		hosts[name], _ = host.Read(sysfs, nil, host.All)
 	}
+
 	return hosts, nil
 }
 
@@ -280,7 +326,9 @@ type resourcesOf struct {
 var fitReads = []resourcesOf{
 	{"", []string{"nodes", "pods"}},
 	{core.GroupName, []string{"kubevirts"}},
-	{resourceapi.GroupName, []string{"resourceslices", "deviceclasses", "resourceclaims", "resourceclaimtemplates"}},
+	{resourceapi.GroupName, []string{
+		"resourceslices", "deviceclasses", "resourceclaims", "resourceclaimtemplates",
+	}},
 }
 
 // fitResources returns the resources that fit reads, as kubectl get takes them.
@@ -300,7 +348,9 @@ func (a *app) listObjects(ctx context.Context, client *cluster.Client) (files []
 }
 
 // list reads objects, as far as the user may.
-func (a *app) list(ctx context.Context, client *cluster.Client, group string, resources ...string) (lists []fit.File) {
+func (a *app) list(
+	ctx context.Context, client *cluster.Client, group string, resources ...string,
+) (lists []fit.File) {
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
 	for _, resource := range resources {
@@ -309,18 +359,23 @@ func (a *app) list(ctx context.Context, client *cluster.Client, group string, re
 			a.Say("warning: not read: %s", reasons.Text(err))
 			continue
 		}
+
 		lists = append(lists, fit.File{Name: "the cluster's " + resource, Data: data})
 	}
+
 	return lists
 }
 
 // readHeld reads which devices the VMs have that run on nodes that were read.
-func (a *app) readHeld(ctx context.Context, hosts map[string]*topology.Host) (map[fit.HostDevice]string, error) {
+func (a *app) readHeld(
+	ctx context.Context, hosts map[string]*topology.Host,
+) (map[fit.HostDevice]string, error) {
 	client, all, err := a.instances(ctx, fleetFlags{all: true})
 	all = slices.DeleteFunc(all, func(in cluster.Instance) bool { return hosts[in.Node] == nil })
 	read := func(in cluster.Instance) (cluster.VM, error) {
 		return a.read(ctx, client, in.NamespacedName, cluster.DevicesOnly)
 	}
+
 	held := map[fit.HostDevice]string{}
 	forEach(a, all, 8, read, func(vm cluster.VM, err error) {
 		if err != nil {
@@ -330,5 +385,6 @@ func (a *app) readHeld(ctx context.Context, hosts map[string]*topology.Host) (ma
 			held[fit.HostDevice{Node: vm.Node, Device: id}] = vm.String()
 		}
 	})
+
 	return held, err
 }

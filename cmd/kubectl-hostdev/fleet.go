@@ -27,7 +27,8 @@ func (f *fleetFlags) add(cmd *cobra.Command, formats ...string) {
 	f.AddAsKubectl(cmd, formats...)
 	flags := cmd.Flags()
 	flags.BoolVarP(&f.all, "all-namespaces", "A", false, "the VMs of all namespaces")
-	flags.StringVarP(&f.selector, "selector", "l", "", "the VMs whose VMIs have these labels, as in kubectl")
+	flags.StringVarP(&f.selector, "selector", "l", "",
+		"the VMs whose VMIs have these labels, as in kubectl")
 	flags.IntVar(&f.concurrency, "concurrency", 8, "how many VMs are read at a time")
 }
 
@@ -35,10 +36,13 @@ func (f *fleetFlags) add(cmd *cobra.Command, formats ...string) {
 func (f *fleetFlags) check(args []string, formats ...string) error {
 	switch {
 	case f.concurrency < 1:
-		return cli.Failed("", fmt.Errorf("invalid --concurrency %d: must be at least 1", f.concurrency))
+		return cli.Failed("",
+			fmt.Errorf("invalid --concurrency %d: must be at least 1", f.concurrency))
 	case len(args) > 0 && (f.all || f.selector != ""):
-		return cli.Failed("leave out one of them", errors.New("-A and -l cannot be combined with a VM"))
+		return cli.Failed("leave out one of them",
+			errors.New("-A and -l cannot be combined with a VM"))
 	}
+
 	return f.Check(formats...)
 }
 
@@ -46,14 +50,18 @@ func (f *fleetFlags) check(args []string, formats ...string) error {
 const noVM = "no VM with passthrough devices\n"
 
 // instances returns the VMs that may have devices, by namespace and name.
-func (a *app) instances(ctx context.Context, f fleetFlags) (*cluster.Client, []cluster.Instance, error) {
+func (a *app) instances(
+	ctx context.Context, f fleetFlags,
+) (*cluster.Client, []cluster.Instance, error) {
 	client, namespace, err := a.connect()
 	if err != nil {
 		return nil, nil, err
 	}
+
 	if f.all {
 		namespace = ""
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
 	all, err := client.Instances(ctx, namespace, f.selector)
@@ -61,17 +69,22 @@ func (a *app) instances(ctx context.Context, f fleetFlags) (*cluster.Client, []c
 	slices.SortFunc(all, func(x, y cluster.Instance) int {
 		return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
 	})
+
 	return client, all, err
 }
 
-// forEach reads VMs, some at a time, and shows each when it is read. It prefers VMs on the node with
-// the fewest reads in flight: a slow node delays its own VMs only. It returns a result and an error per
-// VM.
-func forEach[T any](a *app, all []cluster.Instance, concurrency int, read func(cluster.Instance) (T, error), show func(T, error)) (results []T, failures []error) {
+// forEach reads VMs, some at a time, and shows each when it is read. It prefers VMs on the node
+// with the fewest reads in flight: a slow node delays its own VMs only. It returns a result and
+// an error per VM.
+func forEach[T any](
+	a *app, all []cluster.Instance, concurrency int, read func(cluster.Instance) (T, error),
+	show func(T, error),
+) (results []T, failures []error) {
 	done, reading, waiting := make(chan int), map[string]int{}, make([]int, len(all))
 	for i := range waiting {
 		waiting[i] = i
 	}
+
 	byNode := func(x, y int) int { return cmp.Compare(reading[all[x].Node], reading[all[y].Node]) }
 	results, failures = make([]T, len(all)), make([]error, len(all))
 	for started, ended := 0, 0; ended < len(all); {
@@ -84,8 +97,10 @@ func forEach[T any](a *app, all []cluster.Instance, concurrency int, read func(c
 				results[next], failures[next] = read(all[next])
 				done <- next
 			}()
+
 			continue
 		}
+
 		a.Progress(fmt.Sprintf("%d of %d VMs read", ended, len(all)))
 		i := <-done
 		reading[all[i].Node]--
@@ -93,6 +108,7 @@ func forEach[T any](a *app, all []cluster.Instance, concurrency int, read func(c
 		a.Progress("")
 		show(results[i], failures[i])
 	}
+
 	return results, failures
 }
 
@@ -109,10 +125,13 @@ const completionTime = 3 * time.Second
 
 // completeVMs completes the VMs with passthrough devices in the namespace, for
 // release/kubectl_complete-hostdev. An error completes nothing.
-func (a *app) completeVMs(cmd *cobra.Command, args []string, prefix string) (names []string, _ cobra.ShellCompDirective) {
+func (a *app) completeVMs(
+	cmd *cobra.Command, args []string, prefix string,
+) (names []string, _ cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
+
 	a.timeout = completionTime
 	_, all, _ := a.instances(cmd.Context(), fleetFlags{})
 	for _, in := range all {
@@ -120,5 +139,6 @@ func (a *app) completeVMs(cmd *cobra.Command, args []string, prefix string) (nam
 			names = append(names, in.Name)
 		}
 	}
+
 	return names, cobra.ShellCompDirectiveNoFileComp
 }

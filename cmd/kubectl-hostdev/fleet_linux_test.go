@@ -18,9 +18,15 @@ import (
 // command in a pod takes 200 ms: `make speed`.
 func BenchmarkFleet(b *testing.B) {
 	dir := b.TempDir()
-	for name, from := range map[string]string{"dgx.json": inputs["dgx.json"], "dgx.xml": inputs["dgx.xml"], "host.txtar": inputs["host.txtar"]} {
-		expect.NoError(b, os.WriteFile(filepath.Join(dir, name), expect.File(b, "../../"+from), 0o600))
+	for name, from := range map[string]string{
+		"dgx.json":   inputs["dgx.json"],
+		"dgx.xml":    inputs["dgx.xml"],
+		"host.txtar": inputs["host.txtar"],
+	} {
+		expect.NoError(b,
+			os.WriteFile(filepath.Join(dir, name), expect.File(b, "../../"+from), 0o600))
 	}
+
 	var yaml strings.Builder
 	for i := range 1000 {
 		fmt.Fprintf(&yaml, `---
@@ -39,7 +45,11 @@ commands:
 - {command: sh -s, file: host.txtar, delay: 200}
 `, i, i%100)
 	}
-	expect.NoError(b, os.WriteFile(filepath.Join(dir, "fleet.yaml"), []byte(strings.TrimPrefix(yaml.String(), "---\n")), 0o600))
+
+	expect.NoError(b,
+		os.WriteFile(filepath.Join(dir, "fleet.yaml"),
+			[]byte(strings.TrimPrefix(yaml.String(), "---\n")), 0o600))
+
 	served, err := apiserver.Read(dir, "fleet.yaml")
 	expect.NoError(b, err)
 	served.PageSize = 500
@@ -47,6 +57,7 @@ commands:
 	defer server.Close()
 	binary := filepath.Join(dir, "kubectl-hostdev")
 	expect.NoError(b, program.BuildPackage(binary, "../..", "./cmd/kubectl-hostdev"))
+
 	for b.Loop() {
 		cmd := exec.Command(binary, "explain", "--server", server.URL, "-n", "default")
 		cmd.Env = []string{"HOME=" + dir}
@@ -55,6 +66,7 @@ commands:
 		if rows := strings.Count(string(out), "root 112, mirror 120"); rows != 1000 {
 			b.Fatalf("%d rows, want 1000", rows)
 		}
+
 		b.ReportMetric(float64(cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss)/1024, "MiB")
 	}
 }

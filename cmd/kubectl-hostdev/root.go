@@ -35,12 +35,14 @@ func run(ctx context.Context, args, environ []string, streams cli.Streams) int {
 		Program: cli.Program{Streams: streams, Environ: environ},
 		config:  genericclioptions.NewConfigFlags(true),
 	}
+
 	root := a.newRoot()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if errors.Is(err, context.DeadlineExceeded) && !errors.As(err, new(*reasons.Error)) {
 		err = cli.Failed("try again, or give it longer with --timeout", err)
 	}
+
 	return a.ExitStatus(err)
 }
 
@@ -63,10 +65,12 @@ pods/exec in the VM's namespace: ` + reasons.Page("manifests/kubectl/clusterrole
   kubectl hostdev explain -A`,
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl hostdev"},
 	}
+
 	root.SetOut(a.Out)
 	root.CompletionOptions.DisableDefaultCmd = true
 	a.config.AddFlags(root.PersistentFlags())
-	root.PersistentFlags().DurationVar(&a.timeout, "timeout", 30*time.Second, "how long reading one VM may take")
+	root.PersistentFlags().DurationVar(&a.timeout, "timeout", 30*time.Second,
+		"how long reading one VM may take")
 	a.Root(root, a.newExplain(), a.newDoctor(), a.newFit(), a.newWhy(), a.newSnapshot())
 	root.Version = a.Version() + " " + runtime.Version()
 	root.SetVersionTemplate("{{.Version}}\n")
@@ -77,19 +81,26 @@ pods/exec in the VM's namespace: ` + reasons.Page("manifests/kubectl/clusterrole
 // kubeconfig name.
 func (a *app) connect() (*cluster.Client, string, error) {
 	if a.timeout <= 0 {
-		return nil, "", cli.Failed("", fmt.Errorf("invalid --timeout %s: must be more than 0", a.timeout))
+		return nil, "", cli.Failed("",
+			fmt.Errorf("invalid --timeout %s: must be more than 0", a.timeout))
 	}
+
 	namespace, _, err := a.config.ToRawKubeConfigLoader().Namespace()
 	config, configErr := a.config.ToRESTConfig()
 	if err = cmp.Or(err, configErr); err != nil {
-		return nil, "", cli.Failed("pass one with --kubeconfig or KUBECONFIG, and one of its contexts with --context", fmt.Errorf("read kubeconfig: %w", err))
+		return nil, "",
+			cli.Failed("pass one with --kubeconfig or KUBECONFIG, and one of its contexts with "+
+				"--context", fmt.Errorf("read kubeconfig: %w", err))
 	}
+
 	client, err := cluster.New(config)
 	return client, namespace, err
 }
 
 // read reads one VM in the time that --timeout gives it.
-func (a *app) read(ctx context.Context, client *cluster.Client, name types.NamespacedName, scope cluster.Scope) (cluster.VM, error) {
+func (a *app) read(
+	ctx context.Context, client *cluster.Client, name types.NamespacedName, scope cluster.Scope,
+) (cluster.VM, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
 	defer a.Await(fmt.Sprintf("VM %s, at most %s (--timeout)", name, a.timeout))()
@@ -97,23 +108,30 @@ func (a *app) read(ctx context.Context, client *cluster.Client, name types.Names
 	if err != nil {
 		return cluster.VM{}, err
 	}
+
 	vm, err := client.VM(ctx, in, scope)
 	if err == nil && in.Target != "" {
-		a.Say("warning: VM %s is migrating to node %s; this is where it still runs, %s", name, in.Target, in.Node)
+		a.Say("warning: VM %s is migrating to node %s; this is where it still runs, %s", name,
+			in.Target, in.Node)
 	}
+
 	return vm, err
 }
 
 // load reads the VM that an argument names.
-func (a *app) load(ctx context.Context, argument string, scope cluster.Scope) (*cluster.Client, cluster.VM, error) {
+func (a *app) load(
+	ctx context.Context, argument string, scope cluster.Scope,
+) (*cluster.Client, cluster.VM, error) {
 	client, namespace, err := a.connect()
 	if err != nil {
 		return nil, cluster.VM{}, err
 	}
+
 	name, err := vmName(namespace, argument)
 	if err != nil {
 		return nil, cluster.VM{}, err
 	}
+
 	vm, err := a.read(ctx, client, name, scope)
 	return client, vm, err
 }
@@ -122,11 +140,14 @@ func (a *app) load(ctx context.Context, argument string, scope cluster.Scope) (*
 func newRunning(vm cluster.VM, planner plan.Planner) (running cli.Running, err error) {
 	planner.Source, err = cli.HookPolicy(vm.HookArgs)
 	if err == nil {
-		running, err = cli.NewRunning(planner.Read(plan.Request{Domain: vm.Domain, Parsed: vm.VMI}), vm.Hook, planner.Locked)
+		running, err = cli.NewRunning(planner.Read(plan.Request{Domain: vm.Domain, Parsed: vm.VMI}),
+			vm.Hook, planner.Locked)
 	}
+
 	if err != nil {
 		return running, fmt.Errorf("plan VM %s: %w", vm.NamespacedName, err)
 	}
+
 	return running, nil
 }
 
@@ -136,11 +157,19 @@ func vmName(namespace, argument string) (types.NamespacedName, error) {
 	if !isTyped {
 		kind, name = "vm", argument
 	}
+
 	kind, _, _ = strings.Cut(kind, ".") // virtualmachine.kubevirt.io
-	kinds := []string{"vm", "vms", "vmi", "vmis", "virtualmachine", "virtualmachines", "virtualmachineinstance", "virtualmachineinstances"}
-	if name == "" || strings.Contains(name, "/") || !slices.Contains(kinds, kind) {
-		return types.NamespacedName{}, cli.Failed("name a VM, as in dgx or vm/dgx, and its namespace with -n", fmt.Errorf("invalid VM %q", topology.Abridge(argument)))
+	kinds := []string{
+		"vm", "vms", "vmi", "vmis", "virtualmachine", "virtualmachines", "virtualmachineinstance",
+		"virtualmachineinstances",
 	}
+
+	if name == "" || strings.Contains(name, "/") || !slices.Contains(kinds, kind) {
+		return types.NamespacedName{},
+			cli.Failed("name a VM, as in dgx or vm/dgx, and its namespace with -n",
+				fmt.Errorf("invalid VM %q", topology.Abridge(argument)))
+	}
+
 	return types.NamespacedName{Namespace: namespace, Name: name}, nil
 }
 
@@ -149,5 +178,6 @@ func oneVM(cmd *cobra.Command, args []string) error {
 	if len(args) == 1 {
 		return nil
 	}
-	return cli.Failed(cli.SeeHelp(cmd), fmt.Errorf("%d arguments, want the name of a VM", len(args)))
+	return cli.Failed(cli.SeeHelp(cmd),
+		fmt.Errorf("%d arguments, want the name of a VM", len(args)))
 }

@@ -45,17 +45,21 @@ func TestScript(t *testing.T) {
 // TestClusterRole: manifests/kubectl has each rule that the scripts see in a hint.
 func TestClusterRole(t *testing.T) {
 	var granted []string
-	for _, text := range strings.Split(string(expect.File(t, "../../manifests/kubectl/clusterrole.yaml")), "\n---\n") {
+	for _, text := range strings.Split(string(expect.File(t,
+		"../../manifests/kubectl/clusterrole.yaml")), "\n---\n") {
 		var role rbacv1.ClusterRole
 		expect.NoError(t, yaml.UnmarshalStrict([]byte(text), &role))
 		for _, rule := range role.Rules {
 			for _, resource := range rule.Resources {
 				for _, verb := range rule.Verbs {
-					granted = append(granted, fmt.Sprintf(`{apiGroups: [%q], resources: [%q], verbs: [%q]}`, rule.APIGroups[0], resource, verb))
+					granted = append(granted,
+						fmt.Sprintf(`{apiGroups: [%q], resources: [%q], verbs: [%q]}`,
+							rule.APIGroups[0], resource, verb))
 				}
 			}
 		}
 	}
+
 	slices.Sort(granted)
 	granted = slices.Compact(granted) // of several roles
 	scripts, err := filepath.Glob(filepath.Join("testdata", "script", "*.txtar"))
@@ -66,13 +70,16 @@ func TestClusterRole(t *testing.T) {
 			named[strings.ReplaceAll(string(match[1]), `\`, "")] = true
 		}
 	}
+
 	for rule := range named {
 		if !slices.Contains(granted, rule) {
 			t.Errorf("no ClusterRole has the rule %s", rule)
 		}
 	}
+
 	if len(named) != len(granted)-1 { // none needs get of pods/exec
-		t.Errorf("the scripts name %d rules, and the ClusterRoles have %d", len(named), len(granted))
+		t.Errorf("the scripts name %d rules, and the ClusterRoles have %d", len(named),
+			len(granted))
 	}
 }
 
@@ -101,10 +108,12 @@ func copyInputs(env *testscript.Env) error {
 		if err != nil {
 			return err
 		}
+
 		if err := os.WriteFile(filepath.Join(env.WorkDir, name), data, 0o600); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -118,6 +127,7 @@ func serveCluster(ts *testscript.TestScript, neg bool, files []string) {
 	if neg {
 		ts.Fatalf("usage: cluster FILE...")
 	}
+
 	served, err := apiserver.Read(ts.MkAbs("."), files...)
 	ts.Check(err)
 	server := served.Start()
@@ -130,6 +140,7 @@ func serveCluster(ts *testscript.TestScript, neg bool, files []string) {
 			return true
 		})
 	})
+
 	kubeconfig := ts.MkAbs("kubeconfig")
 	ts.Check(os.WriteFile(kubeconfig, fmt.Appendf(nil, `
 apiVersion: v1
@@ -139,5 +150,6 @@ clusters: [{name: test, cluster: {server: %q}}]
 users: [{name: user, user: {token: viewer}}]
 contexts: [{name: here, context: {cluster: test, user: user, namespace: default}}]
 `, server.URL), 0o600))
+
 	ts.Setenv("KUBECONFIG", kubeconfig)
 }

@@ -36,15 +36,18 @@ debug the pod has no privileges. This needs the ClusterRole hostdev-node of
   kubectl hostdev snapshot node/gpu-8 --debug-image busybox > host.txtar`,
 		Args: oneVM,
 	}
+
 	output.AddAsKubectl(cmd, cli.Text)
 	output.Format = cli.Text // whatever the name of the file
-	cmd.Flags().StringVar(&image, "debug-image", "", "read the node through a pod with this image, which needs a shell, such as busybox")
+	cmd.Flags().StringVar(&image, "debug-image", "",
+		"read the node through a pod with this image, which needs a shell, such as busybox")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := output.Check(); err != nil {
 			return err
 		}
 		return a.snapshot(cmd.Context(), args[0], image, output.File)
 	}
+
 	cmd.ValidArgsFunction = a.completeVMs
 	return cmd
 }
@@ -61,32 +64,39 @@ func (a *app) snapshot(ctx context.Context, argument, image, output string) erro
 	default:
 		_, vm, err = a.load(ctx, argument, cluster.WholeNode)
 	}
+
 	if err != nil {
 		return err
 	}
+
 	// Taken again for one form of all snapshots.
 	return a.WriteSnapshot(output, vm.Host, "", "/sys in a pod")
 }
 
-// readNode reads a node through a pod that is made with an image, or without one through that of a VM.
+// readNode reads a node through a pod that is made with an image, or without one through that of
+// a VM.
 func (a *app) readNode(ctx context.Context, node, image string) (fs.FS, error) {
 	client, namespace, err := a.connect()
 	if err != nil {
 		return nil, err
 	}
+
 	limited, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
 	defer a.Await(fmt.Sprintf("node %s, at most %s (--timeout)", node, a.timeout))()
 	if image != "" {
 		return client.Node(limited, namespace, node, image)
 	}
+
 	name, err := client.OnNode(limited, namespace, node)
 	if err != nil {
 		name, err = client.OnNode(limited, "", node)
 	}
+
 	if err != nil {
 		return nil, err
 	}
+
 	vm, err := a.read(ctx, client, name, cluster.WholeNode)
 	return vm.Host, err
 }

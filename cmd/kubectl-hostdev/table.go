@@ -31,32 +31,39 @@ type vmTable struct {
 
 // row is a VM of the table.
 type row struct {
-	Namespace string             `json:"namespace"` // of the VM
-	Name      string             `json:"name"`      // of the VM
-	Node      string             `json:"node"`      // that it runs on
-	Phase     string             `json:"phase"`     // of its VMI; "" where it is not known
-	Devices   int                `json:"devices"`   // how many passthrough devices it has
-	GPUs      int                `json:"gpus"`      // GPUs that have a NIC beside them in the VM
-	Direct    int                `json:"direct"`    // how many of these use GPUDirect RDMA to their NIC
-	Pairs     int                `json:"pairs"`     // pairs of devices
-	Alike     int                `json:"alike"`     // how many of these are as on the host
-	Better    []plan.Alternative `json:"better"`    // layouts with which more are: the hook's choice, and those that show more than it
-	Unplaced  int                `json:"unplaced"`  // devices without a place
-	Cells     int                `json:"cells"`     // guest NUMA cells; they come first where there are none
-	Layout    policy.Layout      `json:"layout"`    // of the current tree; "" where no device is under an expander bus
-	ToDo      string             `json:"toDo"`      // what to do; "" where no device is passed through
-	Finding   *doctor.Result     `json:"finding"`   // the worst of doctor; null where it has no FAIL and no WARN
-	Error     *string            `json:"error"`     // why the VM was not read
+	Namespace string `json:"namespace"` // of the VM
+	Name      string `json:"name"`      // of the VM
+	Node      string `json:"node"`      // that it runs on
+	Phase     string `json:"phase"`     // of its VMI; "" where it is not known
+	Devices   int    `json:"devices"`   // how many passthrough devices it has
+	GPUs      int    `json:"gpus"`      // GPUs that have a NIC beside them in the VM
+	// how many of these use GPUDirect RDMA to their NIC
+	Direct int `json:"direct"`
+	Pairs  int `json:"pairs"` // pairs of devices
+	Alike  int `json:"alike"` // how many of these are as on the host
+	// layouts with which more are: the hook's choice, and those that show more than it
+	Better   []plan.Alternative `json:"better"`
+	Unplaced int                `json:"unplaced"` // devices without a place
+	// guest NUMA cells; they come first where there are none
+	Cells int `json:"cells"`
+	// of the current tree; "" where no device is under an expander bus
+	Layout policy.Layout `json:"layout"`
+	// what to do; "" where no device is passed through
+	ToDo string `json:"toDo"`
+	// the worst of doctor; null where it has no FAIL and no WARN
+	Finding *doctor.Result `json:"finding"`
+	Error   *string        `json:"error"` // why the VM was not read
 }
 
-// table prints the VMs with passthrough devices, as text each when it is read. One that does not run
-// or cannot be read has its phase or error in its row; where no VM that runs can be read, the table's
-// exit status is that of an error.
+// table prints the VMs with passthrough devices, as text each when it is read. One that does not
+// run or cannot be read has its phase or error in its row; where no VM that runs can be read, the
+// table's exit status is that of an error.
 func (a *app) table(ctx context.Context, flags explainFlags) error {
 	client, all, err := a.instances(ctx, flags.fleetFlags)
 	if err != nil {
 		return err
 	}
+
 	if flags.Format == cli.Name {
 		var names bytes.Buffer
 		for _, in := range all {
@@ -64,12 +71,14 @@ func (a *app) table(ctx context.Context, flags explainFlags) error {
 		}
 		return a.Write(flags.File, names.Bytes())
 	}
+
 	isStreamed := flags.File == "" && (flags.Format == cli.Text || flags.Format == cli.Wide)
 	columns := newColumns(flags, all, a.Style(flags.File).Width)
 	text := bytes.NewBufferString(columns.line(columns.titles))
 	if len(all) == 0 {
 		text = bytes.NewBufferString(noVM)
 	}
+
 	read := func(in cluster.Instance) (row, error) { return a.row(ctx, client, in) }
 	rows, failures := forEach(a, all, flags.concurrency, read, func(r row, _ error) {
 		text.WriteString(columns.line(columns.cells(r)))
@@ -81,27 +90,38 @@ func (a *app) table(ctx context.Context, flags explainFlags) error {
 	if err != nil {
 		return err
 	}
+
 	err = a.WriteAs(flags.Output, vmTable{tableVersion, rows}, func(b *bytes.Buffer) error {
 		_, err := text.WriteTo(b)
 		return err
 	})
+
 	var ofRunning []error // for the others their row is the answer
 	for i, in := range all {
 		if in.IsRunning() || in.Err != nil {
 			ofRunning = append(ofRunning, failures[i])
 		}
 	}
+
 	return cmp.Or(err, failure(ofRunning))
 }
 
 // row reads one VM of the table.
 func (a *app) row(ctx context.Context, client *cluster.Client, in cluster.Instance) (row, error) {
-	r := row{Namespace: in.Namespace, Name: in.Name, Node: in.Node, Phase: in.Phase, Better: []plan.Alternative{}}
+	r := row{
+		Namespace: in.Namespace,
+		Name:      in.Name,
+		Node:      in.Node,
+		Phase:     in.Phase,
+		Better:    []plan.Alternative{},
+	}
+
 	inputs, running, err := a.checked(ctx, client, in, cluster.DevicesOnly)
 	if err != nil {
 		r.Error, r.ToDo = new(err.Error()), reasons.HintOf(err)
 		return r, err
 	}
+
 	pairs, outcome := running.Current.Pairs(), running.Current.GPUDirect()
 	r.GPUs, r.Direct = outcome.GPUs, outcome.Guest
 	r.Devices, r.Pairs, r.Alike, r.Layout = len(running.Current.Devices), pairs.All, pairs.Alike, running.Current.TreeLayout()
@@ -111,6 +131,7 @@ func (a *app) row(ctx context.Context, client *cluster.Client, in cluster.Instan
 	if len(found) > 0 && (found[0].Status == doctor.Fail || found[0].Status == doctor.Warn) {
 		r.Finding = &found[0]
 	}
+
 	return r, nil
 }
 
@@ -127,20 +148,30 @@ const minToDo = 24
 
 func newColumns(flags explainFlags, all []cluster.Instance, width int) columns {
 	c := columns{
-		titles: []string{"NAMESPACE", "VM", "NODE", "DEVICES", "GPUDIRECT", "AS ON HOST", "WITH LAYOUT", "LAYOUT"},
-		widths: []int{len("NAMESPACE"), len("VM"), len("NODE"), len("DEVICES"), len("GPUDIRECT"), len("120 of 120"), len("mirror 8 GPUs direct, 120 pairs"), len("mirror")},
-		width:  width,
+		titles: []string{
+			"NAMESPACE", "VM", "NODE", "DEVICES", "GPUDIRECT", "AS ON HOST", "WITH LAYOUT",
+			"LAYOUT",
+		},
+		widths: []int{
+			len("NAMESPACE"), len("VM"), len("NODE"), len("DEVICES"), len("GPUDIRECT"),
+			len("120 of 120"), len("mirror 8 GPUs direct, 120 pairs"), len("mirror"),
+		},
+		width: width,
 	}
+
 	if c.isWide = flags.Format == cli.Wide; c.isWide {
 		c.titles, c.width = append(c.titles, "UNPLACED", "CELLS", "FINDING"), 0
 		c.widths = append(c.widths, len("UNPLACED"), len("CELLS"), len("FAIL requested-devices"))
 	}
+
 	c.titles = append(c.titles, "TO DO")
+
 	for _, in := range all {
 		for i, name := range []string{in.Namespace, in.Name, in.Node} {
 			c.widths[i] = max(c.widths[i], len(name))
 		}
 	}
+
 	return c
 }
 
@@ -151,16 +182,20 @@ func (c columns) cells(r row) []string {
 		for len(cells) < len(c.widths) {
 			cells = append(cells, "?")
 		}
+
 		what := "error: " + *r.Error
 		if r.Phase != "" && r.Phase != string(v1.Running) {
 			what = "does not run: its phase is " + r.Phase
 		}
+
 		return append(cells, strings.TrimSuffix(what+"; "+r.ToDo, "; "))
 	}
+
 	direct := "-"
 	if r.GPUs > 0 {
 		direct = fmt.Sprintf("%d of %d", r.Direct, r.GPUs)
 	}
+
 	cells = append(cells, fmt.Sprint(r.Devices), direct, fmt.Sprintf("%d of %d", r.Alike, r.Pairs),
 		cmp.Or(plan.Listed(r.Better), "-"), cmp.Or(string(r.Layout), "-"))
 	if c.isWide {
@@ -170,6 +205,7 @@ func (c columns) cells(r row) []string {
 		}
 		cells = append(cells, fmt.Sprint(r.Unplaced), fmt.Sprint(r.Cells), finding)
 	}
+
 	return append(cells, cmp.Or(r.ToDo, "-"))
 }
 
@@ -179,9 +215,11 @@ func (c columns) line(cells []string) string {
 	for i, width := range c.widths {
 		line += fmt.Sprintf("%-*s  ", width, topology.Printable(cells[i]))
 	}
+
 	last := topology.Printable(topology.OneLine(cells[len(cells)-1]))
 	if c.width > 0 {
 		last = report.Fit(last, max(minToDo, c.width-len(line)))
 	}
+
 	return line + last + "\n"
 }

@@ -45,48 +45,69 @@ Exit status:
   kubectl hostdev why dgx -f bundle.yaml -f compute.log`,
 		Args: oneVM,
 	}
+
 	output.AddAsKubectl(cmd, cli.Text, cli.JSON, cli.YAML)
-	cmd.Flags().StringArrayVarP(&files, "file", "f", nil, "read this file instead of the cluster; may be repeated")
-	cmd.Flags().StringArrayVar(&guestFiles, "guest-file", nil, "what the guest's dmesg or nvidia-smi prints; may be repeated")
+	cmd.Flags().StringArrayVarP(&files, "file", "f", nil,
+		"read this file instead of the cluster; may be repeated")
+	cmd.Flags().StringArrayVar(&guestFiles, "guest-file", nil,
+		"what the guest's dmesg or nvidia-smi prints; may be repeated")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := output.Check(); err != nil {
 			return err
 		}
 		return a.why(cmd.Context(), args[0], files, guestFiles, output)
 	}
+
 	cmd.ValidArgsFunction = a.completeVMs
 	return cmd
 }
 
-func (a *app) why(ctx context.Context, argument string, files, guestFiles []string, output cli.Output) error {
+func (a *app) why(
+	ctx context.Context, argument string, files, guestFiles []string, output cli.Output,
+) error {
 	var client *cluster.Client
 	namespace, err := *a.config.Namespace, error(nil)
 	if len(files) == 0 {
 		client, namespace, err = a.connect()
 	}
+
 	name, nameErr := vmName(namespace, argument)
 	if err = cmp.Or(err, nameErr); err != nil {
 		return err
 	}
-	e := &why.Evidence{Report: why.Report{Namespace: name.Namespace, Name: name.Name, Installation: []string{}, Unread: []string{}}}
+
+	e := &why.Evidence{
+		Report: why.Report{
+			Namespace:    name.Namespace,
+			Name:         name.Name,
+			Installation: []string{},
+			Unread:       []string{},
+		},
+	}
+
 	if client != nil {
 		err = a.collect(ctx, client, name, e)
 	} else {
 		err = untilDone(ctx, func() error { return a.readFiles(files, e) })
 	}
+
 	if err == nil {
 		err = untilDone(ctx, func() error { return a.readGuestFiles(guestFiles, e) })
 	}
+
 	if err != nil {
 		return err
 	}
+
 	r := e.Diagnose()
 	for i := range r.Causes {
 		r.Causes[i].Remedy = strings.ReplaceAll(r.Causes[i].Remedy, "docs/", reasons.Page("docs/"))
 	}
+
 	for _, text := range r.Unread {
 		a.Say("warning: not read: %s", text)
 	}
+
 	err = a.WriteAs(output, r, func(b *bytes.Buffer) error { return writeAnswer(b, r) })
 	return cmp.Or(err, cli.Found(!r.Runs() || r.State.Name == "paused"))
 }
@@ -98,10 +119,12 @@ func (a *app) readFiles(names []string, e *why.Evidence) error {
 		if err != nil {
 			return err
 		}
+
 		if err := e.AddFile(cli.InputName(name), data); err != nil {
 			return err
 		}
 	}
+
 	if err := e.Missing(); err != nil {
 		return cli.Failed("name the VM and, with -n, its namespace as the files have them", err)
 	}
@@ -115,10 +138,12 @@ func (a *app) readGuestFiles(names []string, e *why.Evidence) error {
 		if err == nil {
 			err = e.AddGuestFile(cli.InputName(name), data)
 		}
+
 		if err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -136,7 +161,9 @@ func untilDone(ctx context.Context, do func() error) error {
 }
 
 // collect reads a VM from the cluster. It leaves out and names what the user may not read.
-func (a *app) collect(ctx context.Context, client *cluster.Client, name types.NamespacedName, e *why.Evidence) error {
+func (a *app) collect(
+	ctx context.Context, client *cluster.Client, name types.NamespacedName, e *why.Evidence,
+) error {
 	defer a.Await(fmt.Sprintf("VM %s, at most %s (--timeout)", name, a.timeout))()
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
@@ -144,55 +171,95 @@ func (a *app) collect(ctx context.Context, client *cluster.Client, name types.Na
 		data, err := client.Get(ctx, q)
 		switch {
 		case err == nil && q.Part == "log":
-			e.AddLog(fmt.Sprintf("log of container %s of pod %s", q.Parameters["container"], q.Name), string(data))
+			e.AddLog(fmt.Sprintf("log of container %s of pod %s", q.Parameters["container"],
+				q.Name), string(data))
+
 		case err == nil:
 			e.Add("", data)
-		case !apierrors.IsNotFound(err) && !apierrors.IsBadRequest(err): // that is a container without a log
+		case !apierrors.IsNotFound(err) && !apierrors.IsBadRequest(err):
+			// that is a container without a log
 			e.Unread = append(e.Unread, reasons.Text(err))
 		}
+
 		return err
 	}
-	read(cluster.Query{Group: core.GroupName, Resource: "virtualmachines", Namespace: name.Namespace, Name: name.Name})
-	ofVMI := read(cluster.Query{Group: core.GroupName, Resource: "virtualmachineinstances", Namespace: name.Namespace, Name: name.Name})
+
+	read(cluster.Query{
+		Group:     core.GroupName,
+		Resource:  "virtualmachines",
+		Namespace: name.Namespace,
+		Name:      name.Name,
+	})
+
+	ofVMI := read(cluster.Query{
+		Group:     core.GroupName,
+		Resource:  "virtualmachineinstances",
+		Namespace: name.Namespace,
+		Name:      name.Name,
+	})
+
 	read(cluster.Query{Resource: "pods", Namespace: name.Namespace})
 	read(cluster.Query{Resource: "events", Namespace: name.Namespace})
+
 	for _, l := range e.Logs {
-		parameters := map[string]string{"container": l.Container, "previous": fmt.Sprint(l.Before), "tailLines": "5000", "limitBytes": "8000000"}
-		err := read(cluster.Query{Resource: "pods", Namespace: name.Namespace, Name: l.Pod, Part: "log", Parameters: parameters})
+		parameters := map[string]string{
+			"container":  l.Container,
+			"previous":   fmt.Sprint(l.Before),
+			"tailLines":  "5000",
+			"limitBytes": "8000000",
+		}
+
+		err := read(cluster.Query{
+			Resource:   "pods",
+			Namespace:  name.Namespace,
+			Name:       l.Pod,
+			Part:       "log",
+			Parameters: parameters,
+		})
 		if apierrors.IsForbidden(err) {
 			break // so are the others
 		}
 	}
+
 	r := e.Diagnose()
-	if ofVMI != nil && r.State.Name == "unknown" && len(r.Causes)+len(r.History)+len(r.Errors) == 0 {
+	if ofVMI != nil && r.State.Name == "unknown" &&
+		len(r.Causes)+len(r.History)+len(r.Errors) == 0 {
 		_, err := client.Instance(ctx, name)
 		return err // says what there is
 	}
+
 	if len(r.Causes) > 0 && r.Causes[0].Name == "no-node" { // who has what it lacks
 		read(cluster.Query{Resource: "nodes"})
 		read(cluster.Query{Resource: "pods"})
 	}
+
 	if err := a.checkHook(ctx, client, name, e); err != nil {
 		e.Unread = append(e.Unread, reasons.Text(err))
 	}
+
 	return nil
 }
 
 // checkHook checks the cluster for a VM that requests the hook, unless it runs as the hook plans.
-func (a *app) checkHook(ctx context.Context, client *cluster.Client, name types.NamespacedName, e *why.Evidence) error {
+func (a *app) checkHook(
+	ctx context.Context, client *cluster.Client, name types.NamespacedName, e *why.Evidence,
+) error {
 	if !env.RequestsHook(e.Labels, e.Annotations) {
 		return nil
 	}
+
 	if e.Runs() {
 		vm, err := a.read(ctx, client, name, cluster.DevicesOnly)
 		if err != nil {
 			return err
 		}
+
 		running, err := newRunning(vm, plan.Planner{Sysfs: vm.Host})
 		if err != nil || !lacksHook(vm, running) {
 			return err
 		}
 	}
+
 	problems, err := a.problems(ctx, client)
 	e.Installation = append(e.Installation, problems...)
 	return err
@@ -200,14 +267,21 @@ func (a *app) checkHook(ctx context.Context, client *cluster.Client, name types.
 
 // writeAnswer writes a report as text: the VM's state, the cause, what proves it, what to do.
 func writeAnswer(b *bytes.Buffer, r why.Report) error {
-	say := func(format string, args ...any) { fmt.Fprintln(b, topology.Printable(fmt.Sprintf(format, args...))) }
+	say := func(format string, args ...any) {
+		fmt.Fprintln(b, topology.Printable(fmt.Sprintf(format, args...)))
+	}
+
 	vm := "VM " + strings.TrimPrefix(r.Namespace+"/"+r.Name, "/")
 	isWell := r.Runs() && r.State.Name != "paused" && len(r.Causes) == 0
 	switch {
 	case r.State.Name == "unknown" && r.Started != nil && len(r.Causes) == 0:
-		say("%s %s; it started (%s), and nothing that was read says that it ended", vm, r.State.Text, r.Started.Where())
+		say("%s %s; it started (%s), and nothing that was read says that it ended", vm,
+			r.State.Text, r.Started.Where())
+
 	case r.State.Name == "running" && isWell:
-		say("%s %s; kubectl hostdev explain %s shows where its devices are", vm, r.State.Text, r.Name)
+		say("%s %s; kubectl hostdev explain %s shows where its devices are", vm, r.State.Text,
+			r.Name)
+
 	default:
 		say("%s %s", vm, r.State.Text)
 	}
@@ -220,9 +294,11 @@ func writeAnswer(b *bytes.Buffer, r why.Report) error {
 	case !isWell && r.State.Name != "migrating":
 		writeUnknown(say, r)
 	}
+
 	for _, note := range r.State.Notes {
 		say("note:    %s", note)
 	}
+
 	for _, f := range r.History {
 		if f.Past == nil {
 			say("past:    %s, %s", f.Name, f.Line.Where())
@@ -230,12 +306,15 @@ func writeAnswer(b *bytes.Buffer, r why.Report) error {
 			say("past:    %s, %s; later %s", f.Name, f.Line.Where(), f.Past.Where())
 		}
 	}
+
 	for _, problem := range r.Installation {
 		say("hook:    %s", problem)
 	}
+
 	if len(r.Files) > 0 {
 		say("read:    %s", strings.Join(r.Files, ", "))
 	}
+
 	return nil
 }
 
@@ -253,6 +332,7 @@ func writeCause(say func(string, ...any), r why.Report) {
 	if f.Check != "" {
 		say("doctor:  %s%s", reasons.Page("docs/doctor.md#"), f.Check)
 	}
+
 	say("more:    %s%s, %s", reasons.Page("docs/causes.md#"), f.Name, f.Seen[0])
 	for _, before := range r.Causes[1:] {
 		say("before:  %s, %s", before.Name, before.Line.Where())
@@ -265,6 +345,7 @@ func writeUnknown(say func(string, ...any), r why.Report) {
 	for _, line := range r.Errors {
 		say("error:   %s (%s)", line.Text, line.Where())
 	}
+
 	say("To report it, attach what these print, without what is secret in it:")
 	say("  kubectl get vm,vmi,pod,event -o yaml; kubectl logs POD -c compute")
 }

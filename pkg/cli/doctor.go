@@ -24,19 +24,33 @@ func (p *Program) Doctor(r doctor.Report, heading string, quiet bool, to Output)
 	if quiet {
 		r.Results = r.Problems()
 	}
-	colours := map[doctor.Status]report.Colour{doctor.Fail: report.Red, doctor.Warn: report.Yellow, doctor.Pass: report.Green, doctor.Note: report.Cyan}
+
+	colours := map[doctor.Status]report.Colour{
+		doctor.Fail: report.Red,
+		doctor.Warn: report.Yellow,
+		doctor.Pass: report.Green,
+		doctor.Note: report.Cyan,
+	}
+
 	style := p.Style(to.File)
 	err := p.WriteAs(to, r, func(b *bytes.Buffer) error {
 		b.WriteString(heading)
 		for _, result := range r.Results {
 			status := string(result.Status)
-			fmt.Fprintln(b, style.Paint(colours[result.Status], status)+strings.TrimPrefix(topology.Printable(result.String()), status))
+			fmt.Fprintln(b,
+				style.Paint(colours[result.Status], status)+
+					strings.TrimPrefix(topology.Printable(result.String()), status))
 		}
-		counts := topology.Map([]doctor.Status{doctor.Fail, doctor.Warn, doctor.Note, doctor.Pass}, func(status doctor.Status) string {
+
+		counts := topology.Map([]doctor.Status{
+			doctor.Fail, doctor.Warn, doctor.Note, doctor.Pass,
+		}, func(status doctor.Status) string {
 			return fmt.Sprintf("%d %s", r.Counts[status], status)
 		})
+
 		fmt.Fprintf(b, "\n%s\n", strings.Join(counts, ", "))
 		return nil
 	})
+
 	return cmp.Or(err, Found(r.Counts[doctor.Fail] > 0))
 }

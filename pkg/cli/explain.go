@@ -43,6 +43,7 @@ func (e Explanation) OfPlan(result plan.Result) report.Report {
 			r.Devices[i].Claim = &claim
 		}
 	}
+
 	return r
 }
 
@@ -54,6 +55,7 @@ func (e Explanation) asIs(vm *plan.VM) report.Report {
 		prospect.Policy, prospect.LayoutReason = planned.Policy, new(report.TreeReason)
 		planned = prospect
 	}
+
 	return report.AsIs(e.OfPlan(vm.Current()), planned)
 }
 
@@ -66,17 +68,21 @@ func (p *Program) Explain(e Explanation, vm *plan.VM, shown plan.Result, asIs bo
 		p.Warn(file.Warnings)
 		return err
 	}
+
 	r := e.OfPlan(shown)
 	if asIs {
 		r = e.asIs(vm)
 	}
+
 	return p.WriteAs(e.Output, r, func(b *bytes.Buffer) error {
 		if e.Format == SVG {
 			return picture.Write(b, r)
 		}
+
 		if b.WriteString(e.Heading); e.Heading != "" && r.IsCurrent() {
 			r.Headline = nil // the heading has it
 		}
+
 		return r.WriteText(b, p.Style(e.File))
 	})
 }
@@ -87,12 +93,14 @@ func (p *Program) ReadGuest(name string, data []byte) (host.Guest, error) {
 	if err != nil {
 		return guest, notGuest(name, err)
 	}
+
 	p.Warn(problems)
 	return guest, nil
 }
 
 func notGuest(name string, err error) error {
-	return Failed("run lspci -Dvmmnn, lstopo --of xml, nvidia-smi topo -mp or hook-sidecar snapshot in the guest", fmt.Errorf("%s: %w", name, err))
+	return Failed("run lspci -Dvmmnn, lstopo --of xml, nvidia-smi topo -mp or hook-sidecar "+
+		"snapshot in the guest", fmt.Errorf("%s: %w", name, err))
 }
 
 // CompareGuest compares the guest that a file shows with the report, and writes the comparison. It
@@ -102,15 +110,25 @@ func (p *Program) CompareGuest(e Explanation, r report.Report, name string, data
 	if err != nil {
 		return err
 	}
+
 	if isHost(r, guest) {
-		return notGuest(name, errors.New("made on the host and not in the guest: it has every device at its host address"))
+		return notGuest(name,
+			errors.New("made on the host and not in the guest: it has every device at its host "+
+				"address"))
 	}
+
 	c := report.CompareGuest(r, guest)
-	err = p.WriteAs(e.Output, c, func(b *bytes.Buffer) error { return c.WriteText(b, p.Style(e.File)) })
+	err = p.WriteAs(e.Output, c, func(b *bytes.Buffer) error {
+		return c.WriteText(b, p.Style(e.File))
+	})
+
 	if err == nil && len(c.Devices) > 0 && c.Count(report.NotCompared) == len(c.Devices) {
-		err = Failed("pass the domain as libvirt has it, from virsh dumpxml, and lspci -Dvmmnn of the guest, which lists every device",
-			fmt.Errorf("no device was compared: the domain has no addresses yet, or %s lists none that is planned", c.Source))
+		err = Failed("pass the domain as libvirt has it, from virsh dumpxml, and lspci -Dvmmnn of "+
+			"the guest, which lists every device",
+			fmt.Errorf("no device was compared: the domain has no addresses yet, or %s lists none "+
+				"that is planned", c.Source))
 	}
+
 	return cmp.Or(err, Found(c.Count(report.Differs) > 0))
 }
 
@@ -120,8 +138,11 @@ func isHost(r report.Report, guest host.Guest) bool {
 	isThere := func(d report.Device) bool {
 		a, isPCI := d.ID.PCI()
 		found := guest.Device(a)
-		return isPCI && found != nil && d.PCIeRoot != nil && found.Root == *d.PCIeRoot && slices.Equal(found.Bridges, d.HostPath) &&
+		return isPCI && found != nil && d.PCIeRoot != nil && found.Root == *d.PCIeRoot &&
+			slices.Equal(found.Bridges, d.HostPath) &&
 			(d.Predicted == nil || *d.Predicted != a)
 	}
-	return len(r.Devices) > 0 && !slices.ContainsFunc(r.Devices, func(d report.Device) bool { return !isThere(d) })
+	return len(r.Devices) > 0 && !slices.ContainsFunc(r.Devices, func(d report.Device) bool {
+		return !isThere(d)
+	})
 }

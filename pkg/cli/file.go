@@ -26,6 +26,7 @@ func (p *Program) Write(file string, data []byte) error {
 		_, err := p.Out.Write(data)
 		return err
 	}
+
 	if err := writeFile(file, data); err != nil {
 		return fmt.Errorf("write %s: %w", file, host.WithoutPath(err))
 	}
@@ -45,13 +46,16 @@ func (p *Program) WriteAs(to Output, value any, text func(*bytes.Buffer) error) 
 	} else {
 		err = text(&b)
 	}
+
 	data := b.Bytes()
 	if err == nil && to.Format == YAML {
 		data, err = yaml.JSONToYAML(data) // which escapes what is not printable
 	}
+
 	if err != nil {
 		return err
 	}
+
 	return p.Write(to.File, data)
 }
 
@@ -63,6 +67,7 @@ func writeFile(file string, data []byte) error {
 	if target, err := filepath.EvalSymlinks(file); err == nil {
 		file = target
 	}
+
 	old, err := os.Stat(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -70,20 +75,25 @@ func writeFile(file string, data []byte) error {
 	if old != nil && !old.Mode().IsRegular() {
 		return os.WriteFile(file, data, newFileMode) // a pipe or a terminal cannot be replaced
 	}
+
 	temporary := filepath.Join(filepath.Dir(file), "."+filepath.Base(file)+"."+rand.Text())
 	err = os.WriteFile(temporary, data, newFileMode)
 	if err == nil && old != nil {
 		err = os.Chmod(temporary, old.Mode().Perm())
 	}
+
 	if err == nil {
 		err = os.Rename(temporary, file)
 	}
+
 	if err == nil {
 		return nil
 	}
+
 	if removed := os.Remove(temporary); !errors.Is(removed, fs.ErrNotExist) {
 		err = errors.Join(host.WithoutPath(err), removed)
 	}
+
 	return err
 }
 
@@ -95,12 +105,15 @@ type JSONWriter struct{ To io.Writer }
 func (w JSONWriter) Write(line []byte) (int, error) {
 	escaped := line
 	if bytes.ContainsFunc(line, func(r rune) bool { return 0x80 <= r && r <= 0x9f }) {
-		escaped = regexp.MustCompile(`[\x{80}-\x{9f}]`).ReplaceAllFunc(line, func(control []byte) []byte {
-			return fmt.Appendf(nil, `\u%04x`, []rune(string(control))[0])
-		})
+		escaped = regexp.MustCompile(`[\x{80}-\x{9f}]`).ReplaceAllFunc(line,
+			func(control []byte) []byte {
+				return fmt.Appendf(nil, `\u%04x`, []rune(string(control))[0])
+			})
 	}
+
 	if _, err := w.To.Write(escaped); err != nil {
 		return 0, err
 	}
+
 	return len(line), nil
 }

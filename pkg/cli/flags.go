@@ -17,7 +17,10 @@ import (
 func (p *Program) Root(root *cobra.Command, commands ...*cobra.Command) {
 	p.name = root.Name()
 	root.SilenceErrors, root.SilenceUsage = true, true
-	root.Args, root.RunE = NoArguments, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	root.Args, root.RunE = NoArguments, func(cmd *cobra.Command, _ []string) error {
+		return cmd.Help()
+	}
+
 	root.SetIn(p.In)
 	root.SetErr(p.Err)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
@@ -26,6 +29,7 @@ func (p *Program) Root(root *cobra.Command, commands ...*cobra.Command) {
 		}
 		return Failed(suggestion(cmd, err)+SeeHelp(cmd), flagError(err))
 	})
+
 	root.SetHelpCommand(&cobra.Command{
 		Use:   "help [command]",
 		Short: "Help about any command",
@@ -34,16 +38,19 @@ func (p *Program) Root(root *cobra.Command, commands ...*cobra.Command) {
 			if len(rest) > 0 {
 				return unknownCommand(found, rest[0])
 			}
+
 			found.InitDefaultHelpFlag()
 			found.InitDefaultVersionFlag()
 			return found.Help()
 		},
 	})
+
 	root.AddCommand(commands...)
 	root.AddCommand(&cobra.Command{
-		Use:     "version",
-		Short:   "Print the version",
-		Long:    "version prints the version of the program and the Go release that built it.\n\nExit status: 0",
+		Use:   "version",
+		Short: "Print the version",
+		Long: "version prints the version of the program and the Go release that built " +
+			"it.\n\nExit status: 0",
 		Example: "  " + root.DisplayName() + " version",
 		Args:    NoArguments,
 		RunE: func(*cobra.Command, []string) error {
@@ -54,13 +61,15 @@ func (p *Program) Root(root *cobra.Command, commands ...*cobra.Command) {
 
 // AddOutput adds the flag --output.
 func AddOutput(flags *pflag.FlagSet, output *string) {
-	flags.StringVarP(output, "output", "o", "", "write to this file atomically (default: standard output)")
+	flags.StringVarP(output, "output", "o", "",
+		"write to this file atomically (default: standard output)")
 }
 
 // Complete sets the values that a shell completes for a flag of the command.
 func Complete(cmd *cobra.Command, flag string, values ...string) {
 	// The only error is a flag that does not exist.
-	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+	if err := cmd.RegisterFlagCompletionFunc(flag,
+		cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err)
 	}
 }
@@ -73,10 +82,12 @@ func NoArguments(cmd *cobra.Command, args []string) error {
 	case cmd.HasSubCommands():
 		return unknownCommand(cmd, args[0])
 	}
+
 	hint := "pass files with flags, " + SeeHelp(cmd)
 	if args[0] == "true" || args[0] == "false" {
 		hint = "set a boolean flag with =, as in --strict=" + args[0]
 	}
+
 	return Failed(hint, fmt.Errorf("unexpected argument %q", args[0]))
 }
 
@@ -90,7 +101,8 @@ func AtMostOne(cmd *cobra.Command, args []string) error {
 
 func unknownCommand(root *cobra.Command, name string) error {
 	names := topology.Map(root.Commands(), (*cobra.Command).Name)
-	return Failed(topology.DidYouMean(name, names, "", " ")+SeeHelp(root), fmt.Errorf("unknown command %q", name))
+	return Failed(topology.DidYouMean(name, names, "", " ")+SeeHelp(root),
+		fmt.Errorf("unknown command %q", name))
 }
 
 // suggestion begins a hint with the flag that is spelled nearly as the unknown one of an error.
@@ -99,6 +111,7 @@ func suggestion(cmd *cobra.Command, err error) string {
 	if !isUnknown || unknown.GetSpecifiedShortnames() != "" {
 		return ""
 	}
+
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
 	return topology.DidYouMean("--"+unknown.GetSpecifiedName(), names, "", " ")
@@ -111,9 +124,14 @@ func SeeHelp(cmd *cobra.Command) string { return fmt.Sprintf("see %s --help", cm
 func flagError(err error) error {
 	if invalid, isInvalid := errors.AsType[*pflag.InvalidValueError](err); isInvalid {
 		kind := invalid.GetFlag().Value.Type()
-		want := cmp.Or(map[string]string{"bool": "true or false", "int": "a number"}[kind], "a value of type "+kind)
-		return fmt.Errorf("invalid --%s %q: must be %s", invalid.GetFlag().Name, topology.Abridge(invalid.GetValue()), want)
+		want := cmp.Or(map[string]string{
+			"bool": "true or false", "int": "a number",
+		}[kind], "a value of type "+kind)
+
+		return fmt.Errorf("invalid --%s %q: must be %s", invalid.GetFlag().Name,
+			topology.Abridge(invalid.GetValue()), want)
 	}
+
 	if missing, isMissing := errors.AsType[*pflag.ValueRequiredError](err); isMissing {
 		return fmt.Errorf("flag --%s needs a value", missing.GetFlag().Name)
 	}

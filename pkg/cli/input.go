@@ -41,6 +41,7 @@ func (p *Program) ReadFile(file string, limit int) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
+
 		defer f.Close()
 		in = f
 	} else if err := p.takeInput(); err != nil {
@@ -51,31 +52,37 @@ func (p *Program) ReadFile(file string, limit int) ([]byte, error) {
 	if err == nil {
 		data, err = env.Decompress(data, limit)
 	}
+
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", InputName(file), host.WithoutPath(err))
 	}
+
 	return data, nil
 }
 
 // takeInput refuses a second reading of standard input, which would find nothing.
 func (p *Program) takeInput() error {
 	if p.isRead {
-		return Failed("pass a file in place of one -", errors.New("cannot read standard input twice"))
+		return Failed("pass a file in place of one -",
+			errors.New("cannot read standard input twice"))
 	}
+
 	p.isRead = true
 	if IsTerminal(p.In) {
 		p.Say("reading standard input; Ctrl-D ends it")
 	}
+
 	return nil
 }
 
-// IsPiped reports whether there is something to read in standard input, which is a pipe or a file. A
-// program that another starts often has an empty pipe there.
+// IsPiped reports whether there is something to read in standard input, which is a pipe or a
+// file. A program that another starts often has an empty pipe there.
 func (p *Program) IsPiped() (bool, error) {
 	file, isFile := p.In.(*os.File)
 	if !isFile {
 		return false, nil
 	}
+
 	info, err := file.Stat()
 	if err != nil || !info.Mode().IsRegular() && info.Mode()&fs.ModeNamedPipe == 0 {
 		return false, nil // a terminal, /dev/null, or closed
@@ -88,6 +95,7 @@ func (p *Program) IsPiped() (bool, error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return false, fmt.Errorf("read standard input: %w", err)
 	}
+
 	return n > 0, nil
 }
 
@@ -106,8 +114,10 @@ func (p *Program) ReadSnapshot() (sysfs fs.FS, comment string, err error) {
 	if err == nil {
 		sysfs, err = host.ParseSnapshot(data)
 	}
+
 	if err != nil {
 		return nil, "", fmt.Errorf("open sysfs: snapshot: %w", err)
 	}
+
 	return sysfs, host.SnapshotComment(data), nil
 }

@@ -45,14 +45,17 @@ func (o *Output) AddAsKubectl(cmd *cobra.Command, formats ...string) {
 	cmd.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		return pflag.NormalizedName(cmp.Or(map[string]string{"format": "output"}[name], name))
 	})
+
 	o.addFormat(cmd, "output", "o", formats)
-	cmd.Flags().StringVar(&o.File, "output-file", "", "write to this file atomically (default: standard output)")
+	cmd.Flags().StringVar(&o.File, "output-file", "",
+		"write to this file atomically (default: standard output)")
 }
 
 func (o *Output) addFormat(cmd *cobra.Command, flag, shorthand string, formats []string) {
 	o.flag, o.formats = flag, formats
-	cmd.Flags().StringVarP(&o.Format, flag, shorthand, "", fmt.Sprintf("one of %s (default: as the output file's name ends, in .json,\n"+
-		".yaml, .svg, or .xml for nccl; else text)", strings.Join(formats, ", ")))
+	cmd.Flags().StringVarP(&o.Format, flag, shorthand, "",
+		fmt.Sprintf("one of %s (default: as the output file's name ends, in .json,\n"+
+			".yaml, .svg, or .xml for nccl; else text)", strings.Join(formats, ", ")))
 	Complete(cmd, flag, formats...)
 }
 
@@ -62,18 +65,33 @@ func (o *Output) Check(formats ...string) error {
 	if formats == nil {
 		formats = o.formats
 	}
+
 	ending := strings.ToLower(filepath.Ext(o.File))
 	if o.Format == "" {
-		o.Format = map[string]string{"": Text, ".txt": Text, ".log": Text, ".json": JSON, ".yaml": YAML, ".svg": SVG, ".xml": NCCL}[ending]
+		o.Format = map[string]string{
+			"":      Text,
+			".txt":  Text,
+			".log":  Text,
+			".json": JSON,
+			".yaml": YAML,
+			".svg":  SVG,
+			".xml":  NCCL,
+		}[ending]
 	}
-	err := fmt.Errorf("invalid --%s %q: must be one of %s", o.flag, topology.Abridge(o.Format), strings.Join(formats, ", "))
+
+	err := fmt.Errorf("invalid --%s %q: must be one of %s", o.flag, topology.Abridge(o.Format),
+		strings.Join(formats, ", "))
 	switch {
 	case slices.Contains(formats, o.Format):
 		return nil
 	case o.Format == "":
-		return Failed(fmt.Sprintf("--%s names the format, such as text; rsvg-convert makes other pictures of svg", o.flag), fmt.Errorf("no format is known for a file that ends in %q", topology.Abridge(ending)))
+		return Failed(fmt.Sprintf("--%s names the format, such as text; rsvg-convert makes other "+
+			"pictures of svg", o.flag),
+			fmt.Errorf("no format is known for a file that ends in %q", topology.Abridge(ending)))
+
 	case strings.ContainsAny(o.Format, "./") && !strings.Contains(o.Format, "="): // jsonpath=
 		return Failed("name the file with --output-file, or redirect standard output", err)
 	}
+
 	return Failed("", err)
 }

@@ -24,11 +24,15 @@ func AddPolicyFlags(flags *pflag.FlagSet) *PolicyFlags {
 		case s.IsBool():
 			flags.Bool(string(s.Key), false, s.Meaning)
 		case s.WithoutVMI != "":
-			flags.String(string(s.Key), "", fmt.Sprintf("%s\n(default %q with a VMI, %q without)", s.Meaning, s.Default, s.WithoutVMI))
+			flags.String(string(s.Key), "",
+				fmt.Sprintf("%s\n(default %q with a VMI, %q without)", s.Meaning, s.Default,
+					s.WithoutVMI))
+
 		default:
 			flags.String(string(s.Key), s.Default, s.Meaning)
 		}
 	}
+
 	flags.StringArrayVar(&p.keep, "keep", nil, "alias of a device that is not moved (repeatable)")
 	return p
 }
@@ -44,22 +48,30 @@ func AddHookPolicyFlags(flags *pflag.FlagSet) *PolicyFlags {
 
 // Given returns the keys that were set on the command line, checked.
 func (p *PolicyFlags) Given() (policy.Source, error) {
-	source := policy.Source{Flags: map[policy.Key]string{}, Keep: p.keep, AnnotationsFirst: p.ofHook}
+	source := policy.Source{
+		Flags: map[policy.Key]string{}, Keep: p.keep, AnnotationsFirst: p.ofHook,
+	}
+
 	for _, key := range policy.Keys() {
 		if f := p.flags.Lookup(string(key)); f.Changed {
 			source.Flags[key] = f.Value.String()
 		}
 	}
+
 	for _, name := range p.lock {
 		key, err := policy.ParseKey(name)
 		if err != nil {
-			return source, Failed("--lock takes policy keys, as in --lock strict,layout", fmt.Errorf("flag --lock: %w", err))
+			return source, Failed("--lock takes policy keys, as in --lock strict,layout",
+				fmt.Errorf("flag --lock: %w", err))
 		}
+
 		source.Locked = append(source.Locked, key)
 	}
+
 	if _, _, err := policy.Resolve(source); err != nil {
 		return source, Failed("--help lists the values of each flag", err)
 	}
+
 	return source, nil
 }
 
@@ -72,6 +84,7 @@ func (p *PolicyFlags) ParseValid(arguments []string) {
 		}
 		return nil
 	}
+
 	p.flags.ParseErrorsAllowlist.UnknownFlags = true
 	_ = p.flags.ParseAll(arguments, set) // the error is known
 }
@@ -85,7 +98,9 @@ func HookPolicy(arguments []string) (policy.Source, error) {
 	invalid := flags.Parse(arguments)
 	source, err := p.Given()
 	if err = cmp.Or(invalid, err); err != nil {
-		return source, Failed("correct args of the hook, or use the kubectl-hostdev of its release", fmt.Errorf("read the arguments of its hook: %w", err))
+		return source, Failed("correct args of the hook, or use the kubectl-hostdev of its release",
+			fmt.Errorf("read the arguments of its hook: %w", err))
 	}
+
 	return source, nil
 }

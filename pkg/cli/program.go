@@ -77,13 +77,16 @@ func (p *Program) ExitStatus(err error) int {
 	case errors.Is(err, ErrFound):
 		return ExitFound
 	}
+
 	p.Say("error: %v", err)
 	if hint := reasons.HintOf(err); hint != "" {
 		p.Say("hint: %s", hint)
 	}
+
 	if errors.As(err, new(refusal)) {
 		return ExitRefused
 	}
+
 	return ExitFailed
 }
 

@@ -16,16 +16,22 @@ func (p *Program) WriteSnapshot(output string, sysfs fs.FS, header, source strin
 	if err != nil {
 		return Failed("a snapshot is taken of a sysfs directory, or of another snapshot", err)
 	}
+
 	for _, problem := range problems {
 		p.Say("warning: left out of the snapshot: %s", problem.Text)
 	}
+
 	if header == "" {
-		header = fmt.Sprintf("Host snapshot, taken %s from %s\nby %s: %s, %s, %s.\n\n", time.Now().UTC().Format(time.RFC3339), source, p.Version(),
-			topology.Counted(s.Nodes, "NUMA node"), topology.Counted(s.Functions, "PCI function"), topology.Counted(s.MDEVs, "mediated device"))
+		header = fmt.Sprintf("Host snapshot, taken %s from %s\nby %s: %s, %s, %s.\n\n",
+			time.Now().UTC().Format(time.RFC3339), source, p.Version(),
+			topology.Counted(s.Nodes, "NUMA node"), topology.Counted(s.Functions,
+				"PCI function"), topology.Counted(s.MDEVs, "mediated device"))
 	}
+
 	data, err := s.Format(header)
 	if err != nil {
 		return err
 	}
+
 	return p.Write(output, data)
 }

@@ -34,9 +34,11 @@ func columns(terminal *os.File, environ Environ) int {
 	if n, err := strconv.ParseUint(environ.Variable("COLUMNS"), 10, 16); err == nil {
 		return int(n)
 	}
+
 	width, _, err := term.GetSize(int(terminal.Fd()))
 	if err != nil {
 		return 0
 	}
+
 	return width
 }

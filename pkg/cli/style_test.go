@@ -20,6 +20,7 @@ func TestStyle(t *testing.T) {
 			t.Error(err)
 		}
 	})
+
 	terminal := cli.Program{Streams: cli.Streams{Out: device}}
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	expect.NoError(t, err)
@@ -42,6 +43,7 @@ func TestStyle(t *testing.T) {
 		"a file":               {terminal, "report.txt", nil, report.Style{}},
 		"a pipe":               {pipe, "", nil, report.Style{}},
 	}
+
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			test.program.Environ = test.environ

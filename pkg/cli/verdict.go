@@ -30,7 +30,10 @@ func NewRunning(vm *plan.VM, hasHook bool, locked []policy.Key) (Running, error)
 			return Running{}, result.Err
 		}
 	}
-	return Running{VM: vm, Current: current.Plan, Planned: planned, HasHook: hasHook, Locked: locked}, nil
+
+	return Running{
+		VM: vm, Current: current.Plan, Planned: planned, HasHook: hasHook, Locked: locked,
+	}, nil
 }
 
 // Heading returns the first lines about the VM: the verdict and what to do.
@@ -49,12 +52,15 @@ func (r Running) Verdict() string {
 	if r.Current.Pairs().Known == 0 {
 		return text
 	}
+
 	if layout := r.Current.TreeLayout(); layout != "" {
 		text += "; the tree is of layout " + string(layout)
 	}
+
 	if better := r.Better(); len(better) > 0 {
 		text += "; with layout " + plan.Listed(better)
 	}
+
 	return text
 }
 
@@ -68,6 +74,7 @@ func (r Running) Better() []plan.Alternative {
 			planned = o
 		}
 	}
+
 	return slices.DeleteFunc(options, func(o plan.Alternative) bool {
 		isPlanned := o.Layout == r.Planned.Plan.Layout
 		return o.Compare(current) <= 0 || o.Compare(planned) <= 0 && !isPlanned
@@ -76,38 +83,55 @@ func (r Running) Better() []plan.Alternative {
 
 // ToDo returns the second line, the remedy; "" where there is nothing to place.
 func (r Running) ToDo() string {
-	unplaced := slices.IndexFunc(r.Planned.Plan.Devices, func(d placement.Decision) bool { return d.Outcome == placement.Unplaced })
+	unplaced := slices.IndexFunc(r.Planned.Plan.Devices, func(d placement.Decision) bool {
+		return d.Outcome == placement.Unplaced
+	})
+
 	start := "add the hook to the VM (" + reasons.Page("docs/install.md") + ") and restart it"
 	if r.HasHook {
 		start = "restart the VM: the hook is in its pod"
 	}
+
 	switch p := r.Planned.Policy; {
 	case p.DryRun && p.Origins[policy.KeyDryRun] == policy.OriginAnnotation:
-		start = "remove the annotation " + policy.AnnotationPrefix + string(policy.KeyDryRun) + " from the VM; then " + start
+		start = "remove the annotation " + policy.AnnotationPrefix + string(policy.KeyDryRun) +
+			" from the VM; then " + start
 	case p.DryRun:
-		start = "remove --" + string(policy.KeyDryRun) + " from the arguments of the hook; then " + start
+		start = "remove --" + string(policy.KeyDryRun) + " from the arguments of the hook; then " +
+			start
 	}
+
 	switch {
 	case len(r.Current.Devices) == 0:
 		return ""
 	case r.Planned.Err != nil:
-		return "see why the hook would refuse this domain: " + topology.OneLine(r.Planned.Err.Error())
-	case report.LacksCells(r.Current) && r.Planned.Plan.GPUDirect().Guest <= r.Current.GPUDirect().Guest:
+		return "see why the hook would refuse this domain: " +
+			topology.OneLine(r.Planned.Err.Error())
+
+	case report.LacksCells(r.Current) &&
+		r.Planned.Plan.GPUDirect().Guest <= r.Current.GPUDirect().Guest:
 		cells, _, _ := strings.Cut(reasons.NoGuestNUMA.Remedy(), ";") // the rest is about layouts
 		return fmt.Sprintf("%s (%s); then %s", cells, reasons.NoGuestNUMA, start)
+
 	case unplaced >= 0:
 		reason := r.Planned.Plan.Devices[unplaced].Reason
 		return fmt.Sprintf("%s (%s); then %s", reason.Remedy(), reason, start)
+
 	case r.Planned.Changed():
 		return start
 	}
+
 	if better := r.Better(); len(better) > 0 {
 		best := slices.MaxFunc(better, plan.Alternative.Compare)
-		choose := fmt.Sprintf("annotate the VM with %s%s: %s", policy.AnnotationPrefix, policy.KeyLayout, best.Layout)
+		choose := fmt.Sprintf("annotate the VM with %s%s: %s", policy.AnnotationPrefix,
+			policy.KeyLayout, best.Layout)
 		if slices.Contains(r.Locked, policy.KeyLayout) {
-			choose = fmt.Sprintf("set --%s=%s in the arguments of the hook, which lock it", policy.KeyLayout, best.Layout)
+			choose = fmt.Sprintf("set --%s=%s in the arguments of the hook, which lock it",
+				policy.KeyLayout, best.Layout)
 		}
+
 		return fmt.Sprintf("nothing, or %s; --layout %s shows it", choose, best.Layout)
 	}
+
 	return "nothing: no layout shows more of the host"
 }

@@ -31,7 +31,9 @@ func inputs(t *testing.T, sample, snapshot string) (plan.Planner, plan.Request) 
 	expect.NoError(t, err)
 	sysfs, err := host.ParseSnapshot(read(t, "hosts/"+snapshot+".txtar"))
 	expect.NoError(t, err)
-	return plan.Planner{Sysfs: sysfs}, plan.Request{Domain: read(t, "samples/"+sample+".xml"), Parsed: vmi}
+	return plan.Planner{
+		Sysfs: sysfs,
+	}, plan.Request{Domain: read(t, "samples/"+sample+".xml"), Parsed: vmi}
 }
 
 const (
@@ -55,24 +57,36 @@ func TestVerdict(t *testing.T) {
 		hasHook       bool
 		verdict, todo string
 	}{
-		"without the hook":      {dgx, hgx, "", false, flat + "0 of 120 pairs of devices as on the host; with layout mirror 8 GPUs direct, 120 pairs", add},
-		"the hook came later":   {dgx, hgx, "", true, flat + "0 of 120 pairs of devices as on the host; with layout mirror 8 GPUs direct, 120 pairs", have},
-		"layout numa":           {dgx, hgx, policy.LayoutNUMA, true, nodes + "64 of 120 pairs of devices as on the host; the tree is of layout numa; with layout mirror 8 GPUs direct, 120 pairs", have},
-		"layout root":           {dgx, hgx, policy.LayoutRoot, true, nodes + "112 of 120 pairs of devices as on the host; the tree is of layout root; with layout mirror 8 GPUs direct, 120 pairs", have},
-		"layout mirror":         {dgx, hgx, policy.LayoutMirror, false, whole + "120 of 120 pairs of devices as on the host; the tree is of layout mirror", "nothing: no layout shows more of the host"},
-		"one GPU, no cells":     {one, hgx, "", false, "one device, which does not know its NUMA node; 1 without a place; first give the guest NUMA cells", cellsFirst + add},
-		"the host is another's": {dgx, "x86-2n2g-t4-vgpu", "", false, "the host shows none of the 16 devices", ""},
+		"without the hook": {dgx, hgx, "", false, flat +
+			"0 of 120 pairs of devices as on the host; with layout mirror 8 GPUs direct, 120 pairs",
+			add},
+		"the hook came later": {dgx, hgx, "", true, flat +
+			"0 of 120 pairs of devices as on the host; with layout mirror 8 GPUs direct, 120 pairs",
+			have},
+		"layout numa": {dgx, hgx, policy.LayoutNUMA, true, nodes +
+			"64 of 120 pairs of devices as on the host; the tree is of layout numa; with layout mirror 8 GPUs direct, 120 pairs", have},
+		"layout root": {dgx, hgx, policy.LayoutRoot, true, nodes +
+			"112 of 120 pairs of devices as on the host; the tree is of layout root; with layout mirror 8 GPUs direct, 120 pairs", have},
+		"layout mirror": {dgx, hgx, policy.LayoutMirror, false, whole +
+			"120 of 120 pairs of devices as on the host; the tree is of layout mirror",
+			"nothing: no layout shows more of the host"},
+		"one GPU, no cells": {one, hgx, "", false,
+			"one device, which does not know its NUMA node; 1 without a place; first give the guest NUMA cells", cellsFirst + add},
+		"the host is another's": {dgx, "x86-2n2g-t4-vgpu", "", false,
+			"the host shows none of the 16 devices", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, request := inputs(t, test.sample, test.host)
 			if test.placed != "" {
 				request.Domain = m.Read(request).WithLayout(test.placed).Domain
 			}
+
 			r, err := cli.NewRunning(m.Read(request), test.hasHook, nil)
 			expect.NoError(t, err)
 			if got := r.Verdict(); got != test.verdict {
 				t.Errorf("verdict\n%s, want\n%s", got, test.verdict)
 			}
+
 			if got := r.ToDo(); test.todo != "" && got != test.todo {
 				t.Errorf("to do\n%s, want\n%s", got, test.todo)
 			}
@@ -89,16 +103,22 @@ func TestVerdictOfUnplaced(t *testing.T) {
 	hidden.Sysfs = without(t, hgx, "0000:18:00.1", "0000:1b:00.0")
 	placed := request
 	placed.Domain = m.Read(request).Plan().Domain
+
 	for name, test := range map[string]struct {
 		planner       plan.Planner
 		request       plan.Request
 		verdict, todo string
 	}{
-		"no cells": {m, plan.Request{Domain: noCells}, flat + "0 of 120 pairs of devices as on the host; the guest has no NUMA cells; with layout mirror 8 GPUs direct, 72 pairs",
+		"no cells": {m, plan.Request{
+			Domain: noCells,
+		}, flat +
+			"0 of 120 pairs of devices as on the host; the guest has no NUMA cells; with layout mirror 8 GPUs direct, 72 pairs",
 			add},
-		"two unplaced": {hidden, request, "0 of 7 GPUs with GPUDirect RDMA, 1 with the host's NIC; 0 of 120 pairs of devices as on the host, 29 not known; 2 without a place; with layout mirror 7 GPUs direct, 91 pairs",
+		"two unplaced": {hidden, request,
+			"0 of 7 GPUs with GPUDirect RDMA, 1 with the host's NIC; 0 of 120 pairs of devices as on the host, 29 not known; 2 without a place; with layout mirror 7 GPUs direct, 91 pairs",
 			reasons.NoSysfs.Remedy() + " (no-sysfs); then " + add},
-		"two unplaced, hook": {hidden, placed, "7 of 7 GPUs with GPUDirect RDMA, 7 with the host's NIC; 91 of 120 pairs of devices as on the host, 29 not known; 2 without a place; the tree is of layout mirror", ""},
+		"two unplaced, hook": {hidden, placed,
+			"7 of 7 GPUs with GPUDirect RDMA, 7 with the host's NIC; 91 of 120 pairs of devices as on the host, 29 not known; 2 without a place; the tree is of layout mirror", ""},
 	} {
 		r, err := cli.NewRunning(test.planner.Read(test.request), false, nil)
 		expect.NoError(t, err)
@@ -113,8 +133,11 @@ func TestVerdictOfUnplaced(t *testing.T) {
 func without(t *testing.T, snapshot string, devices ...string) fs.FS {
 	archive := txtar.Parse(read(t, "hosts/"+snapshot+".txtar"))
 	archive.Files = slices.DeleteFunc(archive.Files, func(f txtar.File) bool {
-		return slices.ContainsFunc(devices, func(d string) bool { return strings.Contains(f.Name, d) })
+		return slices.ContainsFunc(devices, func(d string) bool {
+			return strings.Contains(f.Name, d)
+		})
 	})
+
 	sysfs, err := host.ParseSnapshot(txtar.Format(archive))
 	expect.NoError(t, err)
 	return sysfs
@@ -126,7 +149,8 @@ func TestVerdictOfAnnotation(t *testing.T) {
 	request.Parsed.Annotations = map[string]string{policy.AnnotationPrefix + "layout": "mirror"}
 	r, err := cli.NewRunning(m.Read(request), false, nil)
 	expect.NoError(t, err)
-	if got, want := r.Verdict(), flat+"0 of 120 pairs of devices as on the host; with layout mirror 8 GPUs direct, 120 pairs"; got != want {
+	if got, want := r.Verdict(), flat+
+		"0 of 120 pairs of devices as on the host; with layout mirror 8 GPUs direct, 120 pairs"; got != want {
 		t.Errorf("verdict %s, want %s", got, want)
 	}
 }
@@ -137,9 +161,15 @@ func TestVerdictOfArguments(t *testing.T) {
 		arguments []string
 		todo      string
 	}{
-		"none":          {nil, have},
-		"the same":      {[]string{"--layout=numa"}, "nothing, or annotate the VM with hostdev.vm.kubevirt.io/layout: mirror; --layout mirror shows it"},
-		"layout locked": {[]string{"--layout", "numa", "--lock", "strict,layout"}, "nothing, or set --layout=mirror in the arguments of the hook, which lock it; --layout mirror shows it"},
+		"none": {nil, have},
+		"the same": {[]string{
+			"--layout=numa",
+		},
+			"nothing, or annotate the VM with hostdev.vm.kubevirt.io/layout: mirror; --layout mirror shows it"},
+		"layout locked": {[]string{
+			"--layout", "numa", "--lock", "strict,layout",
+		},
+			"nothing, or set --layout=mirror in the arguments of the hook, which lock it; --layout mirror shows it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, request := inputs(t, dgx, hgx)

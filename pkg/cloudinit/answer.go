@@ -20,14 +20,17 @@ func Answer(data, userData []byte) ([]byte, error) {
 	if fields == nil {
 		return nil, errors.New("the VM has no cloud-init data")
 	}
+
 	var text string
 	if field, ok := fields[userDataField]; ok && json.Unmarshal(field, &text) != nil {
 		return nil, fmt.Errorf("parse the cloud-init data: %s is no text", userDataField)
 	}
+
 	given := []byte(text)
 	if strings.ContainsRune(text, utf8.RuneError) && len(userData) > 0 {
 		given = userData
 	}
+
 	merged, err := Merge(given)
 	switch {
 	case err != nil:
@@ -37,12 +40,15 @@ func Answer(data, userData []byte) ([]byte, error) {
 	case !utf8.Valid(merged):
 		return nil, errors.New("the user data is not UTF-8, which JSON cannot hold")
 	}
+
 	var changed []byte
 	if fields[userDataField], err = json.Marshal(string(merged)); err == nil {
 		changed, err = json.Marshal(fields)
 	}
+
 	if err != nil {
 		return nil, fmt.Errorf("write the cloud-init data: %w", err)
 	}
+
 	return changed, nil
 }

@@ -25,6 +25,7 @@ func decoded(t *testing.T, data []byte) map[string]any {
 	if err := json.Unmarshal(data, &fields); err != nil {
 		t.Fatalf("%v in %s", err, data)
 	}
+
 	return fields
 }
 
@@ -36,7 +37,8 @@ func TestAnswer(t *testing.T) {
 		vmi      []byte
 		want     string
 	}{
-		"plain":               {"#cloud-config\nhostname: é\n", nil, "#cloud-config\nhostname: é\n"},
+		"plain": {"#cloud-config\nhostname: é\n", nil,
+			"#cloud-config\nhostname: é\n"},
 		"none":                {"", nil, ""},
 		"JSON lost its bytes": {string(packed), packed, "#cloud-config\nhostname: é\n"},
 	} {
@@ -48,7 +50,8 @@ func TestAnswer(t *testing.T) {
 			want := decoded(t, []byte(noCloud))
 			want["UserData"] = string(merged)
 			expect.Same(t, want, decoded(t, got), "(-want +got)")
-			if again, err := cloudinit.Answer(got, tc.vmi); err != nil || string(again) != string(got) {
+			if again, err := cloudinit.Answer(got, tc.vmi); err != nil ||
+				string(again) != string(got) {
 				t.Errorf("answered again: %v\n%s", err, again)
 			}
 		})
@@ -57,14 +60,16 @@ func TestAnswer(t *testing.T) {
 
 func TestAnswerRefuses(t *testing.T) {
 	for name, tc := range map[string]struct{ data, want string }{
-		"no volume":      {"null", "no cloud-init data"},
-		"no object":      {"[1]", "not a JSON object"},
-		"nothing":        {"", "not a JSON object"},
-		"another type":   {`{"UserData": 1}`, "UserData is no text"},
-		"other agent":    {string(withUserData(t, "{}")), "nothing that cloud-init knows"},
-		"lost in a JSON": {string(withUserData(t, string(compressed(t, []byte("#cloud-config\n"))))), "of a Secret is lost"},
+		"no volume":    {"null", "no cloud-init data"},
+		"no object":    {"[1]", "not a JSON object"},
+		"nothing":      {"", "not a JSON object"},
+		"another type": {`{"UserData": 1}`, "UserData is no text"},
+		"other agent":  {string(withUserData(t, "{}")), "nothing that cloud-init knows"},
+		"lost in a JSON": {string(withUserData(t,
+			string(compressed(t, []byte("#cloud-config\n"))))), "of a Secret is lost"},
 	} {
-		if got, err := cloudinit.Answer([]byte(tc.data), nil); err == nil || !strings.Contains(err.Error(), tc.want) || got != nil {
+		if got, err := cloudinit.Answer([]byte(tc.data), nil); err == nil ||
+			!strings.Contains(err.Error(), tc.want) || got != nil {
 			t.Errorf("%s: %q, %v, want %q", name, got, err, tc.want)
 		}
 	}

@@ -28,6 +28,7 @@ func Merge(userData []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the user data: %w", err)
 	}
+
 	switch {
 	case HasReader(userData):
 		return userData, nil
@@ -35,15 +36,22 @@ func Merge(userData []byte) ([]byte, error) {
 		return []byte(boothook), nil
 	case isMIME(userData):
 		if !utf8.Valid(userData) {
-			return nil, errors.New("the user data is a MIME message that is not UTF-8, which cloud-init does not read")
+			return nil,
+				errors.New("the user data is a MIME message that is not UTF-8, which cloud-init " +
+					"does not read")
 		}
 		return message(userData, string(userData)), nil
+
 	case bytes.HasPrefix(userData, []byte(mangledGzip)):
-		return nil, errors.New("KubeVirt passes user data as text, and compressed data of a Secret is lost")
+		return nil,
+			errors.New("KubeVirt passes user data as text, and compressed data of a Secret is lost")
+
 	case !isCloudInit(userData):
 		return nil, errors.New("the user data begins with nothing that cloud-init knows")
 	}
-	return message(userData, "Content-Type: text/plain\nContent-Transfer-Encoding: base64\n\n"+lines(userData)), nil
+
+	return message(userData, "Content-Type: text/plain\nContent-Transfer-Encoding: base64\n\n"+
+		lines(userData)), nil
 }
 
 // HasReader reports whether plain user data has the boothook that Merge adds.
@@ -52,9 +60,11 @@ func HasReader(userData []byte) bool { return bytes.Contains(userData, []byte(bo
 // message returns a MIME message with a part and the boothook.
 func message(userData []byte, part string) []byte {
 	boundary := ""
-	for sum := sha256.Sum256(userData); boundary == "" || strings.Contains(part, boundary); sum = sha256.Sum256(sum[:]) {
+	for sum := sha256.Sum256(userData); boundary == "" || strings.Contains(part,
+		boundary); sum = sha256.Sum256(sum[:]) {
 		boundary = fmt.Sprintf("hook-sidecar-%x", sum[:8])
 	}
+
 	return fmt.Appendf(nil, `Content-Type: multipart/mixed; boundary="%[1]s"
 MIME-Version: 1.0
 
@@ -76,6 +86,7 @@ func lines(data []byte) string {
 	for line := range slices.Chunk([]byte(base64.StdEncoding.EncodeToString(data)), longest) {
 		all = append(all, string(line))
 	}
+
 	return strings.Join(all, "\n")
 }
 

@@ -33,11 +33,14 @@ func New(config *rest.Config) (*Client, error) {
 	config = rest.CopyConfig(config)
 	config.GroupVersion, config.APIPath = &corev1.SchemeGroupVersion, "/api"
 	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
-	config.QPS, config.Burst = 50, 100 // as kubectl; client-go's default of 5 per second is for controllers
+
+	// as kubectl; client-go's default of 5 per second is for controllers
+	config.QPS, config.Burst = 50, 100
 	client, err := rest.RESTClientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the cluster: %w", err)
 	}
+
 	return &Client{config: config, rest: client}, nil
 }
 
@@ -49,26 +52,37 @@ type right struct{ verb, group, resource, namespace string }
 // remedy names the rule that grants it.
 func (r right) wrap(doing string, err error) error {
 	err = fmt.Errorf("%s: %w", doing, err)
+
 	// A refusal by RBAC names the verb (k8s.io/apiserver
 	// pkg/endpoints/handlers/responsewriters/errors.go, forbiddenMessage).
 	names := func(verb string) bool { return strings.Contains(err.Error(), "cannot "+verb) }
 	switch {
 	case utilnet.IsConnectionRefused(err):
-		return reasons.WithHint("name the cluster with --context or --kubeconfig, as for kubectl", err)
+		return reasons.WithHint("name the cluster with --context or --kubeconfig, as for kubectl",
+			err)
+
 	case r.group == kubeVirt && isUnknownPath(err):
-		return reasons.WithHint("name another cluster with --context", fmt.Errorf("%s: the cluster has no KubeVirt: /apis/kubevirt.io/v1 is not served", doing))
+		return reasons.WithHint("name another cluster with --context",
+			fmt.Errorf("%s: the cluster has no KubeVirt: /apis/kubevirt.io/v1 is not served",
+				doing))
+
 	case !apierrors.IsForbidden(err):
 		return err
 	case names("impersonate"):
-		return reasons.WithHint("you may not impersonate the user or group of --as and --as-group: leave them out, or ask for the verb impersonate", err)
+		return reasons.WithHint("you may not impersonate the user or group of --as and "+
+			"--as-group: leave them out, or ask for the verb impersonate", err)
+
 	case !names(r.verb): // admission refused it
 		return reasons.WithHint("the cluster's policy refuses it, whatever the user's rights", err)
 	}
+
 	where := "in all namespaces"
 	if r.namespace != "" {
 		where = "in namespace " + r.namespace
 	}
-	return reasons.WithHint(fmt.Sprintf("you may not %s %s %s; kubectl-clusterrole.yaml of the release allows it, by the rule {apiGroups: [%q], resources: [%q], verbs: [%q]}",
+
+	return reasons.WithHint(fmt.Sprintf("you may not %s %s %s; kubectl-clusterrole.yaml of the "+
+		"release allows it, by the rule {apiGroups: [%q], resources: [%q], verbs: [%q]}",
 		r.verb, r.resource, where, r.group, r.resource, r.verb), err)
 }
 
@@ -76,7 +90,8 @@ func (r right) wrap(doing string, err error) error {
 // no object.
 func isUnknownPath(err error) bool {
 	var status apierrors.APIStatus
-	return apierrors.IsNotFound(err) && errors.As(err, &status) && (status.Status().Details == nil || status.Status().Details.Name == "")
+	return apierrors.IsNotFound(err) && errors.As(err, &status) &&
+		(status.Status().Details == nil || status.Status().Details.Name == "")
 }
 
 // Query names an object or, without a name, those of a namespace, "" for all; with a Part it
@@ -96,9 +111,11 @@ func (q Query) path() string {
 	if q.Group != "" {
 		to = path.Join("/apis", q.Group)
 	}
+
 	if namespace != "" {
 		namespace = path.Join("namespaces", namespace)
 	}
+
 	return path.Join(to, cmp.Or(q.Version, "v1"), namespace, q.Resource, q.Name, q.Part)
 }
 
@@ -123,10 +140,12 @@ func (c *Client) query(ctx context.Context, doing string, q Query) ([]byte, erro
 	for name, value := range q.Parameters {
 		request = request.Param(name, value)
 	}
+
 	result := request.Do(ctx)
 	if err := result.Error(); err != nil {
 		return nil, q.right().wrap(doing, err)
 	}
+
 	return result.Raw()
 }
 
@@ -136,8 +155,10 @@ func (c *Client) decode(ctx context.Context, doing string, q Query, into any) er
 	if err != nil {
 		return err
 	}
+
 	if err := json.Unmarshal(data, into); err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
+
 	return nil
 }

@@ -44,26 +44,32 @@ func (c *Client) exec(ctx context.Context, pod *corev1.Pod, cmd command) ([]byte
 	for _, word := range cmd.words {
 		request = request.Param("command", word)
 	}
+
 	streams := remotecommand.StreamOptions{}
 	if cmd.input != "" {
 		request = request.Param("stdin", "true")
 		streams.Stdin = strings.NewReader(cmd.input)
 	}
+
 	stdout := &bounded{limit: cmd.limit, exceeded: func() {
 		cancel(fmt.Errorf("it printed more than %d bytes", cmd.limit))
 	}}
+
 	stderr := &bounded{limit: maxMessage, exceeded: func() {}}
 	streams.Stdout, streams.Stderr = stdout, stderr
 	stream, err := c.executor(request.URL())
 	if err == nil {
 		err = stream.StreamWithContext(ctx, streams)
 	}
+
 	if err == nil {
 		err = context.Cause(ctx) // the command printed too much and ended before the stream was cut
 	}
+
 	if err != nil {
 		return nil, c.execError(ctx, pod, cmd, stderr.text(), err)
 	}
+
 	return []byte(stdout.text()), nil
 }
 
@@ -74,33 +80,48 @@ func (c *Client) executor(to *url.URL) (remotecommand.Executor, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	websocket, err := remotecommand.NewWebSocketExecutor(c.config, http.MethodGet, to.String())
 	if err != nil {
 		return nil, err
 	}
+
 	return remotecommand.NewFallbackExecutor(websocket, spdy, func(err error) bool {
 		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
 	})
 }
 
 // execError returns the error of a command that failed or did not run.
-func (c *Client) execError(ctx context.Context, pod *corev1.Pod, cmd command, message string, err error) error {
-	doing := fmt.Sprintf("run %s in container %s of pod %s/%s", cmd.words[0], cmd.container, pod.Namespace, pod.Name)
+func (c *Client) execError(
+	ctx context.Context, pod *corev1.Pod, cmd command, message string, err error,
+) error {
+	doing := fmt.Sprintf("run %s in container %s of pod %s/%s", cmd.words[0], cmd.container,
+		pod.Namespace, pod.Name)
 	var exit exec.CodeExitError
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, context.DeadlineExceeded):
-		return reasons.WithHint("try again, or give it longer with --timeout", fmt.Errorf("%s: it did not end in time", doing))
+		return reasons.WithHint("try again, or give it longer with --timeout",
+			fmt.Errorf("%s: it did not end in time", doing))
+
 	case cause != nil:
 		return fmt.Errorf("%s: %w", doing, cause)
 	case errors.As(err, &exit):
-		return &exitError{fmt.Errorf("%s: exit status %d: %s", doing, exit.Code, topology.AbridgeTo(topology.Printable(topology.OneLine(message)), shownMessage)), exit.Code}
+		return &exitError{
+			fmt.Errorf("%s: exit status %d: %s", doing, exit.Code,
+				topology.AbridgeTo(topology.Printable(topology.OneLine(message)), shownMessage)),
+			exit.Code,
+		}
 	}
+
 	// client-go keeps the text of a refusal, not its status (k8s.io/streaming
 	// pkg/httpstream/spdy/roundtripper.go, NewConnection).
 	refusal, isRefused := strings.CutPrefix(err.Error(), "unable to upgrade connection: ")
 	if isRefused && strings.Contains(refusal, " is forbidden: ") {
-		err = &apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonForbidden, Message: refusal}}
+		err = &apierrors.StatusError{
+			ErrStatus: metav1.Status{Reason: metav1.StatusReasonForbidden, Message: refusal},
+		}
 	}
+
 	return right{"create", "", "pods/exec", pod.Namespace}.wrap(doing, err)
 }
 
@@ -129,6 +150,7 @@ func (b *bounded) Write(data []byte) (int, error) {
 	if len(kept) < len(data) {
 		b.exceeded()
 	}
+
 	return len(data), nil
 }
 

@@ -22,12 +22,15 @@ func (c *Client) Guest(ctx context.Context, vm VM) ([]byte, error) {
 	var started struct {
 		PID int `json:"pid"`
 	}
+
 	err := c.ask(ctx, vm, "guest-exec", map[string]any{
-		"path": "/bin/sh", "arg": []string{"-s"}, "input-data": []byte(host.Script("/sys", nil)), "capture-output": true,
+		"path": "/bin/sh", "arg": []string{"-s"}, "input-data": []byte(host.Script("/sys", nil)),
+		"capture-output": true,
 	}, &started)
 	if err != nil {
 		return nil, err
 	}
+
 	for {
 		var status struct {
 			Exited    bool   `json:"exited"`
@@ -35,15 +38,21 @@ func (c *Client) Guest(ctx context.Context, vm VM) ([]byte, error) {
 			Out       []byte `json:"out-data"`
 			Truncated bool   `json:"out-truncated"`
 		}
-		if err := c.ask(ctx, vm, "guest-exec-status", map[string]any{"pid": started.PID}, &status); err != nil {
+
+		if err := c.ask(ctx, vm, "guest-exec-status", map[string]any{
+			"pid": started.PID,
+		}, &status); err != nil {
 			return nil, err
 		}
+
 		switch {
 		case status.Exited && (status.Code != 0 || status.Truncated):
-			return nil, fmt.Errorf("read the guest's sysfs by its agent: exit status %d, %d bytes", status.Code, len(status.Out))
+			return nil, fmt.Errorf("read the guest's sysfs by its agent: exit status %d, %d bytes",
+				status.Code, len(status.Out))
 		case status.Exited:
 			return status.Out, nil
 		}
+
 		select {
 		case <-ctx.Done():
 			return nil, fmt.Errorf("read the guest's sysfs by its agent: %w", context.Cause(ctx))
@@ -54,25 +63,37 @@ func (c *Client) Guest(ctx context.Context, vm VM) ([]byte, error) {
 
 // ask sends a command to the guest's agent (QEMU qga/qapi-schema.json) through the input of
 // a shell: arguments of an exec are in the URL, whose length proxies limit.
-func (c *Client) ask(ctx context.Context, vm VM, name string, arguments map[string]any, answer any) error {
+func (c *Client) ask(
+	ctx context.Context, vm VM, name string, arguments map[string]any, answer any,
+) error {
 	request, err := json.Marshal(map[string]any{"execute": name, "arguments": arguments})
 	if err != nil {
 		return err
 	}
-	script := fmt.Sprintf("exec virsh -q -c %s qemu-agent-command %s %s\n", host.Quoted(vm.uri()), host.Quoted(vm.domainName()), host.Quoted(string(request)))
-	out, err := c.exec(ctx, vm.pod, command{container: compute, words: []string{"sh", "-s"}, input: script, limit: maxGuest})
+
+	script := fmt.Sprintf("exec virsh -q -c %s qemu-agent-command %s %s\n", host.Quoted(vm.uri()),
+		host.Quoted(vm.domainName()), host.Quoted(string(request)))
+	out, err := c.exec(ctx, vm.pod, command{
+		container: compute, words: []string{"sh", "-s"}, input: script, limit: maxGuest,
+	})
+
 	var exit *exitError
 	if errors.As(err, &exit) {
-		return reasons.WithHint("the guest has to run qemu-guest-agent, and allow "+name+"; or pass the guest's output of lspci -Dvmmnn with --guest-file",
+		return reasons.WithHint("the guest has to run qemu-guest-agent, and allow "+name+
+			"; or pass the guest's output of lspci -Dvmmnn with --guest-file",
 			fmt.Errorf("ask the guest's agent for %s: %w", name, err))
 	}
+
 	if err != nil {
 		return err
 	}
+
 	if err := json.Unmarshal(out, &struct {
 		Return any `json:"return"`
 	}{answer}); err != nil {
-		return fmt.Errorf("ask the guest's agent for %s: its answer does not match the agent's schema", name)
+		return fmt.Errorf("ask the guest's agent for %s: its answer does not match the agent's "+
+			"schema", name)
 	}
+
 	return nil
 }

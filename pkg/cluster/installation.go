@@ -17,9 +17,12 @@ import (
 func (c *Client) Installation(ctx context.Context) (env.Installation, error) {
 	var kubevirts v1.KubeVirtList
 	var in env.Installation
-	if err := c.decode(ctx, "read kubevirts", Query{Group: kubeVirt, Resource: "kubevirts"}, &kubevirts); err != nil {
+	if err := c.decode(ctx, "read kubevirts", Query{
+		Group: kubeVirt, Resource: "kubevirts",
+	}, &kubevirts); err != nil {
 		return in, err
 	}
+
 	namespace := "kubevirt"
 	for _, k := range kubevirts.Items { // KubeVirt's operator accepts one
 		namespace, in.Version = k.Namespace, k.Status.ObservedKubeVirtVersion
@@ -27,13 +30,19 @@ func (c *Client) Installation(ctx context.Context) (env.Installation, error) {
 			in.Gates = developer.FeatureGates
 		}
 	}
+
 	var plugins struct {
 		Items []env.Plugin `json:"items"`
 	}
-	err := c.decode(ctx, "read plugins", Query{Group: "plugin.kubevirt.io", Version: "v1alpha1", Resource: "plugins"}, &plugins)
+
+	err := c.decode(ctx, "read plugins", Query{
+		Group: "plugin.kubevirt.io", Version: "v1alpha1", Resource: "plugins",
+	}, &plugins)
+
 	if err != nil && !isUnknownPath(err) { // before KubeVirt 1.9
 		in.Unread = append(in.Unread, err)
 	}
+
 	in.Plugins = plugins.Items
 	c.policies(ctx, &in, namespace)
 	return in, nil
@@ -50,6 +59,7 @@ func (c *Client) policies(ctx context.Context, in *env.Installation, namespace s
 			} `json:"paramRef"`
 		} `json:"spec"`
 	}
+
 	missing := func(err error, name string) {
 		switch {
 		case apierrors.IsNotFound(err):
@@ -58,6 +68,7 @@ func (c *Client) policies(ctx context.Context, in *env.Installation, namespace s
 			in.Unread = append(in.Unread, err)
 		}
 	}
+
 	const injector, required = "hook-sidecar-injector", "hook-sidecar-required"
 	for _, object := range []struct {
 		resource, name string
@@ -68,17 +79,26 @@ func (c *Client) policies(ctx context.Context, in *env.Installation, namespace s
 		{"validatingadmissionpolicies", required, &struct{}{}},
 		{"validatingadmissionpolicybindings", required, &struct{}{}},
 	} {
-		q := Query{Group: "admissionregistration.k8s.io", Resource: object.resource, Name: object.name}
+		q := Query{
+			Group: "admissionregistration.k8s.io", Resource: object.resource, Name: object.name,
+		}
+
 		err := c.decode(ctx, "read "+object.resource, q, object.into)
 		if isUnknownPath(err) { // Kubernetes before 1.36
 			q.Version = "v1beta1"
 			err = c.decode(ctx, "read "+object.resource, q, object.into)
 		}
+
 		missing(err, object.resource+"/"+object.name)
 	}
-	name, namespace := cmp.Or(binding.Spec.ParamRef.Name, "hook-sidecar"), cmp.Or(binding.Spec.ParamRef.Namespace, namespace)
+
+	name, namespace := cmp.Or(binding.Spec.ParamRef.Name,
+		"hook-sidecar"), cmp.Or(binding.Spec.ParamRef.Namespace, namespace)
 	var settings corev1.ConfigMap
-	err := c.decode(ctx, "read configmaps", Query{Resource: "configmaps", Namespace: namespace, Name: name}, &settings)
+	err := c.decode(ctx, "read configmaps", Query{
+		Resource: "configmaps", Namespace: namespace, Name: name,
+	}, &settings)
+
 	missing(err, fmt.Sprintf("configmaps/%s in namespace %s", name, namespace))
 	in.Settings = settings.Data
 }

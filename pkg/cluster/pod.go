@@ -23,25 +23,39 @@ const compute = "compute"
 // pkg/controller/controller.go, CurrentVMIPod).
 func (c *Client) launcher(ctx context.Context, in Instance) (*corev1.Pod, error) {
 	if !in.IsRunning() {
-		return nil, reasons.WithHint("try again when it runs; kubectl hostdev why "+in.Name+" -n "+in.Namespace+" says why it does not", fmt.Errorf("VM %s is not running: its phase is %q", in.NamespacedName, in.Phase))
+		return nil, reasons.WithHint("try again when it runs; kubectl hostdev why "+in.Name+" -n "+
+			in.Namespace+
+			" says why it does not", fmt.Errorf("VM %s is not running: its phase is %q",
+			in.NamespacedName, in.Phase))
 	}
+
 	doing := fmt.Sprintf("find the pod of VM %s", in.NamespacedName)
 	var pods corev1.PodList
 	selector := fmt.Sprintf("%s=virt-launcher,%s=%s", v1.AppLabel, v1.CreatedByLabel, in.UID)
-	err := c.decode(ctx, doing, Query{Resource: "pods", Namespace: in.Namespace, Parameters: map[string]string{"labelSelector": selector}}, &pods)
+	err := c.decode(ctx, doing, Query{
+		Resource:   "pods",
+		Namespace:  in.Namespace,
+		Parameters: map[string]string{"labelSelector": selector},
+	}, &pods)
 	if err != nil {
 		return nil, err
 	}
+
 	running := slices.DeleteFunc(slices.Clone(pods.Items), func(p corev1.Pod) bool {
 		return p.Status.Phase != corev1.PodRunning || p.Spec.NodeName != in.Node
 	})
+
 	if len(running) == 0 {
 		return nil, reasons.WithHint("try again: it may have moved meanwhile",
-			fmt.Errorf("VM %s has no running pod on its node %q, of %s", in.NamespacedName, in.Node, topology.Counted(len(pods.Items), "pod")))
+			fmt.Errorf("VM %s has no running pod on its node %q, of %s", in.NamespacedName, in.Node,
+				topology.Counted(len(pods.Items), "pod")))
 	}
+
 	newest := slices.MaxFunc(running, func(a, b corev1.Pod) int {
-		return cmp.Or(a.CreationTimestamp.Time.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(a.CreationTimestamp.Time.Compare(b.CreationTimestamp.Time),
+			cmp.Compare(a.Name, b.Name))
 	})
+
 	return &newest, nil
 }
 
@@ -50,11 +64,13 @@ func (c *Client) launcher(ctx context.Context, in Instance) (*corev1.Pod, error)
 // (pkg/virt-controller/services/template.go), manifests/plugin names its own hook-sidecar.
 func sidecars(pod *corev1.Pod) []string {
 	var names []string
-	for _, status := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses) {
+	for _, status := range slices.Concat(pod.Status.ContainerStatuses,
+		pod.Status.InitContainerStatuses) {
 		if strings.HasPrefix(status.Name, "hook-sidecar") && status.State.Running != nil {
 			names = append(names, status.Name)
 		}
 	}
+
 	return names
 }
 

@@ -30,10 +30,13 @@ type VM struct {
 	Instance
 	Pod    string
 	Domain []byte
-	IDs    []topology.DeviceID // of the domain's devices; nil if more was read than with DevicesOnly
-	Host   fs.FS               // a snapshot of its node, or of the part that concerns its devices
+	// of the domain's devices; nil if more was read than with DevicesOnly
+	IDs  []topology.DeviceID
+	Host fs.FS // a snapshot of its node, or of the part that concerns its devices
 
-	Environ []string // of compute, where the kubelet names the pod's devices; nil unless it was read with NodeAndEnviron
+	// of compute, where the kubelet names the pod's devices; nil unless it was read with
+	// NodeAndEnviron
+	Environ []string
 
 	Hook     bool     // a container of the pod has this hook
 	HookArgs []string // the command line that the pod gives that container
@@ -63,42 +66,59 @@ func (c *Client) VM(ctx context.Context, in Instance, scope Scope) (VM, error) {
 	if in.Err != nil {
 		return VM{}, in.Err
 	}
+
 	pod, err := c.launcher(ctx, in)
 	if err != nil {
 		return VM{}, err
 	}
+
 	vm := VM{Instance: in, Pod: pod.Name, pod: pod}
 	if vm.Domain, err = c.domain(ctx, pod, in); err != nil {
 		return vm, err
 	}
+
 	if scope == DevicesOnly {
 		d, err := domain.Parse(vm.Domain)
 		if err != nil {
 			return vm, fmt.Errorf("parse domain: %w", err)
 		}
+
 		if vm.IDs = placement.Candidates(d, nil); len(vm.IDs) == 0 {
 			vm.Host = embed.FS{} // empty: nothing needs to be read
 			return vm, nil
 		}
 	}
+
 	var hook string
 	vm.Host, hook, err = c.host(ctx, pod, vm.IDs)
 	ofHook := container(pod, hook)
 	vm.Hook, vm.HookArgs = hook != "", slices.Concat(ofHook.Command, ofHook.Args)
+
 	if err == nil && scope == NodeAndEnviron {
 		// Without it, its check is skipped.
-		text, _ := c.exec(ctx, pod, command{container: compute, words: []string{"env", "-0"}, limit: maxEnviron})
+		text, _ := c.exec(ctx, pod, command{
+			container: compute, words: []string{"env", "-0"}, limit: maxEnviron,
+		})
 		vm.Environ, _ = env.ParseEnviron(string(text))
 	}
+
 	return vm, err
 }
 
 // domain returns the domain as libvirt runs it.
 func (c *Client) domain(ctx context.Context, pod *corev1.Pod, in Instance) ([]byte, error) {
-	xml, err := c.exec(ctx, pod, command{container: compute, words: []string{"virsh", "-q", "-c", in.uri(), "dumpxml", in.domainName()}, limit: maxDomain})
+	xml, err := c.exec(ctx, pod, command{
+		container: compute,
+		words:     []string{"virsh", "-q", "-c", in.uri(), "dumpxml", in.domainName()},
+		limit:     maxDomain,
+	})
+
 	if err != nil {
-		return nil, withoutProgram(err, "the pod's image has no virsh, so it is not KubeVirt's virt-launcher; pass the domain to hook-sidecar explain --domain")
+		return nil, withoutProgram(err,
+			"the pod's image has no virsh, so it is not KubeVirt's virt-launcher; pass the domain "+
+				"to hook-sidecar explain --domain")
 	}
+
 	return xml, nil
 }
 
@@ -127,23 +147,34 @@ func isMissing(err error) bool {
 
 // host reads the node's sysfs: through this hook if a container of the pod has it, which
 // it names, else through a script in compute. Without ids it reads the whole node.
-func (c *Client) host(ctx context.Context, pod *corev1.Pod, ids []topology.DeviceID) (sysfs fs.FS, hook string, err error) {
+func (c *Client) host(
+	ctx context.Context, pod *corev1.Pod, ids []topology.DeviceID,
+) (sysfs fs.FS, hook string, err error) {
 	for _, name := range sidecars(pod) {
 		image := container(pod, name).Image
 		if _, isOther := c.others.Load(image); isOther {
 			continue
 		}
-		sysfs, err := c.snapshot(ctx, pod, command{container: name, words: []string{"hook-sidecar", "snapshot"}})
+
+		sysfs, err := c.snapshot(ctx, pod, command{
+			container: name, words: []string{"hook-sidecar", "snapshot"},
+		})
 		if err == nil {
 			return sysfs, name, nil
 		}
+
 		// It is another hook's container, or compute fails with the same error.
 		if isMissing(err) && image != "" {
 			c.others.Store(image, true)
 		}
 	}
-	sysfs, err = c.snapshot(ctx, pod, command{container: compute, words: []string{"sh", "-s"}, input: host.Script("/sys", ids)})
-	return sysfs, "", withoutProgram(err, "the pod's image has no shell; take a snapshot on its node: hook-sidecar snapshot")
+
+	sysfs, err = c.snapshot(ctx, pod, command{
+		container: compute, words: []string{"sh", "-s"}, input: host.Script("/sys", ids),
+	})
+
+	return sysfs, "", withoutProgram(err,
+		"the pod's image has no shell; take a snapshot on its node: hook-sidecar snapshot")
 }
 
 // snapshot runs a command that prints a snapshot of the node.
@@ -153,10 +184,12 @@ func (c *Client) snapshot(ctx context.Context, pod *corev1.Pod, cmd command) (fs
 	if err != nil {
 		return nil, err
 	}
+
 	sysfs, err := host.ParseSnapshot(text)
 	if err != nil {
 		return nil, fmt.Errorf("read the sysfs of pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
+
 	return sysfs, nil
 }
 
@@ -167,50 +200,78 @@ func (c *Client) OnNode(ctx context.Context, namespace, node string) (types.Name
 	if err != nil {
 		return types.NamespacedName{}, err
 	}
+
 	for _, in := range all {
 		if in.IsRunning() && in.Node == node {
 			return in.NamespacedName, nil
 		}
 	}
-	return types.NamespacedName{}, reasons.WithHint("the node is read through the pod of one of its VMs; pass --debug-image with an image that has a shell, or run hook-sidecar snapshot on the node", fmt.Errorf("no VM that can be read runs on node %q", node))
+
+	return types.NamespacedName{},
+		reasons.WithHint("the node is read through the pod of one of its VMs; pass --debug-image "+
+			"with an image that has a shell, or run hook-sidecar snapshot on the node", fmt.Errorf("no VM that can be read runs on node %q", node))
 }
 
-// Node reads the sysfs of a node through a pod that it makes there and deletes. As that of kubectl debug
-// node/NODE, the pod is bound to the node whatever its taints. It needs none of that one's privileges: the
-// /sys of any container shows the node's PCI devices.
+// Node reads the sysfs of a node through a pod that it makes there and deletes. As that of
+// kubectl debug node/NODE, the pod is bound to the node whatever its taints. It needs none of
+// that one's privileges: the /sys of any container shows the node's PCI devices.
 func (c *Client) Node(ctx context.Context, namespace, node, image string) (sysfs fs.FS, err error) {
 	pod := &corev1.Pod{}
 	pod.Namespace, pod.Name = namespace, "hostdev-snapshot-"+rand.String(5)
 	pod.Spec = corev1.PodSpec{
-		NodeName: node, Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}}, RestartPolicy: corev1.RestartPolicyNever,
-		ActiveDeadlineSeconds: new(int64(600)), TerminationGracePeriodSeconds: new(int64(0)), AutomountServiceAccountToken: new(bool),
+		NodeName: node, Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+		RestartPolicy:         corev1.RestartPolicyNever,
+		ActiveDeadlineSeconds: new(int64(600)), TerminationGracePeriodSeconds: new(int64(0)),
+		AutomountServiceAccountToken: new(bool),
 		// A log has standard error, too.
-		Containers: []corev1.Container{{Name: compute, Image: image, Command: []string{"sh", "-c", "exec 2> /dev/null\n" + host.Script("/sys", nil)}}},
+		Containers: []corev1.Container{
+			{Name: compute, Image: image, Command: []string{
+				"sh", "-c", "exec 2> /dev/null\n" + host.Script("/sys", nil),
+			}},
+		},
 	}
+
 	doing := fmt.Sprintf("read node %s through pod %s/%s", node, namespace, pod.Name)
-	_, err = c.query(ctx, doing, Query{Resource: "pods", Namespace: namespace, Verb: "create", Body: pod})
+	_, err = c.query(ctx, doing, Query{
+		Resource: "pods", Namespace: namespace, Verb: "create", Body: pod,
+	})
 	if apierrors.ReasonForError(err) != metav1.StatusReasonUnknown {
 		return nil, err // the API server refused it
 	}
+
 	defer func() { // also after an interrupt, and where only the answer was lost
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
-		if _, leftover := c.query(ctx, "delete pod "+pod.Name, Query{Resource: "pods", Namespace: namespace, Name: pod.Name, Verb: "delete"}); !apierrors.IsNotFound(leftover) {
+		if _, leftover := c.query(ctx, "delete pod "+pod.Name, Query{
+			Resource: "pods", Namespace: namespace, Name: pod.Name, Verb: "delete",
+		}); !apierrors.IsNotFound(leftover) {
 			err = cmp.Or(leftover, err)
 		}
 	}()
-	log := Query{Resource: "pods", Namespace: namespace, Name: pod.Name, Part: "log", Parameters: map[string]string{"container": compute, "follow": "true"}}
+
+	log := Query{
+		Resource:   "pods",
+		Namespace:  namespace,
+		Name:       pod.Name,
+		Part:       "log",
+		Parameters: map[string]string{"container": compute, "follow": "true"},
+	}
+
 	for {
 		text, err := c.query(ctx, doing, log)
 		if err == nil {
 			if sysfs, err = host.ParseSnapshot(text); err != nil {
-				err = reasons.WithHint("the image has to have sh, as that of busybox has", fmt.Errorf("%s: %w", doing, err))
+				err = reasons.WithHint("the image has to have sh, as that of busybox has",
+					fmt.Errorf("%s: %w", doing, err))
 			}
 			return sysfs, err
 		}
-		if !apierrors.IsBadRequest(err) && !apierrors.IsNotFound(err) { // the container waits, or the kubelet does not know the pod yet
+
+		// the container waits, or the kubelet does not know the pod yet
+		if !apierrors.IsBadRequest(err) && !apierrors.IsNotFound(err) {
 			return nil, err
 		}
+
 		select {
 		case <-ctx.Done():
 			return nil, reasons.WithHint("try again, or give it longer with --timeout", err)

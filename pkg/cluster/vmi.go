@@ -76,46 +76,75 @@ func parseInstance(data []byte) Instance {
 	name := types.NamespacedName{Namespace: doc.Metadata.Namespace, Name: doc.Metadata.Name}
 	vmi, vmiErr := env.ParseVMI(data)
 	if err = cmp.Or(vmiErr, err); err != nil {
-		return Instance{VMI: &env.VMI{NamespacedName: name}, Node: doc.Status.NodeName, MayHaveDevices: true, Err: fmt.Errorf("read VMI %s: %w", name, err)}
+		return Instance{
+			VMI:            &env.VMI{NamespacedName: name},
+			Node:           doc.Status.NodeName,
+			MayHaveDevices: true,
+			Err:            fmt.Errorf("read VMI %s: %w", name, err),
+		}
 	}
-	in := Instance{VMI: vmi, Labels: doc.Metadata.Labels, Node: doc.Status.NodeName, Phase: doc.Status.Phase, isRoot: doc.Status.RuntimeUser == 0}
+
+	in := Instance{
+		VMI:    vmi,
+		Labels: doc.Metadata.Labels,
+		Node:   doc.Status.NodeName,
+		Phase:  doc.Status.Phase,
+		isRoot: doc.Status.RuntimeUser == 0,
+	}
+
 	isSRIOV := func(nic env.Interface) bool { return nic.SRIOV != nil }
-	in.MayHaveDevices = len(vmi.GPUs)+len(vmi.HostDevices) > 0 || slices.ContainsFunc(vmi.Interfaces, isSRIOV)
+	in.MayHaveDevices = len(vmi.GPUs)+len(vmi.HostDevices) > 0 ||
+		slices.ContainsFunc(vmi.Interfaces, isSRIOV)
 	if vmi.MigrationInProgress {
 		in.Target = doc.Status.MigrationState.TargetNode
 	}
+
 	return in
 }
 
 // Instance reads a VMI.
 func (c *Client) Instance(ctx context.Context, name types.NamespacedName) (Instance, error) {
-	data, err := c.query(ctx, fmt.Sprintf("read VMI %s", name), Query{Group: kubeVirt, Resource: vmis, Namespace: name.Namespace, Name: name.Name})
+	data, err := c.query(ctx, fmt.Sprintf("read VMI %s", name), Query{
+		Group: kubeVirt, Resource: vmis, Namespace: name.Namespace, Name: name.Name,
+	})
 	if apierrors.IsNotFound(err) {
 		return Instance{}, c.notRunning(ctx, name)
 	}
 	if err != nil {
 		return Instance{}, err
 	}
+
 	in := parseInstance(data)
 	return in, in.Err
 }
 
 // notRunning returns the cause of a missing VMI: there is no such VM, or it has none yet.
 func (c *Client) notRunning(ctx context.Context, name types.NamespacedName) error {
-	_, ofVM := c.Get(ctx, Query{Group: kubeVirt, Resource: "virtualmachines", Namespace: name.Namespace, Name: name.Name})
+	_, ofVM := c.Get(ctx, Query{
+		Group: kubeVirt, Resource: "virtualmachines", Namespace: name.Namespace, Name: name.Name,
+	})
+
 	switch {
 	case ofVM == nil:
-		return reasons.WithHint("start it, and try again: virtctl start "+name.Name+" -n "+name.Namespace+"; kubectl get vm shows its status", fmt.Errorf("VM %s has no VMI: it is stopped, or waits to start", name))
+		return reasons.WithHint("start it, and try again: virtctl start "+name.Name+" -n "+
+			name.Namespace+
+			"; kubectl get vm shows its status", fmt.Errorf("VM %s has no VMI: it is stopped, or "+
+			"waits to start", name))
 	case apierrors.IsNotFound(ofVM):
-		return reasons.WithHint(c.suggestion(ctx, name)+"name its namespace with -n; kubectl get vmi -A lists all that run", fmt.Errorf("there is no VM %s", name))
+		return reasons.WithHint(c.suggestion(ctx, name)+
+			"name its namespace with -n; kubectl get vmi -A lists all that run", fmt.Errorf("there is no VM %s", name))
 	}
-	return reasons.WithHint("start it, or name its namespace with -n; kubectl get vmi -A lists all that run", fmt.Errorf("VM %s is not running or does not exist", name))
+
+	return reasons.WithHint("start it, or name its namespace with -n; kubectl get vmi -A lists "+
+		"all that run", fmt.Errorf("VM %s is not running or does not exist", name))
 }
 
 // suggestion begins a hint with the VM whose name is nearly that of one that does not exist.
 func (c *Client) suggestion(ctx context.Context, name types.NamespacedName) string {
 	all, _ := c.Instances(ctx, name.Namespace, "") // whoever may not list them gets no suggestion
-	return topology.DidYouMean(name.Name, topology.Map(all, func(in Instance) string { return in.Name }), "", " ")
+	return topology.DidYouMean(name.Name, topology.Map(all, func(in Instance) string {
+		return in.Name
+	}), "", " ")
 }
 
 // ResourceName returns a VMI's name as kubectl prints it with -o name.
@@ -129,7 +158,15 @@ const pageSize = "500"
 func (c *Client) Instances(ctx context.Context, namespace, selector string) ([]Instance, error) {
 	var all []Instance
 	for next := ""; ; {
-		q := Query{Group: kubeVirt, Resource: vmis, Namespace: namespace, Parameters: map[string]string{"limit": pageSize, "continue": next, "labelSelector": selector}}
+		q := Query{
+			Group:     kubeVirt,
+			Resource:  vmis,
+			Namespace: namespace,
+			Parameters: map[string]string{
+				"limit": pageSize, "continue": next, "labelSelector": selector,
+			},
+		}
+
 		var list struct {
 			Metadata struct {
 				Continue string `json:"continue"`
@@ -139,9 +176,11 @@ func (c *Client) Instances(ctx context.Context, namespace, selector string) ([]I
 		if err := c.decode(ctx, "list VMIs", q, &list); err != nil {
 			return nil, err
 		}
+
 		for _, item := range list.Items {
 			all = append(all, parseInstance(item))
 		}
+
 		if next = list.Metadata.Continue; next == "" {
 			return all, nil
 		}

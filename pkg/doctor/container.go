@@ -16,19 +16,27 @@ func socketDirectory(in Inputs) []Result {
 	s := in.Sockets
 	switch {
 	case s.Missing:
-		return note("run doctor in the sidecar, or pass its directory with --socket-dir", "%s does not exist here", s.Dir)
+		return note("run doctor in the sidecar, or pass its directory with --socket-dir",
+			"%s does not exist here", s.Dir)
 	case s.Problem != "":
-		return fail("mount the sidecars' emptyDir there, writable for the container's user", "%s", s.Problem)
+		return fail("mount the sidecars' emptyDir there, writable for the container's user", "%s",
+			s.Problem)
 	}
+
 	var found []Result
 	for _, f := range s.Files {
 		switch {
 		case !f.Socket:
-			found = append(found, fail("remove it: virt-launcher dials every file there and waits", "%s in %s is not a socket", f.Path, s.Dir)...)
+			found = append(found,
+				fail("remove it: virt-launcher dials every file there and waits",
+					"%s in %s is not a socket", f.Path, s.Dir)...)
 		case !f.Answers:
-			found = append(found, warn("remove it, or find out why its sidecar does not answer", "no process answers on the socket %s in %s", f.Path, s.Dir)...)
+			found = append(found,
+				warn("remove it, or find out why its sidecar does not answer",
+					"no process answers on the socket %s in %s", f.Path, s.Dir)...)
 		}
 	}
+
 	return orPass(found, "%s with %s", s.Dir, topology.Counted(len(s.Files), "socket"))
 }
 
@@ -40,26 +48,35 @@ func socketName(in Inputs) []Result {
 	case s.Missing || s.Problem != "":
 		return nil
 	case s.TooLong:
-		return fail("shorten --socket-dir", "the path of %s in %s is too long for a unix socket", s.Name, s.Dir)
+		return fail("shorten --socket-dir", "the path of %s in %s is too long for a unix socket",
+			s.Name, s.Dir)
 	}
+
 	byName := map[string][]string{}
 	for _, f := range s.Files {
 		byName[path.Base(f.Path)] = append(byName[path.Base(f.Path)], f.Path)
 	}
+
 	var found []Result
 	for _, f := range s.Files {
 		if same := byName[path.Base(f.Path)]; len(same) > 1 && same[0] == f.Path {
-			found = append(found, fail("give each sidecar a socket name of its own; hook-sidecar takes it from CONTAINER_NAME", "%s have the same name: virt-launcher calls only the first",
-				strings.Join(same, " and "))...)
+			found = append(found,
+				fail("give each sidecar a socket name of its own; hook-sidecar takes it from "+
+					"CONTAINER_NAME", "%s have the same name: virt-launcher calls only the first",
+					strings.Join(same, " and "))...)
 		}
 	}
+
 	isServed := func(f SocketFile) bool { return f.Path == s.Name && f.Answers }
 	switch {
 	case s.Name == "":
-		return append(found, note("KubeVirt sets CONTAINER_NAME since 1.6", "CONTAINER_NAME is not set: the socket's name gets a random part")...)
+		return append(found,
+			note("KubeVirt sets CONTAINER_NAME since 1.6",
+				"CONTAINER_NAME is not set: the socket's name gets a random part")...)
 	case slices.ContainsFunc(s.Files, isServed):
 		return orPass(found, "%s is already served", s.Name)
 	}
+
 	return orPass(found, "%s is free", s.Name)
 }
 
@@ -80,7 +97,9 @@ func containerMemory(in Inputs) []Result {
 
 // containerCPU checks whether the server is scheduled in time to answer Info.
 func containerCPU(in Inputs) []Result {
-	return judgeLimit(in.Limits.MilliCPU, minCPU, enoughCPU, func(n int) string { return fmt.Sprintf("%dm", n) })
+	return judgeLimit(in.Limits.MilliCPU, minCPU, enoughCPU, func(n int) string {
+		return fmt.Sprintf("%dm", n)
+	})
 }
 
 func judgeLimit[N int | uint64](limit, needed, enough N, format func(N) string) []Result {
@@ -89,9 +108,12 @@ func judgeLimit[N int | uint64](limit, needed, enough N, format func(N) string) 
 	case limit == 0:
 		return pass("no limit")
 	case limit < needed:
-		return fail(hint, "the limit is %s, the server needs up to %s", format(limit), format(needed))
+		return fail(hint, "the limit is %s, the server needs up to %s", format(limit),
+			format(needed))
+
 	case limit < enough:
 		return warn(hint, "the limit is %s, %s are always enough", format(limit), format(enough))
 	}
+
 	return pass("the limit is %s", format(limit))
 }

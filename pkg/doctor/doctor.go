@@ -23,6 +23,7 @@ func (c Check) Run(in Inputs) []Result {
 	if !c.perVM || len(in.Others) == 0 {
 		return c.runOn(in)
 	}
+
 	var all []Result
 	for _, vm := range in.vms() {
 		one := in
@@ -31,8 +32,10 @@ func (c Check) Run(in Inputs) []Result {
 		for i := range results {
 			results[i].VM = vm.Name
 		}
+
 		all = append(all, results...)
 	}
+
 	return all
 }
 
@@ -40,10 +43,12 @@ func (c Check) runOn(in Inputs) []Result {
 	if c.needs != nil && !c.needs(in) {
 		return nil
 	}
+
 	results := c.run(in)
 	for i := range results {
 		results[i].Name = c.Name
 	}
+
 	return results
 }
 
@@ -67,6 +72,7 @@ func Checks() []Check {
 		{Name: "mdev-unused", needs: Inputs.hasVGPUs, run: mdevUnused},
 		{Name: "vgpu-capacity", needs: Inputs.hasPCI, run: vgpuCapacity},
 	}
+
 	ofVM := []Check{
 		{Name: "vmi-of-domain", needs: Inputs.hasBoth, run: vmiOfDomain},
 		{Name: "machine-type", needs: Inputs.hasDomain, run: machineType},
@@ -90,15 +96,18 @@ func Checks() []Check {
 		{Name: "pci-hole", needs: Inputs.hasDevices, run: pciHole},
 		{Name: "grace", needs: Inputs.hasDevices, run: grace},
 	}
+
 	for i := range ofVM {
 		ofVM[i].perVM = true
 	}
+
 	ofContainer := []Check{
 		{Name: "socket-folder", needs: Inputs.hasSockets, run: socketDirectory},
 		{Name: "socket-name", needs: Inputs.hasSockets, run: socketName},
 		{Name: "container-memory", needs: Inputs.hasLimits, run: containerMemory},
 		{Name: "container-cpu", needs: Inputs.hasLimits, run: containerCPU},
 	}
+
 	return slices.Concat(ofHost, ofVM, ofContainer)
 }
 
@@ -145,18 +154,27 @@ func runAll(checks []Check, in Inputs) Report {
 // OfResults returns the report of results, such as those of several VMs, and counts them by
 // status. The worst come first, those of one status in the order of the checks.
 func OfResults(results []Result) Report {
-	r := Report{SchemaVersion: SchemaVersion, Counts: map[Status]int{Pass: 0, Warn: 0, Fail: 0, Note: 0}, Results: append([]Result{}, results...)}
+	r := Report{
+		SchemaVersion: SchemaVersion,
+		Counts:        map[Status]int{Pass: 0, Warn: 0, Fail: 0, Note: 0},
+		Results:       append([]Result{}, results...),
+	}
+
 	for _, result := range r.Results {
 		r.Counts[result.Status]++
 	}
+
 	severities := []Status{Fail, Warn, Note, Pass}
 	slices.SortStableFunc(r.Results, func(x, y Result) int {
 		return cmp.Compare(slices.Index(severities, x.Status), slices.Index(severities, y.Status))
 	})
+
 	return r
 }
 
 // Problems returns the results that are not as they should be.
 func (r Report) Problems() []Result {
-	return slices.DeleteFunc(slices.Clone(r.Results), func(result Result) bool { return result.Status == Pass })
+	return slices.DeleteFunc(slices.Clone(r.Results), func(result Result) bool {
+		return result.Status == Pass
+	})
 }

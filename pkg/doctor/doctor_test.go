@@ -49,23 +49,34 @@ func (g given) read(t *testing.T) doctor.Inputs {
 		in.VMI, err = env.ParseVMI(vmi)
 		expect.NoError(t, err)
 	}
+
 	numa := policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: string(policy.LayoutNUMA)}}
 	planned := func(domain string) plan.Result {
-		result := plan.Planner{Sysfs: sysfs, Variables: in.Variables, Source: numa}.Read(plan.Request{Domain: []byte(domain), VMI: vmi}).Plan()
+		result := plan.Planner{
+			Sysfs: sysfs, Variables: in.Variables, Source: numa,
+		}.Read(plan.Request{Domain: []byte(domain), VMI: vmi}).Plan()
+
 		if result.Err != nil {
 			t.Fatal(result.Err)
 		}
+
 		return result
 	}
+
 	if g.domain != "" {
 		in.Result, in.Name = planned(g.domain), "first"
 	}
+
 	for _, other := range g.others {
-		in.Others, in.Node = append(in.Others, doctor.VM{Name: "other", Result: planned(other)}), true
+		in.Others, in.Node = append(in.Others, doctor.VM{
+			Name: "other", Result: planned(other),
+		}), true
 	}
+
 	if g.inputs != nil {
 		g.inputs(&in)
 	}
+
 	return in
 }
 
@@ -73,7 +84,8 @@ func (g given) read(t *testing.T) doctor.Inputs {
 func tests(t *testing.T) map[string]map[string]test {
 	all := map[string]map[string]test{}
 	for _, group := range []map[string]map[string]test{
-		hostTests(), deviceTests(), linkTests(), mdevTests(), domainTests(), variableTests(), spaceTests(), containerTests(), graceTests(t),
+		hostTests(), deviceTests(), linkTests(), mdevTests(), domainTests(), variableTests(),
+		spaceTests(), containerTests(), graceTests(t),
 	} {
 		for check, tests := range group {
 			if all[check] == nil {
@@ -82,6 +94,7 @@ func tests(t *testing.T) map[string]map[string]test {
 			maps.Copy(all[check], tests)
 		}
 	}
+
 	return all
 }
 
@@ -99,14 +112,19 @@ func TestChecks(t *testing.T) {
 					got = append(got, strings.Replace(r.String(), " "+r.Name+":", "", 1))
 					found[r.Status == doctor.Pass]++
 				}
+
 				expect.Same(t, test.want, got, "(-want +got)")
 			})
 		}
+
 		if found[true] == 0 || found[false] == 0 {
-			t.Errorf("%s: %d tests with a PASS and %d without; each check needs both", check.Name, found[true], found[false])
+			t.Errorf("%s: %d tests with a PASS and %d without; each check needs both", check.Name,
+				found[true], found[false])
 		}
+
 		delete(byName, check.Name)
 	}
+
 	if len(byName) > 0 {
 		t.Errorf("tests of unknown checks: %v", byName)
 	}
@@ -123,7 +141,10 @@ func TestNothingGiven(t *testing.T) {
 
 // TestResultNamesDevice checks that a result about one device has its ID.
 func TestResultNamesDevice(t *testing.T) {
-	in := given{host: "pci0000:00/0000:00:01.0/0000:01:00.0 driver=nvidia group=1", domain: domainOf(gpu)}.read(t)
+	in := given{
+		host: "pci0000:00/0000:00:01.0/0000:01:00.0 driver=nvidia group=1", domain: domainOf(gpu),
+	}.read(t)
+
 	for _, r := range doctor.NewReport(in).Results {
 		if r.Name == "driver-bound" {
 			if r.Device == nil || r.Device.String() != "0000:01:00.0" {
@@ -132,6 +153,7 @@ func TestResultNamesDevice(t *testing.T) {
 			return
 		}
 	}
+
 	t.Error("no result of driver-bound")
 }
 
@@ -139,14 +161,20 @@ func TestReportCounts(t *testing.T) {
 	r := doctor.NewReport(given{host: "pci0000:00/0000:00:01.0/0000:01:00.0 driver=vfio-pci"}.read(t))
 	sum := 0
 	for status, n := range r.Counts {
-		have := slices.DeleteFunc(slices.Clone(r.Results), func(r doctor.Result) bool { return r.Status != status })
+		have := slices.DeleteFunc(slices.Clone(r.Results), func(r doctor.Result) bool {
+			return r.Status != status
+		})
+
 		if len(have) != n {
 			t.Errorf("%d %s, counted as %d", len(have), status, n)
 		}
+
 		sum += n
 	}
+
 	if sum != len(r.Results) || r.Counts[doctor.Fail] == 0 {
-		t.Errorf("%v of %d results; the host has no IOMMU groups, which is a FAIL", r.Counts, len(r.Results))
+		t.Errorf("%v of %d results; the host has no IOMMU groups, which is a FAIL", r.Counts,
+			len(r.Results))
 	}
 }
 
@@ -163,6 +191,7 @@ func TestReportOrder(t *testing.T) {
 			t.Errorf("%s comes after %s", r, results[i-1])
 		}
 	}
+
 	if len(found) != len(rank) {
 		t.Errorf("only results of %v", found)
 	}
@@ -171,20 +200,26 @@ func TestReportOrder(t *testing.T) {
 // TestReportOfNode checks that a result of one VM of several names it, and that one
 // of the host does not.
 func TestReportOfNode(t *testing.T) {
-	in := given{host: aHost, domain: domainOf(gpu), others: []string{domainWith("", uefi, nic)}}.read(t)
+	in := given{
+		host: aHost, domain: domainOf(gpu), others: []string{domainWith("", uefi, nic)},
+	}.read(t)
+
 	var cells []string
 	for _, r := range doctor.NewReport(in).Results {
 		switch {
 		case r.Name == "guest-numa":
 			cells = append(cells, r.String())
-		case r.Name == "driver-bound" && (r.VM != "" || r.Found != "2 functions bound to a passthrough driver"):
+		case r.Name == "driver-bound" &&
+			(r.VM != "" || r.Found != "2 functions bound to a passthrough driver"):
 			t.Errorf("%q of VM %q; want one result for both VMs", r, r.VM)
 		}
 	}
+
 	want := []string{
 		"FAIL guest-numa: other: the guest has no NUMA cells, so layout numa cannot place a device (" + reasons.NoGuestNUMA.Remedy() + ")",
 		"PASS guest-numa: first: 2 guest NUMA cells",
 	}
+
 	expect.Same(t, want, cells, "(-want +got)")
 }
 
@@ -228,5 +263,6 @@ func domainWith(body, os string, hostdevs ...string) string {
 
 // vmi returns a VMI with the given parts of its spec.domain and annotations.
 func vmi(domain, annotations string) string {
-	return fmt.Sprintf(`{"metadata":{"name":"vm","annotations":{%s}},"spec":{"domain":{%s}}}`, annotations, domain)
+	return fmt.Sprintf(`{"metadata":{"name":"vm","annotations":{%s}},"spec":{"domain":{%s}}}`,
+		annotations, domain)
 }

@@ -38,10 +38,14 @@ func domainTests() map[string]map[string]test {
 	const hiddenIOMMU = `<qemu:commandline xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'><qemu:arg value='-device'/><qemu:arg value='intel-iommu,caching-mode=on'/></qemu:commandline>`
 	inClique := strings.Replace(domainOf(gpu), "</domain>", `<qemu:override xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'><qemu:device alias='ua-gpu-one'><qemu:frontend>
 <qemu:property name='x-nv-gpudirect-clique' type='unsigned' value='0'/></qemu:frontend></qemu:device></qemu:override></domain>`, 1)
-	const largeBAR = "cpus 0 0\npci0000:00/0000:00:01.0 class=0x060400\npci0000:00/0000:00:01.0/0000:01:00.0 node=0 bar=39" // 512 GiB
+
+	// 512 GiB
+	const largeBAR = "cpus 0 0\npci0000:00/0000:00:01.0 class=0x060400\npci0000:00/0000:00:01.0/0000:01:00.0 node=0 bar=39"
 	muchMemory := func(backing string) string {
-		return strings.Replace(domainWith(twoCells+memnodes+backing, uefi, gpu), "<memory unit='GiB'>2<", "<memory unit='TiB'>1<", 1)
+		return strings.Replace(domainWith(twoCells+memnodes+backing, uefi, gpu),
+			"<memory unit='GiB'>2<", "<memory unit='TiB'>1<", 1)
 	}
+
 	const noCells = "FAIL the guest has no NUMA cells, so layout numa cannot place a device"
 	pins := func(cpus ...string) string {
 		text := "<cputune>"
@@ -50,176 +54,329 @@ func domainTests() map[string]map[string]test {
 		}
 		return text + "</cputune>"
 	}
+
 	align := " (" + reasons.NoGuestCell.Remedy() + ")"
 	return map[string]map[string]test{
 		"vmi-of-domain": {
-			"the same": {given{host: aHost, domain: strings.Replace(domainOf(gpu), "<name>vm<", "<name>ns_vm<", 1), vmi: `{"kind":"VirtualMachineInstance","metadata":{"namespace":"ns","name":"vm"}}`}, []string{"PASS ns_vm"}},
-			"another namespace": {given{host: aHost, domain: strings.Replace(domainOf(gpu), "<name>vm<", "<name>ns_vm<", 1), vmi: `{"kind":"VirtualMachineInstance","metadata":{"namespace":"other","name":"vm"}}`}, []string{
+			"the same": {given{
+				host:   aHost,
+				domain: strings.Replace(domainOf(gpu), "<name>vm<", "<name>ns_vm<", 1),
+				vmi:    `{"kind":"VirtualMachineInstance","metadata":{"namespace":"ns","name":"vm"}}`,
+			}, []string{"PASS ns_vm"}},
+			"another namespace": {given{
+				host:   aHost,
+				domain: strings.Replace(domainOf(gpu), "<name>vm<", "<name>ns_vm<", 1),
+				vmi:    `{"kind":"VirtualMachineInstance","metadata":{"namespace":"other","name":"vm"}}`,
+			}, []string{
 				`WARN the VMI is other/vm, and the domain is of ns/vm (pass the VMI of the domain: its resource names, annotations and NUMA settings count)`,
 			}},
 			"another run": {given{
-				host: aHost, domain: strings.Replace(domainOf(gpu), "<name>vm<", "<metadata><kubevirt xmlns='http://kubevirt.io'><uid>1</uid></kubevirt></metadata><name>ns_vm<", 1),
+				host: aHost,
+				domain: strings.Replace(domainOf(gpu), "<name>vm<",
+					"<metadata><kubevirt xmlns='http://kubevirt.io'><uid>1</uid></kubevirt></metadata><name>ns_vm<", 1),
 				vmi: `{"kind":"VirtualMachineInstance","metadata":{"namespace":"ns","name":"vm","uid":"2"}}`,
 			}, []string{
 				`WARN the VMI and the domain are of two runs of ns/vm: their uids differ (pass the VMI of the domain: its resource names, annotations and NUMA settings count)`,
 			}},
 			// virt-launcher's own JSON may lack the namespace.
-			"no namespace":   {given{host: aHost, domain: strings.Replace(domainOf(gpu), "<name>vm<", "<name>ns_vm<", 1), vmi: vmi("", "")}, []string{"PASS ns_vm"}},
-			"a nameless VMI": {given{host: aHost, domain: domainOf(gpu), vmi: `{"kind":"VirtualMachineInstance"}`}, nil},
+			"no namespace": {given{
+				host:   aHost,
+				domain: strings.Replace(domainOf(gpu), "<name>vm<", "<name>ns_vm<", 1),
+				vmi:    vmi("", ""),
+			}, []string{"PASS ns_vm"}},
+			"a nameless VMI": {given{
+				host: aHost, domain: domainOf(gpu), vmi: `{"kind":"VirtualMachineInstance"}`,
+			}, nil},
 			"a domain alone": {given{host: aHost, domain: domainOf(gpu)}, nil},
 		},
 		"vcpu-nodes": {
-			"on the device's node": {given{host: aHost, domain: domainWith(twoCells+memnodes+pins("0", "1"), uefi, gpu)}, []string{"PASS pinned to node 0, as the devices are"}},
-			"on both nodes":        {given{host: aHost, domain: domainWith(twoCells+memnodes+pins("0", "4"), uefi, gpu, nic)}, []string{"PASS pinned to nodes 0, 1, as the devices are"}},
-			"on the other node": {given{host: aHost, domain: domainWith(twoCells+memnodes+pins("0", "1"), uefi, gpu, nic)}, []string{
+			"on the device's node": {given{
+				host: aHost, domain: domainWith(twoCells+memnodes+pins("0", "1"), uefi, gpu),
+			}, []string{"PASS pinned to node 0, as the devices are"}},
+			"on both nodes": {given{
+				host: aHost, domain: domainWith(twoCells+memnodes+pins("0", "4"), uefi, gpu, nic),
+			}, []string{"PASS pinned to nodes 0, 1, as the devices are"}},
+			"on the other node": {given{
+				host: aHost, domain: domainWith(twoCells+memnodes+pins("0", "1"), uefi, gpu, nic),
+			}, []string{
 				"WARN 0000:02:00.0 is on node 1, the vCPUs are pinned to node 0" + align,
 			}},
-			"two devices on the other node": {given{host: aHost, domain: domainWith(twoCells+memnodes+pins("4-5"), uefi, gpu, audio)}, []string{
+			"two devices on the other node": {given{
+				host: aHost, domain: domainWith(twoCells+memnodes+pins("4-5"), uefi, gpu, audio),
+			}, []string{
 				"WARN 0000:01:00.0, 0000:01:00.1 are on node 0, the vCPUs of cell 0 are pinned to node 1" + align,
 			}},
 			// Each cell has its memory on one node and its vCPUs on the other.
-			"on each other's node": {given{host: aHost, domain: domainWith(twoCells+memnodes+pins("4", "5", "0", "1"), uefi, gpu, nic)}, []string{
+			"on each other's node": {given{
+				host:   aHost,
+				domain: domainWith(twoCells+memnodes+pins("4", "5", "0", "1"), uefi, gpu, nic),
+			}, []string{
 				"WARN 0000:01:00.0 is on node 0, the vCPUs of cell 0 are pinned to node 1" + align,
 				"WARN 0000:02:00.0 is on node 1, the vCPUs of cell 1 are pinned to node 0" + align,
 			}},
 			"not pinned": {given{host: aHost, domain: domainOf(gpu)}, nil},
 		},
 		"machine-type": {
-			"i440fx without devices": {given{host: aHost, domain: strings.Replace(domainOf(), "machine='q35'", "machine='pc-i440fx-9.2'", 1)}, []string{
+			"i440fx without devices": {given{
+				host:   aHost,
+				domain: strings.Replace(domainOf(), "machine='q35'", "machine='pc-i440fx-9.2'", 1),
+			}, []string{
 				`NOTE machine "pc-i440fx-9.2" has no expander buses; without devices it needs none`,
 			}},
-			"q35":    {given{host: aHost, domain: domainOf(gpu)}, []string{"PASS q35"}},
-			"i440fx": {given{host: aHost, domain: i440fx}, []string{`FAIL machine "pc-i440fx-9.2" has no expander buses (` + reasons.Machine.Remedy() + ")"}},
+			"q35": {given{host: aHost, domain: domainOf(gpu)}, []string{"PASS q35"}},
+			"i440fx": {given{
+				host: aHost, domain: i440fx,
+			}, []string{
+				`FAIL machine "pc-i440fx-9.2" has no expander buses (` + reasons.Machine.Remedy() +
+					")",
+			}},
 		},
 		"guest-numa": {
-			"two cells":        {given{host: aHost, domain: domainOf(gpu)}, []string{"PASS 2 guest NUMA cells"}},
-			"asked for by VMI": {given{host: aHost, vmi: vmi(allThree, "")}, []string{"PASS the VMI asks for guest NUMA cells"}},
+			"two cells": {given{
+				host: aHost, domain: domainOf(gpu),
+			}, []string{"PASS 2 guest NUMA cells"}},
+			"asked for by VMI": {given{
+				host: aHost, vmi: vmi(allThree, ""),
+			}, []string{"PASS the VMI asks for guest NUMA cells"}},
 			"no cells": {given{host: aHost, domain: domainWith("", uefi, gpu)}, []string{
 				noCells + noGuestNUMA,
 			}},
-			"no cells and a VMI without": {given{host: aHost, domain: domainWith("", uefi, gpu), vmi: vmi(`"cpu":{"dedicatedCpuPlacement":true}`, "")}, []string{
-				noCells + " (set spec.domain.memory.hugepages and spec.domain.cpu.numa.guestMappingPassthrough in the VMI)",
+			"no cells and a VMI without": {given{
+				host:   aHost,
+				domain: domainWith("", uefi, gpu),
+				vmi:    vmi(`"cpu":{"dedicatedCpuPlacement":true}`, ""),
+			}, []string{
+				noCells +
+					" (set spec.domain.memory.hugepages and spec.domain.cpu.numa.guestMappingPassthrough in the VMI)",
 			}},
-			"a VMI without, alone": {given{host: aHost, vmi: vmi(`"memory":{"hugepages":{"pageSize":"1Gi"}}`, "")}, []string{
+			"a VMI without, alone": {given{
+				host: aHost, vmi: vmi(`"memory":{"hugepages":{"pageSize":"1Gi"}}`, ""),
+			}, []string{
 				"FAIL the guest will have no NUMA cells, so layout numa cannot place a device (set spec.domain.cpu.dedicatedCpuPlacement and spec.domain.cpu.numa.guestMappingPassthrough in the VMI)",
 			}},
-			"cells of no node": {given{host: aHost, domain: domainWith(twoCells, uefi, gpu)}, []string{
+			"cells of no node": {given{
+				host: aHost, domain: domainWith(twoCells, uefi, gpu),
+			}, []string{
 				"WARN 2 guest NUMA cells, on unknown host nodes (bind cells to nodes with numatune/memnode, or pin the vCPUs)",
 			}},
 			// root and mirror need no cells.
-			"no cells and another layout": {given{host: aHost, domain: domainWith("", uefi, gpu), inputs: func(in *doctor.Inputs) { in.Plan.Layout = policy.LayoutRoot }}, []string{
+			"no cells and another layout": {given{host: aHost, domain: domainWith("", uefi, gpu),
+				inputs: func(in *doctor.Inputs) {
+					in.Plan.Layout = policy.LayoutRoot
+				}}, []string{
 				"WARN the guest has no NUMA cells, so it sees no NUMA node of a device (give the guest NUMA cells: set dedicatedCpuPlacement, hugepages and numa.guestMappingPassthrough in the VMI)",
 			}},
 			// Without devices the guest needs no cells.
 			"no devices": {given{host: aHost, domain: domainWith("", uefi)}, nil},
 		},
 		"placement": {
-			"placed": {given{host: aHost, domain: domainOf(gpu, nic)}, []string{"PASS layout numa: 2 placed, 0 kept"}},
-			"kept":   {given{host: aHost, domain: domainOf(gpu), vmi: vmi(allThree, `"kubevirt.io/placePCIDevicesOnRootComplex":"true"`)}, []string{"PASS layout numa: 0 placed, 1 kept"}},
-			"unplaced for one reason": {given{host: aHost, domain: domainWith("", uefi, gpu, audio, nic)}, []string{
-				"FAIL 0000:01:00.0, 0000:01:00.1, 0000:02:00.0 are not placed: no-guest-numa" + noGuestNUMA,
+			"placed": {given{
+				host: aHost, domain: domainOf(gpu, nic),
+			}, []string{"PASS layout numa: 2 placed, 0 kept"}},
+			"kept": {given{
+				host:   aHost,
+				domain: domainOf(gpu),
+				vmi:    vmi(allThree, `"kubevirt.io/placePCIDevicesOnRootComplex":"true"`),
+			}, []string{"PASS layout numa: 0 placed, 1 kept"}},
+			"unplaced for one reason": {given{
+				host: aHost, domain: domainWith("", uefi, gpu, audio, nic),
+			}, []string{
+				"FAIL 0000:01:00.0, 0000:01:00.1, 0000:02:00.0 are not placed: no-guest-numa" +
+					noGuestNUMA,
 			}},
-			"unplaced": {given{host: strings.Replace(aHost, "node=1", "node=-1", 1), domain: domainOf(gpu, nic)}, []string{
-				"FAIL 0000:02:00.0 is not placed: no-host-node (" + reasons.NoHostNode.Remedy() + ")",
+			"unplaced": {given{
+				host: strings.Replace(aHost, "node=1", "node=-1", 1), domain: domainOf(gpu, nic),
+			}, []string{
+				"FAIL 0000:02:00.0 is not placed: no-host-node (" + reasons.NoHostNode.Remedy() +
+					")",
 			}},
 		},
 		// On aHost the GPU and its audio are one device, and the NIC is far away.
 		"layout-fit": {
-			"all as on the host": {given{host: aHost, domain: domainOf(gpu, audio, nic)}, []string{"PASS layout numa: 3 of 3 pairs as on the host"}},
-			"a better layout": {given{host: twoRoots, domain: domainOf(gpu, nic), inputs: func(in *doctor.Inputs) {
-				in.Alternatives = func() []plan.Alternative {
-					return []plan.Alternative{{Layout: policy.LayoutNUMA}, {Layout: policy.LayoutRoot, Alike: 1}, {Layout: policy.LayoutMirror, Alike: 1}}
-				}
-			}}, []string{"WARN layout numa: 0 of 1 pair as on the host (with layout root 1, mirror 1)"}},
-			"chosen by auto": {given{host: twoRoots, domain: domainOf(gpu, nic), inputs: func(in *doctor.Inputs) { in.Plan.Why = "it is so" }}, []string{
+			"all as on the host": {given{
+				host: aHost, domain: domainOf(gpu, audio, nic),
+			}, []string{"PASS layout numa: 3 of 3 pairs as on the host"}},
+			"a better layout": {given{host: twoRoots, domain: domainOf(gpu, nic),
+				inputs: func(in *doctor.Inputs) {
+					in.Alternatives = func() []plan.Alternative {
+						return []plan.Alternative{
+							{Layout: policy.LayoutNUMA},
+							{Layout: policy.LayoutRoot, Alike: 1},
+							{Layout: policy.LayoutMirror, Alike: 1},
+						}
+					}
+				}}, []string{
+				"WARN layout numa: 0 of 1 pair as on the host (with layout root 1, mirror 1)",
+			}},
+			"chosen by auto": {given{host: twoRoots, domain: domainOf(gpu, nic),
+				inputs: func(in *doctor.Inputs) {
+					in.Plan.Why = "it is so"
+				}}, []string{
 				"NOTE layout numa: 0 of 1 pair as on the host, since it is so",
 			}},
-			"no better layout": {given{host: twoRoots, domain: domainOf(gpu, nic)}, []string{"NOTE layout numa: 0 of 1 pair as on the host; no layout has more"}},
+			"no better layout": {given{
+				host: twoRoots, domain: domainOf(gpu, nic),
+			}, []string{"NOTE layout numa: 0 of 1 pair as on the host; no layout has more"}},
 		},
 		"strict": {
-			"starts": {given{host: aHost, domain: domainOf(gpu), inputs: func(in *doctor.Inputs) { in.Plan.Policy.Strict = true }}, []string{"PASS the VM starts"}},
+			"starts": {given{host: aHost, domain: domainOf(gpu), inputs: func(in *doctor.Inputs) {
+				in.Plan.Policy.Strict = true
+			}}, []string{"PASS the VM starts"}},
 			"refused": {given{host: aHost, domain: domainOf(gpu), inputs: func(in *doctor.Inputs) {
 				in.Plan.Policy.Strict, in.Err = true, errors.New("strict: a\nb")
 			}}, []string{"FAIL strict: a b (remedy what the message names, or unset strict)"}},
 			"not asked for": {given{host: aHost, domain: domainOf(gpu)}, nil},
 		},
 		"warnings": {
-			"none": {given{host: aHost, domain: domainOf(gpu)}, []string{"PASS none besides what other checks say"}},
-			"a typo in an annotation": {given{host: aHost, domain: domainOf(gpu), vmi: vmi(allThree, `"hostdev.vm.kubevirt.io/layuot":"mirror"`)}, []string{
+			"none": {given{
+				host: aHost, domain: domainOf(gpu),
+			}, []string{"PASS none besides what other checks say"}},
+			"a typo in an annotation": {given{
+				host:   aHost,
+				domain: domainOf(gpu),
+				vmi:    vmi(allThree, `"hostdev.vm.kubevirt.io/layuot":"mirror"`),
+			}, []string{
 				"WARN unknown-policy-key: unknown annotation hostdev.vm.kubevirt.io/layuot: the key must be one of layout, strict, add, companions, hotplug-ports, dry-run, nccl-topology, port-speed, mmio-window, viommu, gpudirect-clique; did you mean layout? (" + reasons.CodeUnknownPolicyKey.Remedy() + ")",
 			}},
-			"of the policy alone": {given{host: aHost, vmi: vmi(allThree, ""), inputs: func(in *doctor.Inputs) {
-				in.PolicyWarnings = []reasons.Warning{reasons.NewWarning(reasons.CodeBadPolicyValue, nil, "bad")}
-			}}, []string{"WARN bad-policy-value: bad (" + reasons.CodeBadPolicyValue.Remedy() + ")"}},
+			"of the policy alone": {given{host: aHost, vmi: vmi(allThree, ""),
+				inputs: func(in *doctor.Inputs) {
+					in.PolicyWarnings = []reasons.Warning{
+						reasons.NewWarning(reasons.CodeBadPolicyValue, nil, "bad"),
+					}
+				}}, []string{"WARN bad-policy-value: bad (" + reasons.CodeBadPolicyValue.Remedy() +
+				")"}},
 		},
 		"requested-devices": {
-			"there": {given{host: aHost, domain: domainOf(gpu), vmi: vmi(`"devices":{"gpus":[{"name":"one","deviceName":"nvidia.com/A10"}]}`, "")}, []string{
+			"there": {given{
+				host:   aHost,
+				domain: domainOf(gpu),
+				vmi: vmi(`"devices":{"gpus":[{"name":"one","deviceName":"nvidia.com/A10"}]}`,
+					""),
+			}, []string{
 				"PASS 1 device of the VMI, all in the domain",
 			}},
-			"missing": {given{host: aHost, domain: domainOf(gpu), vmi: vmi(`"devices":{"gpus":[{"name":"one","deviceName":"nvidia.com/A10"},{"name":"two","deviceName":"nvidia.com/A10"}]}`, "")}, []string{
+			"missing": {given{
+				host:   aHost,
+				domain: domainOf(gpu),
+				vmi:    vmi(`"devices":{"gpus":[{"name":"one","deviceName":"nvidia.com/A10"},{"name":"two","deviceName":"nvidia.com/A10"}]}`, ""),
+			}, []string{
 				"WARN ua-gpu-two of the VMI has no hostdev, and no variable has a device left for its resource nvidia.com/A10 (" + reasons.CodeNotAllocated.Remedy() + ")",
 			}},
 		},
 		"root-complex-annotation": {
 			"not set": {given{vmi: vmi("", "")}, []string{"PASS not set"}},
-			"set": {given{vmi: vmi("", `"kubevirt.io/placePCIDevicesOnRootComplex":"true"`)}, []string{
-				"WARN the VMI has the annotation kubevirt.io/placePCIDevicesOnRootComplex (remove the annotation: with it the hook moves no device)",
-			}},
+			"set": {given{vmi: vmi("", `"kubevirt.io/placePCIDevicesOnRootComplex":"true"`)},
+				[]string{
+					"WARN the VMI has the annotation kubevirt.io/placePCIDevicesOnRootComplex (remove the annotation: with it the hook moves no device)",
+				}},
 		},
 		"viommu": {
-			"none":  {given{host: aHost, domain: domainOf(gpu)}, []string{"PASS the domain has none"}},
-			"intel": {given{host: aHost, domain: domainOf(gpu, "<iommu model='intel'/>")}, []string{"PASS model intel"}},
-			"virtio": {given{host: aHost, domain: domainOf(gpu, "<iommu model='virtio'/>")}, []string{
-				"WARN the domain has a vIOMMU of model \"virtio\" (" + reasons.CodeVIOMMU.Remedy() + ")",
+			"none": {given{
+				host: aHost, domain: domainOf(gpu),
+			}, []string{"PASS the domain has none"}},
+			"intel": {given{
+				host: aHost, domain: domainOf(gpu, "<iommu model='intel'/>"),
+			}, []string{"PASS model intel"}},
+			"virtio": {given{
+				host: aHost, domain: domainOf(gpu, "<iommu model='virtio'/>"),
+			}, []string{
+				"WARN the domain has a vIOMMU of model \"virtio\" (" + reasons.CodeVIOMMU.Remedy() +
+					")",
 			}},
 		},
 		"locked-memory": {
-			"a limit below the memory": {given{host: aHost, domain: domainWith(twoCells+memnodes+"<memtune><hard_limit unit='MiB'>2047</hard_limit></memtune>", uefi, gpu)}, []string{
+			"a limit below the memory": {given{
+				host: aHost,
+				domain: domainWith(twoCells+memnodes+
+					"<memtune><hard_limit unit='MiB'>2047</hard_limit></memtune>", uefi, gpu),
+			}, []string{
 				"FAIL QEMU locks 2 GiB, and memtune/hard_limit allows 1.9 GiB (remove the hard_limit: libvirt then allows what the devices need)",
 			}},
-			"a limit below the memory of two devices": {given{host: aHost, domain: domainWith(twoCells+memnodes+"<memtune><hard_limit unit='GiB'>3</hard_limit></memtune>", uefi, gpu, nic, intel)}, []string{
+			"a limit below the memory of two devices": {given{
+				host: aHost,
+				domain: domainWith(twoCells+memnodes+
+					"<memtune><hard_limit unit='GiB'>3</hard_limit></memtune>", uefi, gpu, nic,
+					intel),
+			}, []string{
 				"FAIL QEMU locks 4 GiB, and memtune/hard_limit allows 3 GiB (remove the hard_limit: libvirt then allows what the devices need)",
 			}},
-			"a limit above": {given{host: aHost, domain: domainWith(twoCells+memnodes+"<memtune><hard_limit unit='GiB'>3</hard_limit></memtune>", uefi, gpu, nic)}, []string{"PASS once 2 GiB"}},
-			"no vIOMMU":     {given{host: aHost, domain: domainOf(gpu, nic)}, []string{"PASS once 2 GiB"}},
-			"one device":    {given{host: aHost, domain: domainOf(gpu, intel)}, []string{"PASS once 2 GiB"}},
+			"a limit above": {given{
+				host: aHost,
+				domain: domainWith(twoCells+memnodes+
+					"<memtune><hard_limit unit='GiB'>3</hard_limit></memtune>", uefi, gpu, nic),
+			}, []string{"PASS once 2 GiB"}},
+			"no vIOMMU": {given{
+				host: aHost, domain: domainOf(gpu, nic),
+			}, []string{"PASS once 2 GiB"}},
+			"one device": {given{
+				host: aHost, domain: domainOf(gpu, intel),
+			}, []string{"PASS once 2 GiB"}},
 			"two devices": {given{host: aHost, domain: domainOf(gpu, nic, intel)}, []string{
 				"NOTE with a vIOMMU QEMU locks 4 GiB: 2 GiB once for each of 2 devices (KubeVirt allows it from 1.9.0 on; before, the VM may not start (cannot limit locked memory))",
 			}},
-			"that the VMI names": {given{host: aHost, domain: domainOf(gpu, nic, intel), vmi: vmi(`"devices":{"gpus":[{"name":"one"}],"hostDevices":[{"name":"two"}]}`, "")}, []string{
+			"that the VMI names": {given{
+				host:   aHost,
+				domain: domainOf(gpu, nic, intel),
+				vmi: vmi(`"devices":{"gpus":[{"name":"one"}],"hostDevices":[{"name":"two"}]}`,
+					""),
+			}, []string{
 				"NOTE with a vIOMMU QEMU locks 4 GiB: 2 GiB once for each of 2 devices (KubeVirt allows it from 1.9.0 on; before, the VM may not start (cannot limit locked memory))",
 			}},
-			"more than the VMI names": {given{host: aHost, domain: domainOf(gpu, nic, intel), vmi: vmi(`"devices":{"gpus":[{"name":"one"}]}`, "")}, []string{
+			"more than the VMI names": {given{
+				host:   aHost,
+				domain: domainOf(gpu, nic, intel),
+				vmi:    vmi(`"devices":{"gpus":[{"name":"one"}]}`, ""),
+			}, []string{
 				"FAIL with a vIOMMU QEMU locks 4 GiB for 2 devices; the VMI names 1, and KubeVirt allows that many times 2 GiB (set viommu=none, or pass only devices that the VMI names)",
 			}},
-			"qemu:commandline": {given{host: aHost, domain: strings.Replace(domainOf(gpu, nic), "</domain>", hiddenIOMMU+"</domain>", 1)}, []string{
+			"qemu:commandline": {given{
+				host: aHost,
+				domain: strings.Replace(domainOf(gpu, nic), "</domain>", hiddenIOMMU+"</domain>",
+					1),
+			}, []string{
 				"FAIL the vIOMMU in qemu:commandline makes QEMU lock 4 GiB for 2 devices, and libvirt, which does not know it, allows 2 GiB once (remove the vIOMMU from qemu:commandline and set viommu=intel: libvirt then counts every device)",
 			}},
 		},
 		"gpudirect-clique": {
 			"none":      {given{host: aHost, domain: domainOf(gpu)}, nil},
 			"in effect": {given{host: aHost, domain: inClique}, []string{"PASS 1 GPU in a clique"}},
-			"hidden hypervisor": {given{host: aHost, domain: strings.Replace(inClique, "<devices>", "<features><kvm><hidden state='on'/></kvm></features><devices>", 1),
-				vmi: vmi(allThree, `"hostdev.vm.kubevirt.io/gpudirect-clique":"host"`)}, []string{
-				"WARN the domain hides the hypervisor (features/kvm/hidden), and NVIDIA's driver then does not look for GPUDirect cliques (" + reasons.CodeHypervisorHidden.Remedy() + ")",
-			}},
+			"hidden hypervisor": {given{host: aHost,
+				domain: strings.Replace(inClique, "<devices>",
+					"<features><kvm><hidden state='on'/></kvm></features><devices>", 1),
+				vmi: vmi(allThree, `"hostdev.vm.kubevirt.io/gpudirect-clique":"host"`)},
+				[]string{
+					"WARN the domain hides the hypervisor (features/kvm/hidden), and NVIDIA's driver then does not look for GPUDirect cliques (" + reasons.CodeHypervisorHidden.Remedy() + ")",
+				}},
 		},
 		"start-time": {
-			"short": {given{host: aHost, domain: domainOf(gpu)}, []string{"PASS memory of 2 GiB takes 0.035 s to map or more"}},
+			"short": {given{
+				host: aHost, domain: domainOf(gpu),
+			}, []string{"PASS memory of 2 GiB takes 0.035 s to map or more"}},
 			"BARs": {given{host: largeBAR, domain: domainOf(gpu)}, []string{
 				"NOTE memory of 2 GiB takes 0.035 s to map or more, BARs of 512 GiB 16 s each time that firmware or guest turn the devices on (Linux 6.15 on the node with QEMU 9.2 or newer maps BARs by 1 GiB, which takes no time)",
 			}},
 			"memory": {given{host: aHost, domain: muchMemory("")}, []string{
 				"NOTE memory of 1 TiB takes 18 s to map or more (hugepages of 1 GiB are mapped five times as fast)",
 			}},
-			"hugepages": {given{host: aHost, domain: muchMemory("<memoryBacking><hugepages/></memoryBacking>")}, []string{"PASS memory of 1 TiB takes 3.3 s to map or more"}},
-			"a vIOMMU": {given{host: aHost, domain: strings.Replace(muchMemory("<memoryBacking><hugepages/></memoryBacking>"), "</devices>", nic+intel+"</devices>", 1)}, []string{
+			"hugepages": {given{
+				host: aHost, domain: muchMemory("<memoryBacking><hugepages/></memoryBacking>"),
+			}, []string{"PASS memory of 1 TiB takes 3.3 s to map or more"}},
+			"a vIOMMU": {given{
+				host: aHost,
+				domain: strings.Replace(muchMemory("<memoryBacking><hugepages/></memoryBacking>"),
+					"</devices>", nic+intel+"</devices>", 1),
+			}, []string{
 				"PASS memory of 2 TiB takes 6.6 s to map or more",
 			}},
 		},
 		"launch-security": {
-			"none": {given{host: aHost, domain: domainOf(gpu)}, []string{"PASS the domain has none"}},
-			"SEV": {given{host: aHost, domain: domainWith(twoCells+memnodes+"<launchSecurity type='sev'/>", uefi, gpu)}, []string{
+			"none": {given{
+				host: aHost, domain: domainOf(gpu),
+			}, []string{"PASS the domain has none"}},
+			"SEV": {given{
+				host:   aHost,
+				domain: domainWith(twoCells+memnodes+"<launchSecurity type='sev'/>", uefi, gpu),
+			}, []string{
 				"WARN the domain has launchSecurity (" + reasons.CodeLaunchSecurity.Remedy() + ")",
 			}},
 		},
@@ -232,27 +389,51 @@ func variableTests() map[string]map[string]test {
 	one := vmi(`"devices":{"gpus":[{"name":"one","deviceName":"nvidia.com/A10"}]}`, "")
 	return map[string]map[string]test{
 		"variables": {
-			"the same": {given{host: aHost, domain: domainOf(gpu), vmi: one, environ: []string{"PCI_RESOURCE_NVIDIA_COM_A10=0000:01:00.0"}}, []string{
+			"the same": {given{
+				host:    aHost,
+				domain:  domainOf(gpu),
+				vmi:     one,
+				environ: []string{"PCI_RESOURCE_NVIDIA_COM_A10=0000:01:00.0"},
+			}, []string{
 				"PASS the domain has the devices of 1 environment variable",
 			}},
 			// Plugins that allocate IOMMU groups name the audio function too.
-			"and a companion": {given{host: aHost, domain: domainOf(gpu), vmi: one, environ: []string{"PCI_RESOURCE_NVIDIA_COM_A10=0000:01:00.1,0000:01:00.0"}}, []string{
+			"and a companion": {given{
+				host:    aHost,
+				domain:  domainOf(gpu),
+				vmi:     one,
+				environ: []string{"PCI_RESOURCE_NVIDIA_COM_A10=0000:01:00.1,0000:01:00.0"},
+			}, []string{
 				"PASS the domain has the devices of 1 environment variable",
 			}},
-			"one too many": {given{host: aHost, domain: domainOf(gpu), vmi: one, environ: []string{"PCI_RESOURCE_NVIDIA_COM_A10=0000:01:00.0,0000:02:00.0"}}, []string{
+			"one too many": {given{
+				host:    aHost,
+				domain:  domainOf(gpu),
+				vmi:     one,
+				environ: []string{"PCI_RESOURCE_NVIDIA_COM_A10=0000:01:00.0,0000:02:00.0"},
+			}, []string{
 				"WARN PCI_RESOURCE_NVIDIA_COM_A10 names devices that are not in the domain: 0000:02:00.0" + count,
 			}},
-			"of another pod": {given{host: aHost, domain: domainOf(gpu), vmi: one, environ: []string{"PCI_RESOURCE_NVIDIA_COM_A10=0000:02:00.0"}}, []string{
+			"of another pod": {given{
+				host:    aHost,
+				domain:  domainOf(gpu),
+				vmi:     one,
+				environ: []string{"PCI_RESOURCE_NVIDIA_COM_A10=0000:02:00.0"},
+			}, []string{
 				"WARN PCI_RESOURCE_NVIDIA_COM_A10 names devices that are not in the domain: 0000:02:00.0" + count,
 				"WARN the environment variable of the resource does not name 0000:01:00.0" + other,
 			}},
-			"an invalid address": {given{host: aHost, environ: []string{"PCI_RESOURCE_NVIDIA_COM_A10=gpu0"}}, []string{
+			"an invalid address": {given{
+				host: aHost, environ: []string{"PCI_RESOURCE_NVIDIA_COM_A10=gpu0"},
+			}, []string{
 				`WARN PCI_RESOURCE_NVIDIA_COM_A10: invalid PCI address "gpu0": want domain:bus:device.function, such as 0000:17:00.0 (` + reasons.CodeBadVariable.Remedy() + ")",
 			}},
 			"none": {given{host: aHost, domain: domainOf(gpu)}, []string{
 				"NOTE no environment variables PCI_RESOURCE_* or MDEV_PCI_RESOURCE_* (the kubelet sets them in the compute container only; hook-sidecar doctor takes them with --env)",
 			}},
-			"alone": {given{host: aHost, environ: []string{"PCI_RESOURCE_NVIDIA_COM_A10=0000:01:00.0"}}, []string{"PASS 1 environment variable"}},
+			"alone": {given{
+				host: aHost, environ: []string{"PCI_RESOURCE_NVIDIA_COM_A10=0000:01:00.0"},
+			}, []string{"PASS 1 environment variable"}},
 		},
 	}
 }

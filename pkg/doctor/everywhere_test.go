@@ -22,15 +22,20 @@ func TestEverywhere(t *testing.T) {
 		if result.Plan == nil {
 			continue
 		}
+
 		in, planner := doctor.NewInputs(c.Mutator)
 		in.VM = doctor.NewVM(planner.Read(c.Request), "")
 		results := doctor.NewReport(in).Results
 		wantSound(t, c.Name, results)
 		wantWarnings(t, c.Name, result.Plan.Warnings, results)
-		unplaced := slices.ContainsFunc(result.Plan.Devices, func(d placement.Decision) bool { return d.Outcome == placement.Unplaced })
+		unplaced := slices.ContainsFunc(result.Plan.Devices, func(d placement.Decision) bool {
+			return d.Outcome == placement.Unplaced
+		})
+
 		reported := slices.ContainsFunc(results, func(r doctor.Result) bool {
 			return (r.Name == "placement" || r.Name == "sysfs") && r.Status == doctor.Fail
 		})
+
 		if unplaced != reported {
 			t.Errorf("%s: a device without a place: %v, reported: %v", c.Name, unplaced, reported)
 		}
@@ -45,23 +50,34 @@ func TestAgreesWithKey(t *testing.T) {
 		m := c.Mutator
 		m.Flags = maps.Clone(m.Flags)
 		m.Flags[policy.KeyMMIOWindow], m.Flags[policy.KeyStrict] = "auto", "false"
-		m.Locked = []policy.Key{policy.KeyMMIOWindow, policy.KeyStrict} // whatever the VMI's annotations say
+
+		// whatever the VMI's annotations say
+		m.Locked = []policy.Key{policy.KeyMMIOWindow, policy.KeyStrict}
 		result := m.Read(c.Request).Plan()
 		if result.Plan == nil {
 			continue
 		}
+
 		in, planner := doctor.NewInputs(m)
 		in.VM = doctor.NewVM(planner.Read(c.Request), "")
 		results := doctor.NewReport(in).Results
-		warns := slices.ContainsFunc(result.Plan.Warnings, func(w reasons.Warning) bool { return w.Code == reasons.CodeMMIOWindow })
-		fails := slices.ContainsFunc(results, func(r doctor.Result) bool { return r.Name == "bar-window" && r.Status == doctor.Fail })
+		warns := slices.ContainsFunc(result.Plan.Warnings, func(w reasons.Warning) bool {
+			return w.Code == reasons.CodeMMIOWindow
+		})
+
+		fails := slices.ContainsFunc(results, func(r doctor.Result) bool {
+			return r.Name == "bar-window" && r.Status == doctor.Fail
+		})
+
 		if warns != fails {
 			t.Errorf("%s: the key warns: %v, bar-window fails: %v", c.Name, warns, fails)
 		}
+
 		if warns {
 			refused++
 		}
 	}
+
 	if refused == 0 {
 		t.Error("the key warns in no case")
 	}
@@ -74,8 +90,11 @@ func wantWarnings(t *testing.T, name string, warnings []reasons.Warning, results
 	for _, w := range warnings {
 		text := strings.Join(strings.Fields(w.Text), " ")
 		reported := slices.ContainsFunc(results, func(r doctor.Result) bool {
-			return r.Status != doctor.Pass && (r.Name == w.Code.Check() || r.Name == "warnings" && r.Found == string(w.Code)+": "+text)
+			return r.Status != doctor.Pass &&
+				(r.Name == w.Code.Check() || r.Name == "warnings" &&
+					r.Found == string(w.Code)+": "+text)
 		})
+
 		if !reported {
 			t.Errorf("%s: no result for the warning %s: %s", name, w.Code, w.Text)
 		}
@@ -90,10 +109,12 @@ func wantSound(t *testing.T, name string, results []doctor.Result) {
 		if r.Found == "" || strings.ContainsAny(r.String(), "\n\r") {
 			t.Errorf("%s: %q is not one line", name, r)
 		}
+
 		if (r.Status == doctor.Fail || r.Status == doctor.Warn) && r.Hint == "" {
 			t.Errorf("%s: %s without a hint", name, r)
 		}
 	}
+
 	if !byName["sysfs"] || !byName["machine-type"] {
 		t.Errorf("%s: results of only %v", name, slices.Sorted(maps.Keys(byName)))
 	}

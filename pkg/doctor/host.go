@@ -13,8 +13,10 @@ import (
 
 func sysfs(in Inputs) []Result {
 	if len(in.Host.Devices) == 0 {
-		return fail("pass --sysfs the node's /sys or a snapshot of it", "sysfs shows no PCI devices")
+		return fail("pass --sysfs the node's /sys or a snapshot of it",
+			"sysfs shows no PCI devices")
 	}
+
 	if ids := in.subjects(); in.isElsewhere() {
 		none := fmt.Sprintf("none of the %d devices is", len(ids))
 		if len(ids) == 1 {
@@ -22,14 +24,18 @@ func sysfs(in Inputs) []Result {
 		}
 		return fail(reasons.TakeSnapshot, "%s on this machine", none)
 	}
+
 	found := resultsOf(in.Problems, Warn, "sysfs")
 	for _, id := range in.subjects() {
 		if !in.Host.Shows(id) {
-			found = append(found, about(id, fail(reasons.NoSysfs.Remedy(), "sysfs does not show %s", id))...)
+			found = append(found,
+				about(id, fail(reasons.NoSysfs.Remedy(), "sysfs does not show %s", id))...)
 		}
 	}
+
 	return orPass(found, "%s, %s and %s", topology.Counted(len(in.Host.Devices), "PCI function"),
-		topology.Counted(len(in.Host.MDEVs), "mediated device"), topology.Counted(len(in.Host.Nodes), "NUMA node"))
+		topology.Counted(len(in.Host.MDEVs),
+			"mediated device"), topology.Counted(len(in.Host.Nodes), "NUMA node"))
 }
 
 // IsGuest reports whether the host is a virtual machine: it has a bridge of QEMU or VMware.
@@ -42,7 +48,8 @@ func (in Inputs) IsGuest() bool {
 // hostHint returns a hint about the host's firmware, or for a guest about its configuration.
 func (in Inputs) hostHint(hint, ofGuest string) string {
 	if in.IsGuest() {
-		return "this machine is a guest: give it " + ofGuest + "; for the host of a VM run doctor on its node"
+		return "this machine is a guest: give it " + ofGuest +
+			"; for the host of a VM run doctor on its node"
 	}
 	return hint
 }
@@ -56,17 +63,24 @@ func iommuEnabled(in Inputs) []Result {
 			groups[*d.IOMMUGroup] = true
 		}
 	}
+
 	if len(groups) == 0 {
-		return fail(in.hostHint("enable VT-d, AMD-Vi or the SMMU in the firmware, and boot with intel_iommu=on or amd_iommu=on", "a vIOMMU, as viommu=intel does"),
+		return fail(in.hostHint("enable VT-d, AMD-Vi or the SMMU in the firmware, and boot with "+
+			"intel_iommu=on or amd_iommu=on", "a vIOMMU, as viommu=intel does"),
 			"no PCI function is in an IOMMU group")
 	}
+
 	var found []Result
 	for _, f := range in.functions() {
 		if f.IOMMUGroup == nil {
-			found = append(found, about(topology.PCIDevice(f.Address), fail("look in the host's kernel log for the IOMMU of its PCIe root: DMAR, AMD-Vi or smmu",
-				"%s is in no IOMMU group, and VFIO refuses it", f.Address))...)
+			found = append(found,
+				about(topology.PCIDevice(f.Address),
+					fail("look in the host's kernel log for the IOMMU of its PCIe root: DMAR, "+
+						"AMD-Vi or smmu",
+						"%s is in no IOMMU group, and VFIO refuses it", f.Address))...)
 		}
 	}
+
 	return orPass(found, "%s", topology.Counted(len(groups), "IOMMU group"))
 }
 
@@ -76,16 +90,25 @@ func hostNUMA(in Inputs) []Result {
 	nodes, packages := len(in.Host.Nodes), in.Host.Packages
 	switch {
 	case nodes == 0:
-		return warn("the kernel has no NUMA support, or its nodes are hidden here", "sysfs shows no NUMA nodes")
+		return warn("the kernel has no NUMA support, or its nodes are hidden here",
+			"sysfs shows no NUMA nodes")
+
 	case packages > nodes:
-		return warn(in.hostHint("disable node interleaving in the firmware (on AMD: NPS1 or more), so that it reports each package's memory", "NUMA cells"),
-			"%s but %s", topology.Counted(packages, "CPU package"), topology.Counted(nodes, "NUMA node"))
+		return warn(in.hostHint("disable node interleaving in the firmware (on AMD: NPS1 or "+
+			"more), so that it reports each package's memory", "NUMA cells"),
+			"%s but %s", topology.Counted(packages, "CPU package"), topology.Counted(nodes,
+				"NUMA node"))
+
 	case packages == 0 && nodes == 1:
-		return note("on a machine with two sockets disable node interleaving", "1 NUMA node; sysfs does not show the CPU packages")
+		return note("on a machine with two sockets disable node interleaving",
+			"1 NUMA node; sysfs does not show the CPU packages")
+
 	case packages == 0:
 		return pass("%s", topology.Counted(nodes, "NUMA node"))
 	}
-	return pass("%s on %s", topology.Counted(nodes, "NUMA node"), topology.Counted(packages, "CPU package"))
+
+	return pass("%s on %s", topology.Counted(nodes, "NUMA node"),
+		topology.Counted(packages, "CPU package"))
 }
 
 // sharedDevice checks whether each device is in one domain of the node: VFIO gives it to the
@@ -100,12 +123,18 @@ func sharedDevice(in Inputs) []Result {
 			domains[h.ID] = append(domains[h.ID], vm.Name)
 		}
 	}
+
 	var found []Result
 	for _, id := range slices.SortedFunc(maps.Keys(domains), topology.DeviceID.Compare) {
 		if names := domains[id]; len(names) > 1 {
-			found = append(found, about(id, fail("give each VM devices of its own", "%s is in the domains %s: one of them starts", id, strings.Join(names, " and ")))...)
+			found = append(found,
+				about(id,
+					fail("give each VM devices of its own",
+						"%s is in the domains %s: one of them starts", id, strings.Join(names,
+							" and ")))...)
 		}
 	}
+
 	return orPass(found, "%s, each in one domain", topology.Counted(len(domains), "device"))
 }
 
@@ -117,15 +146,21 @@ func driverBound(in Inputs) []Result {
 		if f.IsAssignable() {
 			continue
 		}
-		found = append(found, about(topology.PCIDevice(f.Address), fail("bind it: driverctl set-override "+f.Address.String()+" vfio-pci",
-			"%s is bound to %s", f.Address, cmp.Or(f.Driver, "no driver")))...)
+		found = append(found,
+			about(topology.PCIDevice(f.Address),
+				fail("bind it: driverctl set-override "+f.Address.String()+" vfio-pci",
+					"%s is bound to %s", f.Address, cmp.Or(f.Driver, "no driver")))...)
 	}
+
 	switch {
 	case len(functions) > 0:
-		return orPass(found, "%s bound to a passthrough driver", topology.Counted(len(functions), "function"))
+		return orPass(found, "%s bound to a passthrough driver",
+			topology.Counted(len(functions), "function"))
 	case in.Plan == nil && len(in.Host.MDEVs) == 0 && len(in.Host.Devices) > 0:
-		return note("bind the devices for guests to vfio-pci, or create mediated devices", "no function is bound to a VFIO driver")
+		return note("bind the devices for guests to vfio-pci, or create mediated devices",
+			"no function is bound to a VFIO driver")
 	}
+
 	return nil
 }
 
@@ -137,18 +172,23 @@ func groupViable(in Inputs) []Result {
 		if f.IOMMUGroup == nil {
 			continue
 		}
+
 		groups[*f.IOMMUGroup] = true
 		for _, other := range in.Host.Devices {
 			// driver-bound is about the function itself
-			if other.BlocksGroup() && *other.IOMMUGroup == *f.IOMMUGroup && other.Address != f.Address {
-				found = append(found, about(topology.PCIDevice(f.Address), fail(reasons.CodeGroupNotViable.Remedy(),
-					"IOMMU group %d of %s also holds %s, which is bound to %s", *f.IOMMUGroup, f.Address, other.Address, other.Driver))...)
+			if other.BlocksGroup() && *other.IOMMUGroup == *f.IOMMUGroup &&
+				other.Address != f.Address {
+				found = append(found,
+					about(topology.PCIDevice(f.Address), fail(reasons.CodeGroupNotViable.Remedy(),
+						"IOMMU group %d of %s also holds %s, which is bound to %s", *f.IOMMUGroup, f.Address, other.Address, other.Driver))...)
 			}
 		}
 	}
+
 	if len(groups) == 0 {
 		return nil
 	}
+
 	return orPass(found, "%s without a host driver", topology.Counted(len(groups), "IOMMU group"))
 }
 
@@ -160,22 +200,32 @@ func numaNode(in Inputs) []Result {
 			known = append(known, id)
 			continue
 		}
+
 		if !in.Host.Shows(id) {
 			continue
 		}
+
 		text := "the kernel does not know the NUMA node of %s"
 		if uuid, isMDEV := id.MDEV(); isMDEV && in.Host.MDEV(uuid).Parent == nil {
 			text = "%s has no PCI device above it, and so no NUMA node"
 		}
+
 		found = append(found, about(id, warn(reasons.NoHostNode.Remedy(), text, id))...)
 	}
+
 	if len(known) == 0 && len(found) == 0 {
 		return nil
 	}
+
 	found = append(found, in.reportedOnNode0()...)
-	if i := slices.IndexFunc(known, func(id topology.DeviceID) bool { return in.Host.Function(id).Node == topology.Affinity{} }); i >= 0 {
-		found = append(found, note("", "the firmware reports no NUMA node for %s; the host's only node is used", known[i])...)
+	if i := slices.IndexFunc(known, func(id topology.DeviceID) bool {
+		return in.Host.Function(id).Node == topology.Affinity{}
+	}); i >= 0 {
+		found = append(found,
+			note("", "the firmware reports no NUMA node for %s; the host's only node is used",
+				known[i])...)
 	}
+
 	return orPass(found, "%s with a NUMA node", topology.Counted(len(known), "device"))
 }
 
@@ -191,30 +241,44 @@ func (in Inputs) reportedOnNode0() []Result {
 			reported = append(reported, f.Address)
 		}
 	}
+
 	if len(reported) == 0 {
 		return nil
 	}
-	return note("the Topology Manager then aligns CPUs and memory with node 0, wherever the device is: set the node in the firmware, or in numa_node before the plugin starts",
+
+	return note("the Topology Manager then aligns CPUs and memory with node 0, wherever the "+
+		"device is: set the node in the firmware, or in numa_node before the plugin starts",
 		"NVIDIA's device plugin reports %s to the kubelet as on node 0", list(reported))
 }
 
 func resetMethod(in Inputs) []Result {
 	var found []Result
 	var unknown []topology.Address
+
 	// A function without a method has no file: one file anywhere shows a kernel that has them.
-	hasFiles := slices.ContainsFunc(in.Host.Devices, func(d topology.Device) bool { return d.Details != nil && d.Details.ResetKnown })
+	hasFiles := slices.ContainsFunc(in.Host.Devices, func(d topology.Device) bool {
+		return d.Details != nil && d.Details.ResetKnown
+	})
+
 	functions := in.functions()
 	for _, f := range functions {
 		switch {
 		case f.Details == nil, !f.Details.ResetKnown && !hasFiles:
 			unknown = append(unknown, f.Address)
 		case len(f.Details.ResetMethods) == 0:
-			found = append(found, about(topology.PCIDevice(f.Address), warn("the next guest may get it as the last one left it: reboot the host between guests, or write a method to reset_method",
-				"the kernel has no method to reset %s", f.Address))...)
+			found = append(found,
+				about(topology.PCIDevice(f.Address),
+					warn("the next guest may get it as the last one left it: reboot the host "+
+						"between guests, or write a method to reset_method",
+						"the kernel has no method to reset %s", f.Address))...)
 		}
 	}
+
 	if len(unknown) > 0 {
-		found = append(found, note("kernels since 5.15 have reset_method", "sysfs does not show how to reset %s", list(unknown))...)
+		found = append(found,
+			note("kernels since 5.15 have reset_method", "sysfs does not show how to reset %s",
+				list(unknown))...)
 	}
+
 	return orPass(found, "%s can be reset", topology.Counted(len(functions), "function"))
 }

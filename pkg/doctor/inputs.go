@@ -41,7 +41,9 @@ type VM struct {
 // has read all of it.
 func NewInputs(p plan.Planner) (Inputs, plan.Planner) {
 	p, host, problems := p.WholeHost()
-	return Inputs{Host: host, Problems: slices.Concat(p.Problems, problems), Variables: p.Variables}, p
+	return Inputs{
+		Host: host, Problems: slices.Concat(p.Problems, problems), Variables: p.Variables,
+	}, p
 }
 
 // NewVM returns the inputs of the checks of a VM with a domain. A domain without a name gets
@@ -99,6 +101,7 @@ func (in Inputs) subjects() []topology.DeviceID {
 	for _, v := range in.Variables {
 		ids = append(ids, v.IDs...)
 	}
+
 	for _, vm := range in.vms() {
 		if vm.Plan == nil {
 			continue
@@ -109,6 +112,7 @@ func (in Inputs) subjects() []topology.DeviceID {
 			}
 		}
 	}
+
 	if len(ids) == 0 && in.Plan == nil {
 		for _, f := range in.Host.Devices {
 			if f.IsAssignable() {
@@ -119,6 +123,7 @@ func (in Inputs) subjects() []topology.DeviceID {
 			ids = append(ids, topology.MediatedDevice(m.UUID))
 		}
 	}
+
 	slices.SortFunc(ids, topology.DeviceID.Compare)
 	return slices.Compact(ids)
 }
@@ -140,6 +145,7 @@ func (in Inputs) functions() []*topology.Device {
 			all = append(all, in.Host.Device(a))
 		}
 	}
+
 	return all
 }
 
@@ -152,6 +158,7 @@ func (in Inputs) hardware() []topology.DeviceID {
 			ids = append(ids, topology.PCIDevice(f.Address))
 		}
 	}
+
 	return ids
 }
 
@@ -165,8 +172,10 @@ func (in Inputs) paths() (ports, others []*topology.Device) {
 			if a, isBridge := n.ID.(topology.Address); isBridge {
 				f = in.Host.Device(a)
 			}
+
 			switch {
-			case n.Kind == topology.Root || f == nil || slices.Contains(ports, f) || slices.Contains(others, f):
+			case n.Kind == topology.Root || f == nil || slices.Contains(ports, f) ||
+				slices.Contains(others, f):
 			case n.Kind.IsPort():
 				ports = append(ports, f)
 			default:
@@ -174,6 +183,7 @@ func (in Inputs) paths() (ports, others []*topology.Device) {
 			}
 		}
 	}
+
 	return ports, others
 }
 
@@ -185,5 +195,6 @@ func resultsOf(warnings []reasons.Warning, status Status, check string) []Result
 			results = append(results, result(status, w.Remedy, "%s", w.Text)...)
 		}
 	}
+
 	return results
 }

@@ -18,7 +18,8 @@ func clusterRead(in Inputs) (results []Result) {
 
 func kubeVirtVersion(in Inputs) []Result {
 	if in.Version == "" {
-		return fail("kubectl get kubevirt -A shows what KubeVirt's operator waits for", "KubeVirt is not installed, or its version is not known yet")
+		return fail("kubectl get kubevirt -A shows what KubeVirt's operator waits for",
+			"KubeVirt is not installed, or its version is not known yet")
 	}
 	return pass("KubeVirt %s", in.Version)
 }
@@ -33,15 +34,22 @@ const (
 )
 
 func featureGates(in Inputs) []Result {
-	sidecar, plugins := slices.Contains(in.Gates, gateSidecar), slices.Contains(in.Gates, gatePlugins)
+	sidecar, plugins := slices.Contains(in.Gates, gateSidecar), slices.Contains(in.Gates,
+		gatePlugins)
 	switch {
 	case !sidecar && !plugins:
-		return fail("add gate Sidecar or Plugins: "+reasons.Page("docs/install.md#image-and-gates"), "gates Sidecar and Plugins are off: no VM can have the hook")
+		return fail("add gate Sidecar or Plugins: "+reasons.Page("docs/install.md#image-and-gates"),
+			"gates Sidecar and Plugins are off: no VM can have the hook")
+
 	case len(in.Plugins) > 0 && !plugins:
-		return fail("add the gate to spec.configuration.developerConfiguration.featureGates of the KubeVirt object", "gate Plugins is off: Plugin objects have no effect")
+		return fail("add the gate to spec.configuration.developerConfiguration.featureGates of "+
+			"the KubeVirt object", "gate Plugins is off: Plugin objects have no effect")
+
 	case !plugins && in.Minor() >= firstWithLauncher:
-		return note("use the plugin: "+pluginPage(), "gate Plugins is off; hook sidecars are deprecated since KubeVirt 1.9")
+		return note("use the plugin: "+pluginPage(),
+			"gate Plugins is off; hook sidecars are deprecated since KubeVirt 1.9")
 	}
+
 	return pass("gate Sidecar: %t, gate Plugins: %t", sidecar, plugins)
 }
 
@@ -52,20 +60,28 @@ func pluginHooks(in Inputs) []Result {
 	if !hasHookPlugin(in) {
 		return pass("there is no Plugin %s", hookPlugin)
 	}
+
 	spec := in.Plugins[slices.IndexFunc(in.Plugins, isHookPlugin)].Spec
-	hooks, field, remedy := spec.DomainHooks, "domainHooks", "apply the plugin's manifests for KubeVirt 1.9: "+pluginPage()
+	hooks, field, remedy := spec.DomainHooks, "domainHooks", "apply the plugin's manifests for "+
+		"KubeVirt 1.9: "+pluginPage()
 	isNew := in.Minor() >= firstWithLauncher
 	if isNew {
 		hooks, field, remedy = spec.LauncherHooks, "launcherHooks", "apply the overlay kubevirt-1.10: "+reasons.Page("docs/install.md#kubevirt-110")
 	}
+
 	switch {
 	case in.Minor() == 0:
 		return note("", "which hooks of Plugin %s this KubeVirt reads is not known", hookPlugin)
 	case len(hooks) == 0:
-		return fail(remedy, "Plugin %s has no hook in KubeVirt %s, which reads %s: VMs start without it", hookPlugin, in.Version, field)
+		return fail(remedy,
+			"Plugin %s has no hook in KubeVirt %s, which reads %s: VMs start without it", hookPlugin, in.Version, field)
+
 	case isNew && !slices.ContainsFunc(hooks, definesGuest):
-		return fail(remedy, "Plugin %s has no hook with GuestDefinition in permittedHooks, so virt-launcher does not call it", hookPlugin)
+		return fail(remedy,
+			"Plugin %s has no hook with GuestDefinition in permittedHooks, so virt-launcher does "+
+				"not call it", hookPlugin)
 	}
+
 	return pass("Plugin %s has a hook", hookPlugin)
 }
 
@@ -79,8 +95,10 @@ func pluginPCI(in Inputs) []Result {
 	if len(in.Plugins) == 0 {
 		return pass("no Plugin object")
 	}
-	return warn("until this KubeVirt has the fix, each VM with a PCI device needs a hook sidecar, too: "+pluginPage(),
-		"a Plugin object is in the cluster: VMs with PCI host devices fail to start with \"Missing 'mode' attribute\" (kubevirt/kubevirt issue 18861)")
+	return warn("until this KubeVirt has the fix, each VM with a PCI device needs a hook sidecar, "+
+		"too: "+pluginPage(),
+		"a Plugin object is in the cluster: VMs with PCI host devices fail to start with "+
+			"\"Missing 'mode' attribute\" (kubevirt/kubevirt issue 18861)")
 }
 
 // hookPlugin is the Plugin of manifests/plugin, which pluginPage says how to apply.
@@ -96,12 +114,18 @@ func pluginObjects(in Inputs) []Result {
 	const all = 5 // policies, bindings and ConfigMap
 	switch missing := strings.Join(in.Missing, ", "); {
 	case hasHookPlugin(in) && len(in.Missing) > 0:
-		return fail("apply the plugin's manifests again: "+pluginPage(), "Plugin %s needs what does not exist: %s", hookPlugin, missing)
+		return fail("apply the plugin's manifests again: "+pluginPage(),
+			"Plugin %s needs what does not exist: %s", hookPlugin, missing)
+
 	case !hasHookPlugin(in) && len(in.Missing) < all && len(in.Unread) == 0:
-		return warn("apply the plugin's manifests again, or delete the rest of them: "+pluginPage(), "there is no Plugin %s, but objects that belong to it: VMs with the label start without the hook", hookPlugin)
+		return warn("apply the plugin's manifests again, or delete the rest of them: "+pluginPage(),
+			"there is no Plugin %s, but objects that belong to it: VMs with the label start "+
+				"without the hook", hookPlugin)
+
 	case !hasHookPlugin(in):
 		return pass("the plugin is not installed")
 	}
+
 	return pass("policies, bindings and ConfigMap of Plugin %s exist", hookPlugin)
 }
 
@@ -109,12 +133,23 @@ func pluginSettings(in Inputs) (results []Result) {
 	if !hasHookPlugin(in) || in.Settings == nil {
 		return nil
 	}
-	if missing := slices.DeleteFunc([]string{"image", "layout", "strict", "dry-run"}, func(key string) bool { return in.Settings[key] != "" }); len(missing) > 0 {
-		results = fail("apply the plugin's manifests again: "+pluginPage(), "the ConfigMap has no %s: pods of VMs with the label are refused", strings.Join(missing, ", "))
+
+	if missing := slices.DeleteFunc([]string{
+		"image", "layout", "strict", "dry-run",
+	}, func(key string) bool {
+		return in.Settings[key] != ""
+	}); len(missing) > 0 {
+		results = fail("apply the plugin's manifests again: "+pluginPage(),
+			"the ConfigMap has no %s: pods of VMs with the label are refused", strings.Join(missing,
+				", "))
 	}
+
 	image := in.Settings["image"]
 	if strings.HasPrefix(image, "registry.example.com/") {
-		results = append(results, fail("set the image that you built: "+reasons.Page("docs/install.md#image-and-gates"), "image %s is the example's, which cannot be pulled", image)...)
+		results = append(results,
+			fail("set the image that you built: "+reasons.Page("docs/install.md#image-and-gates"),
+				"image %s is the example's, which cannot be pulled", image)...)
 	}
+
 	return orPass(results, "image %s, layout %s", image, in.Settings["layout"])
 }

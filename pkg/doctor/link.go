@@ -17,9 +17,11 @@ func linkDegraded(in Inputs) []Result {
 		known++
 		found = append(found, judgeLink(lower, *in.Host.BestLink(lower))...)
 	}
+
 	if known == 0 {
 		return note("", "sysfs shows no link state")
 	}
+
 	return orPass(found, "%s at full speed and width", topology.Counted(known, "link"))
 }
 
@@ -28,14 +30,20 @@ func judgeLink(lower *topology.Device, best topology.Link) []Result {
 	a, id := lower.Address, topology.PCIDevice(lower.Address)
 	switch now, own := *lower.Details.Link, *lower.MaxLink; {
 	case now.Width < best.Width:
-		return about(id, warn("reseat the card or its riser, and check the slot's bifurcation in the firmware",
-			"the link of %s has %d of %d lanes", a, now.Width, best.Width))
+		return about(id,
+			warn("reseat the card or its riser, and check the slot's bifurcation in the firmware",
+				"the link of %s has %d of %d lanes", a, now.Width, best.Width))
+
 	case now.Speed < best.Speed:
-		return about(id, warn("check again under load: an idle GPU lowers its speed to save power; otherwise reseat the card or its riser",
-			"the link of %s runs at %s instead of %s", a, now, best))
+		return about(id,
+			warn("check again under load: an idle GPU lowers its speed to save power; otherwise "+
+				"reseat the card or its riser",
+				"the link of %s runs at %s instead of %s", a, now, best))
+
 	case best.Speed < own.Speed || best.Width < own.Width:
 		return about(id, note("use a faster slot", "%s supports %s, its slot %s", a, own, best))
 	}
+
 	return nil
 }
 
@@ -49,21 +57,27 @@ func accessControl(in Inputs) []Result {
 	for _, port := range ports {
 		if port.Details != nil && port.Details.ExtendedConfig {
 			readable++
-			if acs := port.Details.ACS; acs != nil && acs.RequestRedirect && acs.CompletionRedirect {
+			if acs := port.Details.ACS; acs != nil && acs.RequestRedirect &&
+				acs.CompletionRedirect {
 				redirecting++
 			}
 		}
 	}
+
 	switch {
 	case len(ports) == 0:
 		return found
 	case readable < len(ports):
 		return append(found, note(asRootHint,
 			"the ACS of %s cannot be read here; the IOMMU groups show what is isolated", topology.Counted(len(ports)-readable, "port"))...)
+
 	case redirecting > 0:
-		return append(found, note("peer-to-peer traffic under these ports goes through the CPU unless the devices use ATS",
-			"ports that send peer-to-peer requests to the IOMMU: %d of %d", redirecting, len(ports))...)
+		return append(found,
+			note("peer-to-peer traffic under these ports goes through the CPU unless the devices "+
+				"use ATS",
+				"ports that send peer-to-peer requests to the IOMMU: %d of %d", redirecting, len(ports))...)
 	}
+
 	return orPass(found, "%s without redirection", topology.Counted(len(ports), "port"))
 }
 
@@ -77,15 +91,22 @@ func (in Inputs) sharedGroups() []Result {
 		if f.IOMMUGroup == nil || reported[*f.IOMMUGroup] {
 			continue
 		}
+
 		i := slices.IndexFunc(in.Host.Devices, func(d topology.Device) bool {
-			return topology.Same(d.IOMMUGroup, f.IOMMUGroup) && !d.IsBridge && !d.Address.SameDevice(f.Address)
+			return topology.Same(d.IOMMUGroup, f.IOMMUGroup) && !d.IsBridge &&
+				!d.Address.SameDevice(f.Address)
 		})
+
 		if i >= 0 {
 			reported[*f.IOMMUGroup] = true
-			found = append(found, about(topology.PCIDevice(f.Address), warn("pass both to one guest or to none; enable ACS in the firmware, or use slots under different ports",
-				"%s and %s share IOMMU group %d: no port above isolates them", f.Address, in.Host.Devices[i].Address, *f.IOMMUGroup))...)
+			found = append(found,
+				about(topology.PCIDevice(f.Address),
+					warn("pass both to one guest or to none; enable ACS in the firmware, or use "+
+						"slots under different ports",
+						"%s and %s share IOMMU group %d: no port above isolates them", f.Address, in.Host.Devices[i].Address, *f.IOMMUGroup))...)
 		}
 	}
+
 	return found
 }
 
@@ -102,12 +123,16 @@ func addressTranslation(in Inputs) []Result {
 			without = append(without, f.Address)
 		}
 	}
+
 	switch {
 	case hidden > 0:
-		return note(asRootHint, "the ATS of %s cannot be read here", topology.Counted(hidden, "device"))
+		return note(asRootHint, "the ATS of %s cannot be read here",
+			topology.Counted(hidden, "device"))
 	case len(without) > 0:
-		return note("for GPUDirect under ports with ACS: mlxconfig -d DEVICE set ATS_ENABLED=true on ConnectX, then reboot the host",
+		return note("for GPUDirect under ports with ACS: mlxconfig -d DEVICE set ATS_ENABLED=true "+
+			"on ConnectX, then reboot the host",
 			"without ATS: %s", list(without))
 	}
+
 	return pass("%s with ATS", topology.Counted(len(hardware), "device"))
 }

@@ -12,16 +12,28 @@ func linkTests() map[string]map[string]test {
 	)
 	return map[string]map[string]test{
 		"link-degraded": {
-			"full": {given{host: port + "maxlink=32.0x16" + card + "link=32.0x16 maxlink=32.0x16", domain: domainOf(gpu)}, []string{
+			"full": {given{
+				host:   port + "maxlink=32.0x16" + card + "link=32.0x16 maxlink=32.0x16",
+				domain: domainOf(gpu),
+			}, []string{
 				"PASS 1 link at full speed and width",
 			}},
-			"narrow": {given{host: port + "maxlink=32.0x16" + card + "link=32.0x8 maxlink=32.0x16", domain: domainOf(gpu)}, []string{
+			"narrow": {given{
+				host:   port + "maxlink=32.0x16" + card + "link=32.0x8 maxlink=32.0x16",
+				domain: domainOf(gpu),
+			}, []string{
 				"WARN the link of 0000:01:00.0 has 8 of 16 lanes" + seat,
 			}},
-			"slow": {given{host: port + "maxlink=32.0x16" + card + "link=2.5x16 maxlink=32.0x16", domain: domainOf(gpu)}, []string{
+			"slow": {given{
+				host:   port + "maxlink=32.0x16" + card + "link=2.5x16 maxlink=32.0x16",
+				domain: domainOf(gpu),
+			}, []string{
 				"WARN the link of 0000:01:00.0 runs at 2.5 GT/s x16 instead of 32 GT/s x16" + idle,
 			}},
-			"a slot that supports less": {given{host: port + "maxlink=16.0x8" + card + "link=16.0x8 maxlink=32.0x16", domain: domainOf(gpu)}, []string{
+			"a slot that supports less": {given{
+				host:   port + "maxlink=16.0x8" + card + "link=16.0x8 maxlink=32.0x16",
+				domain: domainOf(gpu),
+			}, []string{
 				"NOTE 0000:01:00.0 supports 32 GT/s x16, its slot 16 GT/s x8 (use a faster slot)",
 			}},
 			// The link of the root port is the switch's, and that of the downstream port
@@ -34,7 +46,8 @@ pci0000:00/0000:00:01.0/0000:02:00.0/0000:03:00.0/0000:01:00.0 link=32.0x16 maxl
 				"WARN the link of 0000:02:00.0 runs at 16 GT/s x16 instead of 32 GT/s x16" + idle,
 			}},
 			// A virtual function has no link of its own.
-			"of the physical function": {given{host: port + "maxlink=32.0x16" + card + "physfn=0000:01:00.1" +
+			"of the physical function": {given{host: port + "maxlink=32.0x16" + card +
+				"physfn=0000:01:00.1" +
 				"\npci0000:00/0000:00:01.0/0000:01:00.1 link=32.0x4 maxlink=32.0x16", domain: domainOf(gpu)}, []string{
 				"WARN the link of 0000:01:00.1 has 4 of 16 lanes" + seat,
 			}},
@@ -43,21 +56,33 @@ pci0000:00/0000:00:01.0/0000:02:00.0/0000:03:00.0/0000:01:00.0 link=32.0x16 maxl
 			}},
 		},
 		"acs": {
-			"no redirection": {given{host: port + "acs=off" + card + "group=1", domain: domainOf(gpu)}, []string{
+			"no redirection": {given{
+				host: port + "acs=off" + card + "group=1", domain: domainOf(gpu),
+			}, []string{
 				"PASS 1 port without redirection",
 			}},
-			"redirection": {given{host: port + "acs=rr,cr" + card + "group=1", domain: domainOf(gpu)}, []string{
+			"redirection": {given{
+				host: port + "acs=rr,cr" + card + "group=1", domain: domainOf(gpu),
+			}, []string{
 				"NOTE ports that send peer-to-peer requests to the IOMMU: 1 of 1 (peer-to-peer traffic under these ports goes through the CPU unless the devices use ATS)",
 			}},
-			"not privileged": {given{host: port + card + "group=1", domain: domainOf(gpu)}, []string{
+			"not privileged": {given{
+				host: port + card + "group=1", domain: domainOf(gpu),
+			}, []string{
 				"NOTE the ACS of 1 port cannot be read here; the IOMMU groups show what is isolated" + asRoot,
 			}},
-			"no ACS between two cards": {given{host: port + "acs=none" + card + "group=1\npci0000:00/0000:00:02.0 class=0x060400 acs=none" +
-				"\npci0000:00/0000:00:02.0/0000:02:00.0 group=1", domain: domainOf(gpu, nic)}, []string{
-				"WARN 0000:01:00.0 and 0000:02:00.0 share IOMMU group 1: no port above isolates them (pass both to one guest or to none; enable ACS in the firmware, or use slots under different ports)",
-			}},
+			"no ACS between two cards": {given{host: port + "acs=none" + card +
+				"group=1\npci0000:00/0000:00:02.0 class=0x060400 acs=none" +
+				"\npci0000:00/0000:00:02.0/0000:02:00.0 group=1", domain: domainOf(gpu, nic)},
+				[]string{
+					"WARN 0000:01:00.0 and 0000:02:00.0 share IOMMU group 1: no port above isolates them (pass both to one guest or to none; enable ACS in the firmware, or use slots under different ports)",
+				}},
 			// Functions of one card usually share a group.
-			"two functions of one card": {given{host: port + "acs=off" + card + "group=1\npci0000:00/0000:00:01.0/0000:01:00.1 group=1", domain: domainOf(gpu, audio)}, []string{
+			"two functions of one card": {given{
+				host: port + "acs=off" + card +
+					"group=1\npci0000:00/0000:00:01.0/0000:01:00.1 group=1",
+				domain: domainOf(gpu, audio),
+			}, []string{
 				"PASS 1 port without redirection",
 			}},
 		},
@@ -66,7 +91,9 @@ pci0000:00/0000:00:01.0/0000:02:00.0/0000:03:00.0/0000:01:00.0 link=32.0x16 maxl
 				"PASS 1 device with ATS",
 			}},
 			// It is enabled when the device is assigned; the capability counts.
-			"has and is off": {given{host: port + card + "ats=off", domain: domainOf(gpu)}, []string{
+			"has and is off": {given{
+				host: port + card + "ats=off", domain: domainOf(gpu),
+			}, []string{
 				"PASS 1 device with ATS",
 			}},
 			"has none": {given{host: port + card + "ats=none", domain: domainOf(gpu)}, []string{
@@ -90,10 +117,14 @@ func mdevTests() map[string]map[string]test {
 	)
 	return map[string]map[string]test{
 		"mdev-types": {
-			"one type": {given{host: card + first + " type=nvidia-222\n" + card + other + " type=nvidia-222"}, []string{
+			"one type": {given{
+				host: card + first + " type=nvidia-222\n" + card + other + " type=nvidia-222",
+			}, []string{
 				"PASS 1 device with vGPUs of one type each",
 			}},
-			"two types": {given{host: card + first + " type=nvidia-222\n" + card + other + " type=nvidia-230"}, []string{
+			"two types": {given{
+				host: card + first + " type=nvidia-222\n" + card + other + " type=nvidia-230",
+			}, []string{
 				"WARN 0000:01:00.0 has vGPUs of the types nvidia-222 and nvidia-230" + size,
 			}},
 			// Since Ampere each mediated device has its own virtual function.
@@ -105,47 +136,79 @@ pci0000:00/0000:00:01.0/0000:01:00.4` + first + ` type=nvidia-590
 pci0000:00/0000:00:01.0/0000:01:00.5` + other + ` type=nvidia-592`}, []string{
 				"WARN 0000:01:00.0 has vGPUs of the types nvidia-590 and nvidia-592" + size,
 			}},
-			"two types of vendor VFIO": {given{host: strings.Replace(vendorVFIO, "creatable=\n", "creatable= vgpu=1414\n", 1)}, []string{
+			"two types of vendor VFIO": {given{
+				host: strings.Replace(vendorVFIO, "creatable=\n", "creatable= vgpu=1414\n", 1),
+			}, []string{
 				"WARN 0000:41:00.0 has vGPUs of the types 1414 (NVIDIA H200X-1-18C) and 1428 (NVIDIA H200X-141C)" + size,
 			}},
 		},
 		"mdev-unused": {
-			"all used": {given{host: card + first + " type=nvidia-222", domain: domainOf(vgpu)}, []string{
+			"all used": {given{
+				host: card + first + " type=nvidia-222", domain: domainOf(vgpu),
+			}, []string{
 				"PASS 1 vGPU, all used",
 			}},
-			"one unused": {given{host: card + first + " type=nvidia-222\n" + card + other + " type=nvidia-222", domain: domainOf(vgpu)}, []string{
+			"one unused": {given{
+				host:   card + first + " type=nvidia-222\n" + card + other + " type=nvidia-222",
+				domain: domainOf(vgpu),
+			}, []string{
 				"NOTE the domain does not use 1 vGPU of 0000:01:00.0, and it keeps its type: nvidia-222 (if no other VM uses them either: " + remove + ", before the GPU can get another type)",
 			}},
 			// The kernel's sample mtty has no PCI device above it.
-			"one unused without a PCI parent": {given{host: card + first + " type=nvidia-222\nvirtual/mtty/mtty" + other + " type=mtty-1", domain: domainOf(vgpu)}, []string{
+			"one unused without a PCI parent": {given{
+				host: card + first + " type=nvidia-222\nvirtual/mtty/mtty" + other +
+					" type=mtty-1",
+				domain: domainOf(vgpu),
+			}, []string{
 				"NOTE the domain does not use 0c9d2b77-1f0e-4f4e-8f57-6a2e5b8d4c02: type mtty-1, no PCI device above it",
 			}},
 			"no domain": {given{host: card + first + " type=nvidia-222"}, []string{
 				"NOTE 1 vGPU on the host (pass --domain to see which ones it does not use, or the directory of the domains of all VMs of the node)",
 			}},
 			// Nova's problem: mediated devices outlive their VM.
-			"an orphan of a node": {given{host: card + first + " type=nvidia-222\n" + card + other + " type=nvidia-222", domain: domainOf(vgpu), others: []string{domainOf(gpu)}}, []string{
+			"an orphan of a node": {given{
+				host:   card + first + " type=nvidia-222\n" + card + other + " type=nvidia-222",
+				domain: domainOf(vgpu),
+				others: []string{domainOf(gpu)},
+			}, []string{
 				"WARN no domain uses 1 vGPU of 0000:01:00.0, and it keeps its type: nvidia-222 (if these are the domains of all VMs of the node: " + remove + ")",
 			}},
-			"used by another VM of the node": {given{host: card + first + " type=nvidia-222", domain: domainOf(gpu), others: []string{domainOf(vgpu)}}, []string{
+			"used by another VM of the node": {given{
+				host:   card + first + " type=nvidia-222",
+				domain: domainOf(gpu),
+				others: []string{domainOf(vgpu)},
+			}, []string{
 				"PASS 1 vGPU, all used",
 			}},
-			"a virtual function with a type": {given{host: vendorVFIO, domain: domainOf(gpu), others: []string{domainOf(nic)}}, []string{
+			"a virtual function with a type": {given{
+				host: vendorVFIO, domain: domainOf(gpu), others: []string{domainOf(nic)},
+			}, []string{
 				"WARN no domain uses 1 vGPU of 0000:41:00.0, and it keeps its type: 1428 (NVIDIA H200X-141C) (if these are the domains of all VMs of the node: " + remove + ")",
 			}},
 		},
 		"vgpu-capacity": {
-			"complete": {given{host: card + " mdevtype=nvidia-222:GRID_T4-1B:15:16 mdevtype=nvidia-230:GRID_T4-1Q:0:16\n" + card + first + " type=nvidia-222"}, []string{
+			"complete": {given{
+				host: card +
+					" mdevtype=nvidia-222:GRID_T4-1B:15:16 mdevtype=nvidia-230:GRID_T4-1Q:0:16\n" +
+					card + first + " type=nvidia-222",
+			}, []string{
 				"PASS 1 device as the types promise",
 			}},
-			"one is lost": {given{host: card + " mdevtype=nvidia-222:GRID_T4-1B:14:16\n" + card + first + " type=nvidia-222"}, []string{
+			"one is lost": {given{
+				host: card + " mdevtype=nvidia-222:GRID_T4-1B:14:16\n" + card + first +
+					" type=nvidia-222",
+			}, []string{
 				"WARN 0000:01:00.0 gives 15 of 16 vGPUs of type nvidia-222: 1 exist, 14 can be created (" + stale + ")",
 			}},
 			"all are lost": {given{host: card + " mdevtype=nvidia-222:GRID_T4-1B:0:16"}, []string{
-				"WARN 0000:01:00.0 has no vGPU, and none can be created (" + stale + "; with MIG, create GPU instances first)",
+				"WARN 0000:01:00.0 has no vGPU, and none can be created (" + stale +
+					"; with MIG, create GPU instances first)",
 			}},
 			// Their number depends on the GPU instances that exist.
-			"MIG": {given{host: card + " mdevtype=nvidia-222:GRID_A100-1-5C:1:7\n" + card + first + " type=nvidia-222"}, []string{
+			"MIG": {given{
+				host: card + " mdevtype=nvidia-222:GRID_A100-1-5C:1:7\n" + card + first +
+					" type=nvidia-222",
+			}, []string{
 				"PASS 1 device as the types promise",
 			}},
 			// A free virtual function offers 1, as long as the GPU has room.
@@ -155,9 +218,15 @@ pci0000:00/0000:00:01.0/0000:01:00.4 physfn=0000:01:00.0 mdevtype=nvidia-590:NVI
 pci0000:00/0000:00:01.0/0000:01:00.5 physfn=0000:01:00.0 mdevtype=nvidia-590:NVIDIA_A10-12Q:1:2
 pci0000:00/0000:00:01.0/0000:01:00.6 physfn=0000:01:00.0 mdevtype=nvidia-590:NVIDIA_A10-12Q:1:2
 pci0000:00/0000:00:01.0/0000:01:00.4` + first + ` type=nvidia-590`}, []string{"PASS 1 device as the types promise"}},
-			"vendor VFIO": {given{host: vendorVFIO}, []string{"PASS 1 device as the types promise"}},
-			"vendor VFIO, all lost": {given{host: strings.NewReplacer("vgpu=1428", "", "creatable=1428:NVIDIA_H200X-141C,1414:NVIDIA_H200X-1-18C", "creatable=").Replace(vendorVFIO)}, []string{
-				"WARN 0000:41:00.0 has no vGPU, and none can be created (" + stale + "; with MIG, create GPU instances first)",
+			"vendor VFIO": {given{host: vendorVFIO},
+				[]string{"PASS 1 device as the types promise"}},
+			"vendor VFIO, all lost": {given{
+				host: strings.NewReplacer("vgpu=1428", "",
+					"creatable=1428:NVIDIA_H200X-141C,1414:NVIDIA_H200X-1-18C",
+					"creatable=").Replace(vendorVFIO),
+			}, []string{
+				"WARN 0000:41:00.0 has no vGPU, and none can be created (" + stale +
+					"; with MIG, create GPU instances first)",
 			}},
 			"a snapshot without": {given{host: card + first + " type=nvidia-222"}, nil},
 		},

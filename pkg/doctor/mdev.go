@@ -25,14 +25,20 @@ func (in Inputs) vgpus() []vgpu {
 	var all []vgpu
 	for _, m := range in.Host.MDEVs {
 		if m.Parent != nil {
-			all = append(all, vgpu{topology.MediatedDevice(m.UUID), in.physical(*m.Parent), cmp.Or(m.Type, "unknown")})
+			all = append(all, vgpu{
+				topology.MediatedDevice(m.UUID), in.physical(*m.Parent), cmp.Or(m.Type, "unknown"),
+			})
 		}
 	}
+
 	for _, f := range in.Host.Devices {
 		if f.Details != nil && f.Details.VGPU != nil && f.Details.VGPU.Type != 0 {
-			all = append(all, vgpu{topology.PCIDevice(f.Address), in.physical(f.Address), in.typeName(f)})
+			all = append(all, vgpu{
+				topology.PCIDevice(f.Address), in.physical(f.Address), in.typeName(f),
+			})
 		}
 	}
+
 	return all
 }
 
@@ -59,6 +65,7 @@ func (in Inputs) typeName(f topology.Device) string {
 			}
 		}
 	}
+
 	return number
 }
 
@@ -85,13 +92,18 @@ func mdevTypes(in Inputs) []Result {
 	var found []Result
 	for _, gpu := range gpus {
 		if types := typesOf(vgpus[gpu]); len(types) > 1 {
-			found = append(found, about(topology.PCIDevice(gpu), warn("use types of one size, unless the GPU is in mixed-size mode: in equal-size mode all its vGPUs have the size of the first",
-				"%s has vGPUs of the types %s", gpu, strings.Join(types, " and ")))...)
+			found = append(found,
+				about(topology.PCIDevice(gpu),
+					warn("use types of one size, unless the GPU is in mixed-size mode: in "+
+						"equal-size mode all its vGPUs have the size of the first",
+						"%s has vGPUs of the types %s", gpu, strings.Join(types, " and ")))...)
 		}
 	}
+
 	if len(gpus) == 0 {
 		return nil
 	}
+
 	return orPass(found, "%s with vGPUs of one type each", topology.Counted(len(gpus), "device"))
 }
 
@@ -101,25 +113,42 @@ func mdevUnused(in Inputs) []Result {
 	isUsed := func(id topology.DeviceID) bool { return slices.Contains(used, id) }
 	all := in.vgpus()
 	if in.Plan == nil {
-		return note("pass --domain to see which ones it does not use, or the directory of the domains of all VMs of the node", "%s on the host", topology.Counted(max(len(all), len(in.Host.MDEVs)), "vGPU"))
+		return note("pass --domain to see which ones it does not use, or the directory of the "+
+			"domains of all VMs of the node", "%s on the host", topology.Counted(max(len(all),
+			len(in.Host.MDEVs)), "vGPU"))
 	}
-	const remove = "echo 1 > /sys/bus/mdev/devices/UUID/remove, or echo 0 > nvidia/current_vgpu_type of the virtual function"
-	report, whose, hint := note, "the domain does not use", "if no other VM uses them either: "+remove+", before the GPU can get another type"
+
+	const remove = "echo 1 > /sys/bus/mdev/devices/UUID/remove, or echo 0 > " +
+		"nvidia/current_vgpu_type of the virtual function"
+	report, whose, hint := note, "the domain does not use", "if no other VM uses them either: "+
+		remove+", before the GPU can get another type"
 	if in.Node {
-		report, whose, hint = warn, "no domain uses", "if these are the domains of all VMs of the node: "+remove
+		report, whose, hint = warn, "no domain uses", "if these are the domains of all VMs of the "+
+			"node: "+remove
 	}
+
 	gpus, vgpus := byGPU(slices.DeleteFunc(all, func(v vgpu) bool { return isUsed(v.id) }))
 	var found []Result
 	for _, gpu := range gpus {
-		found = append(found, about(topology.PCIDevice(gpu), report(hint, "%s %s of %s, and it keeps its type: %s", whose,
-			topology.Counted(len(vgpus[gpu]), "vGPU"), gpu, strings.Join(typesOf(vgpus[gpu]), " and ")))...)
+		found = append(found,
+			about(topology.PCIDevice(gpu),
+				report(hint, "%s %s of %s, and it keeps its type: %s", whose,
+					topology.Counted(len(vgpus[gpu]), "vGPU"), gpu,
+					strings.Join(typesOf(vgpus[gpu]),
+						" and ")))...)
 	}
+
 	for _, m := range in.Host.MDEVs {
 		if id := topology.MediatedDevice(m.UUID); m.Parent == nil && !isUsed(id) {
-			found = append(found, about(id, note("", "%s %s: type %s, no PCI device above it", whose, id, cmp.Or(m.Type, "unknown")))...)
+			found = append(found,
+				about(id,
+					note("", "%s %s: type %s, no PCI device above it", whose, id,
+						cmp.Or(m.Type, "unknown")))...)
 		}
 	}
-	return orPass(found, "%s, all used", topology.Counted(max(len(all), len(in.Host.MDEVs)), "vGPU"))
+
+	return orPass(found, "%s, all used",
+		topology.Counted(max(len(all), len(in.Host.MDEVs)), "vGPU"))
 }
 
 // vgpuCapacity checks whether each GPU can create the vGPUs that its type promises: no list
@@ -132,23 +161,31 @@ func vgpuCapacity(in Inputs) []Result {
 		types := typesOf(vgpus[gpu])
 		switch s := gpus[gpu]; {
 		case len(types) == 0 && s.creatable == 0:
-			found = append(found, about(topology.PCIDevice(gpu), warn(staleHint+"; with MIG, create GPU instances first",
-				"%s has no vGPU, and none can be created", gpu))...)
+			found = append(found,
+				about(topology.PCIDevice(gpu),
+					warn(staleHint+"; with MIG, create GPU instances first",
+						"%s has no vGPU, and none can be created", gpu))...)
 		case len(types) == 1 && !isMIG(s.types[types[0]].name):
 			of, exist := s.types[types[0]], len(vgpus[gpu])
 			if have := exist + of.available; have < of.most {
-				found = append(found, about(topology.PCIDevice(gpu), warn(staleHint, "%s gives %d of %d vGPUs of type %s: %d exist, %d can be created",
-					gpu, have, of.most, types[0], exist, of.available))...)
+				found = append(found,
+					about(topology.PCIDevice(gpu),
+						warn(staleHint,
+							"%s gives %d of %d vGPUs of type %s: %d exist, %d can be created",
+							gpu, have, of.most, types[0], exist, of.available))...)
 			}
 		}
 	}
+
 	if len(gpus) == 0 {
 		return nil
 	}
+
 	return orPass(found, "%s as the types promise", topology.Counted(len(gpus), "device"))
 }
 
-const staleHint = "look for a process that still holds the GPU (nvidia-smi vgpu -q), then restart nvidia-vgpu-mgr or reset the GPU"
+const staleHint = "look for a process that still holds the GPU (nvidia-smi vgpu -q), then restart " +
+	"nvidia-vgpu-mgr or reset the GPU"
 
 // isMIG reports whether a type is backed by MIG: A100-1-5C has the number of its slices,
 // which depends on the GPU instances.
@@ -171,21 +208,29 @@ func (in Inputs) supported() map[topology.Address]*supported {
 	gpus := map[topology.Address]*supported{}
 	for _, f := range in.Host.Devices {
 		d := f.Details
-		if d == nil || d.VGPU == nil && !slices.ContainsFunc(d.MDEVTypes, func(t topology.MDEVType) bool { return t.Available != nil }) {
+		if d == nil || d.VGPU == nil &&
+			!slices.ContainsFunc(d.MDEVTypes, func(t topology.MDEVType) bool {
+				return t.Available != nil
+			}) {
 			continue
 		}
+
 		gpu := in.physical(f.Address)
 		s := cmp.Or(gpus[gpu], &supported{types: map[string]vgpuType{}})
 		gpus[gpu] = s
 		if d.VGPU != nil {
 			s.creatable += len(d.VGPU.Creatable)
 		}
+
 		for _, t := range d.MDEVTypes {
 			if t.Available != nil {
 				s.creatable += *t.Available
-				s.types[t.ID] = vgpuType{name: t.Name, available: s.types[t.ID].available + *t.Available, most: t.Max}
+				s.types[t.ID] = vgpuType{
+					name: t.Name, available: s.types[t.ID].available + *t.Available, most: t.Max,
+				}
 			}
 		}
 	}
+
 	return gpus
 }

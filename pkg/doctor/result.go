@@ -33,9 +33,11 @@ func (r Result) String() string {
 	if r.VM != "" {
 		line = fmt.Sprintf("%s %s: %s: %s", r.Status, r.Name, r.VM, r.Found)
 	}
+
 	if r.Hint != "" {
 		line += " (" + r.Hint + ")"
 	}
+
 	return line
 }
 

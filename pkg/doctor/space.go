@@ -17,7 +17,8 @@ import (
 // barWindow checks whether the devices' BARs fit into the firmware's windows.
 func barWindow(in Inputs) []Result { return append(largeBARs(in), lowBARs(in)...) }
 
-// lowBARs checks the window below 4 GiB, where it is not enough or switch ports with a link take some.
+// lowBARs checks the window below 4 GiB, where it is not enough or switch ports with a link take
+// some.
 func lowBARs(in Inputs) []Result {
 	guest := in.firmware()
 	all, ports := guest.Low()
@@ -25,15 +26,21 @@ func lowBARs(in Inputs) []Result {
 	if ports > 0 {
 		need += fmt.Sprintf(", %s of it for switch ports with a link", topology.BytesNeeded(ports))
 	}
+
 	window := guest.LowWindow()
 	switch {
 	case all > window && ports > 0:
-		return fail("leave port-speed=host out, or pass fewer devices through", "%s, the window has %s", need, topology.BytesThere(window))
+		return fail("leave port-speed=host out, or pass fewer devices through",
+			"%s, the window has %s", need, topology.BytesThere(window))
+
 	case all > window:
-		return fail("pass fewer devices through", "%s, the window has %s", need, topology.BytesThere(window))
+		return fail("pass fewer devices through", "%s, the window has %s", need,
+			topology.BytesThere(window))
+
 	case ports > 0:
 		return pass("%s, the window has %s", need, topology.BytesThere(window))
 	}
+
 	return nil
 }
 
@@ -44,18 +51,24 @@ func largeBARs(in Inputs) []Result {
 	if sum == 0 {
 		return nil
 	}
+
 	window, known := guest.Window(taken)
 	if !known {
-		return note(fmt.Sprintf("a host-passthrough CPU has the host's bits; OVMF's window is an eighth of the address space, so %d bits are enough", bits.Len64(guest.Required(taken, 0))+firmware.WindowShift),
+		return note(fmt.Sprintf("a host-passthrough CPU has the host's bits; OVMF's window is an "+
+			"eighth of the address space, so %d bits are enough",
+			bits.Len64(guest.Required(taken, 0))+firmware.WindowShift),
 			"64-bit BARs of %s; the guest's physical address bits are not known", topology.BytesNeeded(sum))
 	}
+
 	need := "64-bit BARs of " + topology.BytesNeeded(sum)
 	if all := guest.Required(taken, window.Bytes); all > window.Bytes {
 		if all > sum {
 			need += " take " + topology.BytesNeeded(all) + " with alignment and hotplug ports"
 		}
-		return fail(in.windowHint(), "%s, the window has %s: %s", need, topology.BytesThere(window.Bytes), window.Reason)
+		return fail(in.windowHint(), "%s, the window has %s: %s", need,
+			topology.BytesThere(window.Bytes), window.Reason)
 	}
+
 	return pass("%s, the window has %s: %s", need, topology.BytesThere(window.Bytes), window.Reason)
 }
 
@@ -65,10 +78,12 @@ func (in Inputs) windowHint() string {
 	if in.Plan.Domain().Arch == "aarch64" {
 		return "set pcihole64 of the pcie-root controller to a larger power of two (libvirt 12.8)"
 	}
+
 	var ways []string
 	if _, source := in.firmware().Bits(); source != firmware.HostBits {
 		ways = append(ways, "give the guest a host-passthrough CPU")
 	}
+
 	entry := in.Plan.Domain().FWCfg(domain.WindowEntry)
 	switch {
 	case !in.Plan.Domain().UEFI:
@@ -77,9 +92,11 @@ func (in Inputs) windowHint() string {
 	case in.Plan.Policy.IsDefault(policy.KeyMMIOWindow):
 		ways = append(ways, "set mmio-window=auto")
 	}
+
 	if len(ways) == 0 {
 		return "pass fewer devices through"
 	}
+
 	return strings.Join(ways, ", or ")
 }
 
@@ -99,19 +116,29 @@ func ioSpace(in Inputs) []Result {
 	if d.Arch == "aarch64" {
 		return nil
 	}
-	withIO := slices.DeleteFunc(in.firmware().Functions, func(f *topology.Device) bool { return !f.HasIO() })
+
+	withIO := slices.DeleteFunc(in.firmware().Functions, func(f *topology.Device) bool {
+		return !f.HasIO()
+	})
+
 	firmware, room := "SeaBIOS", placement.MaxIOPorts
 	if d.UEFI {
 		firmware, room = "UEFI", ovmfIOPorts
 	}
+
 	if ports := in.portsOf(withIO); d.UEFI && ports > room {
 		hint := "pass fewer of them through"
 		if ports <= placement.MaxIOPorts {
 			hint = fmt.Sprintf("boot with SeaBIOS, which has room for %d", placement.MaxIOPorts)
 		}
-		return fail(hint, "%d ports have a device with an I/O BAR under them and the domain boots with UEFI, which has room for %d", ports, room)
+
+		return fail(hint,
+			"%d ports have a device with an I/O BAR under them and the domain boots with UEFI, "+
+				"which has room for %d", ports, room)
 	}
-	return orPass(resultsOf(in.Plan.Warnings, Fail, "io-space"), "%s with an I/O BAR, %s has room for %d ports with one",
+
+	return orPass(resultsOf(in.Plan.Warnings, Fail, "io-space"),
+		"%s with an I/O BAR, %s has room for %d ports with one",
 		topology.Counted(len(withIO), "device"), firmware, room)
 }
 
@@ -127,15 +154,19 @@ func (in Inputs) portsOf(functions []*topology.Device) int {
 			ports[n.Parent.ID] = true
 		}
 	}
+
 	return len(ports)
 }
 
 // grace checks the elements for NVIDIA Grace, where a device names cells or should.
 func grace(in Inputs) []Result {
 	found := resultsOf(in.Plan.Warnings, Fail, "grace")
-	if len(found) == 0 && !slices.ContainsFunc(in.Plan.Devices, func(d placement.Decision) bool { return d.MemoryCells != "" }) {
+	if len(found) == 0 && !slices.ContainsFunc(in.Plan.Devices, func(d placement.Decision) bool {
+		return d.MemoryCells != ""
+	}) {
 		return nil
 	}
+
 	return orPass(found, "QEMU takes cells, SMMUv3 and window")
 }
 
@@ -145,6 +176,7 @@ func pciHole(in Inputs) []Result {
 	if hole := in.Plan.Domain().PCIHole64; hole == nil || *hole > 0 {
 		return pass("not disabled")
 	}
+
 	const hint = "remove the annotation kubevirt.io/disablePCIHole64 from the VMI"
 	var onRootBus []topology.Address
 	for _, f := range in.firmware().Functions {
@@ -153,8 +185,12 @@ func pciHole(in Inputs) []Result {
 			onRootBus = append(onRootBus, f.Address)
 		}
 	}
+
 	if len(onRootBus) > 0 {
-		return warn(hint, "pcihole64 is 0, and devices with 64-bit BARs are on the root bus: %s", list(onRootBus))
+		return warn(hint, "pcihole64 is 0, and devices with 64-bit BARs are on the root bus: %s",
+			list(onRootBus))
 	}
-	return note(hint, "pcihole64 is 0; the devices are under expander buses, whose windows it does not size")
+
+	return note(hint,
+		"pcihole64 is 0; the devices are under expander buses, whose windows it does not size")
 }

@@ -7,10 +7,10 @@ import (
 )
 
 // What the kernel maps for a device per second, in bytes. They are others' measurements on one
-// machine each, and a start takes no less: of BARs by pages of 4 KiB (1 s for 32 GiB, Alex Williamson,
-// lore.kernel.org/all/20250218222209.1382449-1-alex.williamson@redhat.com), and of
-// memory that is allocated already by pages of 4 KiB (16 GiB in 0.28 s) and by hugepages (in 0.05 s;
-// Li Zhe, "vfio/type1: optimize vfio_pin_pages_remote() for large folios").
+// machine each, and a start takes no less: of BARs by pages of 4 KiB (1 s for 32 GiB, Alex
+// Williamson, lore.kernel.org/all/20250218222209.1382449-1-alex.williamson@redhat.com), and of
+// memory that is allocated already by pages of 4 KiB (16 GiB in 0.28 s) and by hugepages (in 0.05
+// s; Li Zhe, "vfio/type1: optimize vfio_pin_pages_remote() for large folios").
 const (
 	barsPerSecond   = 32 << 30
 	memoryPerSecond = 57 << 30
@@ -31,26 +31,33 @@ func startTime(in Inputs) []Result {
 	if in.Plan.HasIOMMU() {
 		memory *= uint64(len(d.Hostdevs))
 	}
+
 	if d.HugePages {
 		rate = hugePerSecond
 	}
 
 	ofBARs, ofMemory := float64(bars)/barsPerSecond, float64(memory)/rate
-	found := fmt.Sprintf("memory of %s takes %s to map or more", topology.BytesNeeded(memory), seconds(ofMemory))
+	found := fmt.Sprintf("memory of %s takes %s to map or more", topology.BytesNeeded(memory),
+		seconds(ofMemory))
 	if ofBARs >= longMapping {
 		found += fmt.Sprintf(", BARs of %s %s each time that firmware or guest turn the devices on",
 			topology.BytesNeeded(bars), seconds(ofBARs))
 	}
+
 	switch {
 	case ofBARs+ofMemory < longStart:
 		return pass("%s", found)
 	case ofBARs >= ofMemory:
-		return note("Linux 6.15 on the node with QEMU 9.2 or newer maps BARs by 1 GiB, which takes no time", "%s", found)
+		return note("Linux 6.15 on the node with QEMU 9.2 or newer maps BARs by 1 GiB, which "+
+			"takes no time", "%s", found)
+
 	case !d.HugePages:
 		return note("hugepages of 1 GiB are mapped five times as fast", "%s", found)
 	case in.Plan.HasIOMMU():
-		return note("with a vIOMMU memory is mapped once per device: leave it out where the guest does not need it", "%s", found)
+		return note("with a vIOMMU memory is mapped once per device: leave it out where the guest "+
+			"does not need it", "%s", found)
 	}
+
 	return note("", "%s", found)
 }
 

@@ -17,21 +17,26 @@ func (d *Domain) After(c Changes) *Domain {
 			next.Hostdevs[i].Address = address
 		}
 	}
+
 	for _, i := range c.SetMode {
 		next.Hostdevs[i].HasMode = true
 	}
+
 	next.Hostdevs = append(next.Hostdevs, c.AddHostdevs...)
 	next.Controllers = make([]Controller, 0, len(d.Controllers)+len(c.AddControllers))
+
 	for i, controller := range d.Controllers {
 		controller.HotplugOff = controller.HotplugOff || slices.Contains(c.HotplugOff, i)
 		if !slices.Contains(c.RemoveControllers, i) {
 			next.Controllers = append(next.Controllers, controller)
 		}
 	}
+
 	next.Controllers = append(next.Controllers, c.AddControllers...)
 	if c.RenameSSIDSizes {
 		next.SSIDSizes = 0
 	}
+
 	return &next
 }
 
@@ -51,17 +56,21 @@ func (d *Domain) withFragments(changes map[Mark]Managed) *Domain {
 			case len(wanted) > 0:
 				after, wanted = append(after, wanted[0]), wanted[1:]
 			}
+
 			if i, isIOMMU := f.(IOMMU); isIOMMU && i.IOAPIC {
 				next.IOAPIC = ""
 			}
 		}
+
 		next.Fragments = append(after, wanted...)
+
 		for _, i := range of[IOMMU](changes[mark].Fragments) {
 			if i.IOAPIC {
 				next.IOAPIC = ioapicDriver
 			}
 		}
 	}
+
 	return &next
 }
 
@@ -71,18 +80,24 @@ func (d *Domain) Verify(after *Domain) error {
 	if want, have := len(after.Hostdevs), len(d.Hostdevs); want != have {
 		return fmt.Errorf("the result has %d hostdevs, the plan %d", have, want)
 	}
+
 	for i, want := range after.Hostdevs {
 		have := d.Hostdevs[i]
-		if have.ID != want.ID || !topology.Same(have.Address, want.Address) || have.Alias != want.Alias || have.HasMode != want.HasMode {
+		if have.ID != want.ID || !topology.Same(have.Address, want.Address) ||
+			have.Alias != want.Alias || have.HasMode != want.HasMode {
 			return fmt.Errorf("device %s is not in the result as planned", want.ID)
 		}
 	}
+
 	if err := verifyFragments(d, after); err != nil {
 		return err
 	}
+
 	if d.SSIDSizes != after.SSIDSizes {
-		return fmt.Errorf("the result has %d iommu drivers with ssidSize, the plan %d", d.SSIDSizes, after.SSIDSizes)
+		return fmt.Errorf("the result has %d iommu drivers with ssidSize, the plan %d", d.SSIDSizes,
+			after.SSIDSizes)
 	}
+
 	return verifyControllers(after.Controllers, d.Controllers)
 }
 
@@ -95,12 +110,15 @@ func verifyFragments(got, want *Domain) error {
 		}
 		left = slices.Delete(left, i, i+1)
 	}
+
 	switch {
 	case len(left) > 0:
 		return fmt.Errorf("%s is in the result, and not in the plan", nameOf(left[0]))
 	case got.IOAPIC != want.IOAPIC:
-		return fmt.Errorf("the ioapic's driver is %q in the result, %q in the plan", topology.Abridge(got.IOAPIC), topology.Abridge(want.IOAPIC))
+		return fmt.Errorf("the ioapic's driver is %q in the result, %q in the plan",
+			topology.Abridge(got.IOAPIC), topology.Abridge(want.IOAPIC))
 	}
+
 	return nil
 }
 
@@ -113,12 +131,16 @@ func verifyControllers(want, have []Controller) error {
 	if len(want) != len(have) {
 		return fmt.Errorf("the result has %d pci controllers, the plan %d", len(have), len(want))
 	}
+
 	for i, w := range want {
 		h := have[i]
-		if w.Index != h.Index || w.Model != h.Model || w.HotplugOff != h.HotplugOff || !topology.Same(w.Address, h.Address) ||
+		if w.Index != h.Index || w.Model != h.Model || w.HotplugOff != h.HotplugOff ||
+			!topology.Same(w.Address, h.Address) ||
 			!topology.Same(w.BusNr, h.BusNr) || !topology.Same(w.Cell, h.Cell) {
-			return fmt.Errorf("the controller with index %d is not in the result as planned", w.Index)
+			return fmt.Errorf("the controller with index %d is not in the result as planned",
+				w.Index)
 		}
 	}
+
 	return nil
 }

@@ -20,30 +20,37 @@ func (d *Domain) Apply(c Changes) ([]byte, error) {
 			e.edit(e.xml.SetAttr(d.doc.hostdevs[i], "mode", "subsystem"))
 		}
 	}
+
 	for _, i := range slices.Sorted(maps.Keys(c.Place)) {
 		e.place(i, c.Place[i])
 	}
+
 	for _, i := range c.HotplugOff {
 		if !d.Controllers[i].HotplugOff {
 			e.edit(e.turnHotplugOff(d.doc.controllers[i]))
 		}
 	}
+
 	for _, i := range c.RemoveControllers {
 		e.edit(e.xml.Remove(d.doc.controllers[i]))
 	}
+
 	if c.RenameSSIDSizes {
 		for _, driver := range d.doc.ssidSizes {
 			e.edit(e.xml.RenameAttr(driver.Attr("ssidSize"), "ssidsize"))
 		}
 	}
+
 	e.replaceFragments(c.Managed)
 	if err := e.add(c, e.setIOMMUs()); err != nil {
 		return nil, err
 	}
+
 	e.setFirmwareEntries()
 	if err := e.setOptions(); err != nil {
 		return nil, err
 	}
+
 	e.setOverrides()
 	return e.xml.Apply(e.edits)
 }
@@ -71,11 +78,13 @@ func (e *editor) insertAddress(hostdev *xmledit.Element, address string) xmledit
 	if alias := hostdev.Child("alias"); alias != nil {
 		return e.xml.InsertBefore(alias, address)
 	}
+
 	for _, name := range []string{"boot", "source"} {
 		if before := hostdev.Child(name); before != nil {
 			return e.xml.InsertAfter(before, address)
 		}
 	}
+
 	return e.xml.InsertLast(hostdev, address)
 }
 
@@ -84,16 +93,19 @@ func (e *editor) editAddress(address *xmledit.Element, to GuestAddress) {
 	if address.Attr("type") == nil {
 		e.edit(e.xml.SetAttr(address, "type", "pci"))
 	}
+
 	for _, part := range []struct {
 		name, format string
 		value        int
 	}{
-		{"domain", "0x%04x", 0}, {"bus", "0x%02x", to.Bus}, {"slot", "0x%02x", to.Slot}, {"function", "0x%x", to.Function},
+		{"domain", "0x%04x", 0}, {"bus", "0x%02x", to.Bus}, {"slot", "0x%02x", to.Slot},
+		{"function", "0x%x", to.Function},
 	} {
 		if now, ok := number(address.Value(part.name), 0); !ok || now != uint64(part.value) {
 			e.edit(e.xml.SetAttr(address, part.name, fmt.Sprintf(part.format, part.value)))
 		}
 	}
+
 	isOn := address.Value("multifunction") == "on"
 	switch {
 	case to.Multifunction && !isOn:
@@ -122,13 +134,17 @@ func (e *editor) add(c Changes, iommus []string) error {
 		}
 		hostdevs = append(hostdevs, text)
 	}
+
 	for _, controller := range c.AddControllers {
 		controllers = append(controllers, printController(controller))
 	}
+
 	devices := func(name string) []*xmledit.Element {
 		return slices.Collect(all(e.xml.Root(), "devices", name))
 	}
+
 	oldHostdevs, oldControllers := devices("hostdev"), devices("controller")
+
 	// insert returns the elements for which there is neither.
 	insert := func(printed []string, after, before []*xmledit.Element) (left []string) {
 		switch {
@@ -140,10 +156,13 @@ func (e *editor) add(c Changes, iommus []string) error {
 		default:
 			return printed
 		}
+
 		return nil
 	}
+
 	last := insert(hostdevs, oldHostdevs, oldControllers)
-	last = append(last, insert(controllers, append(oldControllers, e.domain.doc.controllers...), nil)...)
+	last = append(last,
+		insert(controllers, append(oldControllers, e.domain.doc.controllers...), nil)...)
 	last = append(last, iommus...)
 	switch {
 	case len(last) == 0:
@@ -152,5 +171,6 @@ func (e *editor) add(c Changes, iommus []string) error {
 	default:
 		e.edit(e.xml.InsertLast(e.domain.doc.devices[0], last...))
 	}
+
 	return nil
 }

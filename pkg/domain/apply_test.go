@@ -49,6 +49,7 @@ func (c applyCase) run(t *testing.T) {
 	if got := apply(t, d, c.changes); got != in(c.want) {
 		t.Errorf("got\n%s\nwant\n%s", got, in(c.want))
 	}
+
 	if got := apply(t, d, domain.Changes{}); got != in(c.src) {
 		t.Errorf("Apply has changed the read model: %s", got)
 	}
@@ -67,20 +68,31 @@ func TestSetMode(t *testing.T) {
 			strings.Replace(gpu(""), `managed="no"`, `managed="no" mode="subsystem"`, 1),
 		},
 		{
-			"mode in single quotes", domain.Changes{SetMode: []int{0}}, "<hostdev type='pci' ><source><address bus='1'/></source></hostdev>",
+			"mode in single quotes", domain.Changes{SetMode: []int{0}},
+			"<hostdev type='pci' ><source><address bus='1'/></source></hostdev>",
 			"<hostdev type='pci' mode='subsystem' ><source><address bus='1'/></source></hostdev>",
 		},
-		{"mode that is there", domain.Changes{SetMode: []int{0}}, "<hostdev type='pci' mode='subsystem'>" + source + "</hostdev>", "<hostdev type='pci' mode='subsystem'>" + source + "</hostdev>"},
+		{"mode that is there", domain.Changes{
+			SetMode: []int{0},
+		}, "<hostdev type='pci' mode='subsystem'>" + source +
+			"</hostdev>", "<hostdev type='pci' mode='subsystem'>" + source + "</hostdev>"},
 	} {
 		t.Run(test.name, test.run)
 	}
 }
 
 func TestRenameSSIDSizes(t *testing.T) {
-	driver := func(attributes string) string { return "<iommu model='smmuv3'><driver " + attributes + "/></iommu>" }
+	driver := func(attributes string) string {
+		return "<iommu model='smmuv3'><driver " + attributes + "/></iommu>"
+	}
 	for _, test := range []applyCase{
-		{"all of them", domain.Changes{RenameSSIDSizes: true}, driver("ssidSize = '20' oas='48'") + driver("ssidSize='8'"), driver("ssidsize = '20' oas='48'") + driver("ssidsize='8'")},
-		{"one that has both", domain.Changes{RenameSSIDSizes: true}, driver("ssidSize='20' ssidsize='8'"), driver("ssidSize='20' ssidsize='8'")},
+		{"all of them", domain.Changes{
+			RenameSSIDSizes: true,
+		}, driver("ssidSize = '20' oas='48'") + driver("ssidSize='8'"),
+			driver("ssidsize = '20' oas='48'") + driver("ssidsize='8'")},
+		{"one that has both", domain.Changes{
+			RenameSSIDSizes: true,
+		}, driver("ssidSize='20' ssidsize='8'"), driver("ssidSize='20' ssidsize='8'")},
 	} {
 		t.Run(test.name, test.run)
 	}
@@ -88,15 +100,25 @@ func TestRenameSSIDSizes(t *testing.T) {
 
 func TestPlace(t *testing.T) {
 	for _, test := range []applyCase{
-		{"new address before the alias", domain.Changes{Place: at(2)}, gpu(aliasLine), gpu(address + aliasLine)},
-		{"new address after boot", domain.Changes{Place: at(2)}, gpu("\n\t\t\t<boot order=\"1\"/>\n\t\t\t<rom bar='off'/>"), gpu("\n\t\t\t<boot order=\"1\"/>" + address + "\n\t\t\t<rom bar='off'/>")},
-		{"new address after the source", domain.Changes{Place: at(2)}, gpu("\n\t\t\t<rom bar='off'/>"), gpu(address + "\n\t\t\t<rom bar='off'/>")},
+		{"new address before the alias", domain.Changes{
+			Place: at(2),
+		}, gpu(aliasLine), gpu(address + aliasLine)},
+		{"new address after boot", domain.Changes{
+			Place: at(2),
+		}, gpu("\n\t\t\t<boot order=\"1\"/>\n\t\t\t<rom bar='off'/>"),
+			gpu("\n\t\t\t<boot order=\"1\"/>" + address + "\n\t\t\t<rom bar='off'/>")},
+		{"new address after the source", domain.Changes{
+			Place: at(2),
+		}, gpu("\n\t\t\t<rom bar='off'/>"), gpu(address + "\n\t\t\t<rom bar='off'/>")},
 		{
-			"new address on one line", domain.Changes{Place: at(2)}, "<hostdev type='pci'><source><address bus='1'/></source><alias name='a'/></hostdev>",
-			"<hostdev type='pci'><source><address bus='1'/></source>" + strings.TrimSpace(address) + "<alias name='a'/></hostdev>",
+			"new address on one line", domain.Changes{Place: at(2)},
+			"<hostdev type='pci'><source><address bus='1'/></source><alias name='a'/></hostdev>",
+			"<hostdev type='pci'><source><address bus='1'/></source>" + strings.TrimSpace(address) +
+				"<alias name='a'/></hostdev>",
 		},
 		{
-			"address keeps what is equal", place(domain.GuestAddress{Bus: 10, Slot: 3, Function: 1}),
+			"address keeps what is equal",
+			place(domain.GuestAddress{Bus: 10, Slot: 3, Function: 1}),
 			gpu("\n\t\t\t<address type='pci' domain='0' bus='10' slot=\"03\" function='0'/>"),
 			gpu("\n\t\t\t<address type='pci' domain='0' bus='10' slot=\"03\" function='0x1'/>"),
 		},
@@ -106,14 +128,19 @@ func TestPlace(t *testing.T) {
 			gpu("\n\t\t\t<address function='0x0' slot='0x02' uid='7' type='pci' bus='0x1f' domain='0x0000'><zpci uid='1'/></address>"),
 		},
 		{
-			"address that is partial", domain.Changes{Place: at(3)}, gpu("\n\t\t\t<address bus=\"0x00\"/>"),
+			"address that is partial", domain.Changes{Place: at(3)},
+			gpu("\n\t\t\t<address bus=\"0x00\"/>"),
 			gpu("\n\t\t\t<address bus=\"0x03\" type=\"pci\" domain=\"0x0000\" slot=\"0x00\" function=\"0x0\"/>"),
 		},
 		{
-			"address of type alone", domain.Changes{Place: at(3)}, gpu("\n\t\t\t<address type='pci' />"),
+			"address of type alone", domain.Changes{Place: at(3)},
+			gpu("\n\t\t\t<address type='pci' />"),
 			gpu("\n\t\t\t<address type='pci' domain='0x0000' bus='0x03' slot='0x00' function='0x0' />"),
 		},
-		{"address that is right already", domain.Changes{Place: at(2)}, gpu("\n\t\t\t<address type='pci' bus='2'/>"), gpu("\n\t\t\t<address type='pci' bus='2'/>")},
+		{"address that is right already", domain.Changes{
+			Place: at(2),
+		}, gpu("\n\t\t\t<address type='pci' bus='2'/>"),
+			gpu("\n\t\t\t<address type='pci' bus='2'/>")},
 	} {
 		t.Run(test.name, test.run)
 	}
@@ -141,9 +168,15 @@ func TestPlaceMultifunction(t *testing.T) {
 			gpu("\n\t\t\t<address type='pci' domain='0' bus='2' slot='0' function='0' multifunction='off'/>"),
 			gpu("\n\t\t\t<address type='pci' domain='0' bus='0x03' slot='0' function='0' multifunction='off'/>"),
 		},
-		{"address of another kind", domain.Changes{Place: at(2)}, gpu("\n\t\t\t<address type='unassigned'/>"), gpu(address)},
-		{"address removed", domain.Changes{Place: map[int]*domain.GuestAddress{0: nil}}, gpu(address + aliasLine), gpu(aliasLine)},
-		{"no address removed", domain.Changes{Place: map[int]*domain.GuestAddress{0: nil}}, gpu(aliasLine), gpu(aliasLine)},
+		{"address of another kind", domain.Changes{
+			Place: at(2),
+		}, gpu("\n\t\t\t<address type='unassigned'/>"), gpu(address)},
+		{"address removed", domain.Changes{
+			Place: map[int]*domain.GuestAddress{0: nil},
+		}, gpu(address + aliasLine), gpu(aliasLine)},
+		{"no address removed", domain.Changes{
+			Place: map[int]*domain.GuestAddress{0: nil},
+		}, gpu(aliasLine), gpu(aliasLine)},
 	} {
 		t.Run(test.name, test.run)
 	}
@@ -151,19 +184,47 @@ func TestPlaceMultifunction(t *testing.T) {
 
 func TestAddAndRemove(t *testing.T) {
 	hostdev := []domain.Hostdev{{ID: pci("10000:01:1f.7")}}
-	port := []domain.Controller{{Index: 9, Model: domain.RootPort, Address: &domain.GuestAddress{Bus: 8, Slot: 31}, HotplugOff: true}}
+	port := []domain.Controller{
+		{Index: 9, Model: domain.RootPort, Address: &domain.GuestAddress{
+			Bus: 8, Slot: 31,
+		}, HotplugOff: true},
+	}
+
 	for _, test := range []applyCase{
-		{"hostdev after the last", domain.Changes{AddHostdevs: hostdev}, gpu("") + usbLine, gpu("") + added + usbLine},
-		{"hostdev after one of usb", domain.Changes{AddHostdevs: hostdev}, "\n\t\t<hostdev type='usb'/>" + usbLine, "\n\t\t<hostdev type='usb'/>" + added + usbLine},
-		{"hostdev before controllers", domain.Changes{AddHostdevs: hostdev}, "\n\t\t<disk/>" + usbLine + portLine, "\n\t\t<disk/>" + added + usbLine + portLine},
-		{"hostdev before a controller that is removed", domain.Changes{AddHostdevs: hostdev, RemoveControllers: []int{0}}, "\n\t\t<disk/>" + portLine + "\n\t\t<rng/>", "\n\t\t<disk/>" + added + "\n\t\t<rng/>"},
-		{"hostdev at the end", domain.Changes{AddHostdevs: hostdev}, "\n\t\t<disk/>", "\n\t\t<disk/>" + added},
-		{"controller after the last PCI controller", domain.Changes{AddControllers: port}, portLine + usbLine, portLine + addedPort + usbLine},
-		{"controller after one that is removed", domain.Changes{AddControllers: port, RemoveControllers: []int{0}}, portLine + usbLine, addedPort + usbLine},
-		{"controller after the last", domain.Changes{AddControllers: port}, usbLine + "\n\t\t<rng/>", usbLine + addedPort + "\n\t\t<rng/>"},
-		{"controller at the end", domain.Changes{AddControllers: port}, "\n\t\t<rng/>", "\n\t\t<rng/>" + addedPort},
-		{"both into an empty list", domain.Changes{AddControllers: port, AddHostdevs: hostdev}, "", added + addedPort},
-		{"controllers removed", domain.Changes{RemoveControllers: []int{1, 0}}, portLine + usbLine + strings.Replace(portLine, `"1"`, `"2"`, 1), usbLine},
+		{"hostdev after the last", domain.Changes{
+			AddHostdevs: hostdev,
+		}, gpu("") + usbLine, gpu("") + added + usbLine},
+		{"hostdev after one of usb", domain.Changes{
+			AddHostdevs: hostdev,
+		}, "\n\t\t<hostdev type='usb'/>" + usbLine, "\n\t\t<hostdev type='usb'/>" +
+			added + usbLine},
+		{"hostdev before controllers", domain.Changes{
+			AddHostdevs: hostdev,
+		}, "\n\t\t<disk/>" + usbLine + portLine, "\n\t\t<disk/>" + added + usbLine + portLine},
+		{"hostdev before a controller that is removed", domain.Changes{
+			AddHostdevs: hostdev, RemoveControllers: []int{0},
+		}, "\n\t\t<disk/>" + portLine + "\n\t\t<rng/>", "\n\t\t<disk/>" + added + "\n\t\t<rng/>"},
+		{"hostdev at the end", domain.Changes{
+			AddHostdevs: hostdev,
+		}, "\n\t\t<disk/>", "\n\t\t<disk/>" + added},
+		{"controller after the last PCI controller", domain.Changes{
+			AddControllers: port,
+		}, portLine + usbLine, portLine + addedPort + usbLine},
+		{"controller after one that is removed", domain.Changes{
+			AddControllers: port, RemoveControllers: []int{0},
+		}, portLine + usbLine, addedPort + usbLine},
+		{"controller after the last", domain.Changes{
+			AddControllers: port,
+		}, usbLine + "\n\t\t<rng/>", usbLine + addedPort + "\n\t\t<rng/>"},
+		{"controller at the end", domain.Changes{
+			AddControllers: port,
+		}, "\n\t\t<rng/>", "\n\t\t<rng/>" + addedPort},
+		{"both into an empty list", domain.Changes{
+			AddControllers: port, AddHostdevs: hostdev,
+		}, "", added + addedPort},
+		{"controllers removed", domain.Changes{
+			RemoveControllers: []int{1, 0},
+		}, portLine + usbLine + strings.Replace(portLine, `"1"`, `"2"`, 1), usbLine},
 	} {
 		t.Run(test.name, test.run)
 	}
@@ -174,9 +235,13 @@ func TestApplyReplacesController(t *testing.T) {
 	d := parse(t, in(portLine))
 	got := parse(t, apply(t, d, domain.Changes{
 		RemoveControllers: []int{0},
-		AddControllers:    []domain.Controller{{Index: 1, Model: domain.ExpanderBus, BusNr: ptr(224), Cell: ptr(topology.CellID(1))}},
+		AddControllers: []domain.Controller{
+			{Index: 1, Model: domain.ExpanderBus, BusNr: ptr(224), Cell: ptr(topology.CellID(1))},
+		},
 	})).Controllers
-	if len(got) != 1 || got[0].Model != domain.ExpanderBus || *got[0].BusNr != 224 || *got[0].Cell != 1 {
+
+	if len(got) != 1 || got[0].Model != domain.ExpanderBus || *got[0].BusNr != 224 ||
+		*got[0].Cell != 1 {
 		t.Errorf("controllers %+v", got)
 	}
 }
@@ -189,9 +254,11 @@ func TestApplyEscapes(t *testing.T) {
 		AddHostdevs:    []domain.Hostdev{{ID: mdev(uuid), Alias: name}},
 		AddControllers: []domain.Controller{{Index: 1, Model: domain.Model(name), Alias: name}},
 	}))
+
 	// What XML cannot hold becomes U+FFFD.
 	want := strings.ReplaceAll(name, "\x00", "\ufffd")
-	if got.Hostdevs[0].Alias != want || got.Controllers[0].Alias != want || string(got.Controllers[0].Model) != want {
+	if got.Hostdevs[0].Alias != want || got.Controllers[0].Alias != want ||
+		string(got.Controllers[0].Model) != want {
 		t.Errorf("hostdev %+v, controller %+v", got.Hostdevs[0], got.Controllers[0])
 	}
 }
@@ -203,7 +270,9 @@ func TestAddToNoDevices(t *testing.T) {
 		d := parse(t, src)
 		id, err := topology.ParseAddress("10000:01:1f.7")
 		expect.NoError(t, err)
-		got := apply(t, d, domain.Changes{AddHostdevs: []domain.Hostdev{{ID: topology.PCIDevice(id)}}})
+		got := apply(t, d,
+			domain.Changes{AddHostdevs: []domain.Hostdev{{ID: topology.PCIDevice(id)}}})
+
 		// No line shows how the document indents, so it indents as libvirt does.
 		if flat := strings.ReplaceAll(got, "  ", "\t"); flat != want {
 			t.Errorf("%q with a device:\n%s\nwant\n%s", src, got, want)

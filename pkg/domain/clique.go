@@ -44,23 +44,30 @@ func (r *reader) cliques(root *xmledit.Element) error {
 		if len(set) == 0 {
 			continue
 		}
+
 		clique := Clique{Alias: device.Value("alias"), Number: -1}
 		last := set[len(set)-1]
 		if n, ok := number(last.Value("value"), 10); ok && n <= MaxClique {
 			clique.Number = int(n)
 		}
+
 		frontends := device.Children
-		clique.Own = len(set) == 2 && set[0].Value("type") == "remove" && last.Value("type") == "unsigned" &&
+		clique.Own = len(set) == 2 && set[0].Value("type") == "remove" &&
+			last.Value("type") == "unsigned" &&
 			len(frontends) == 1 && len(frontends[0].Children) == 2
+
 		r.fragment(clique, device)
 	}
+
 	return nil
 }
 
 // cliqueProperties returns the properties of that name in a device of qemu:override.
 func cliqueProperties(device *xmledit.Element) []*xmledit.Element {
 	properties := slices.Collect(all(device, "qemu:frontend", "qemu:property"))
-	return slices.DeleteFunc(properties, func(p *xmledit.Element) bool { return p.Value("name") != cliqueProperty })
+	return slices.DeleteFunc(properties, func(p *xmledit.Element) bool {
+		return p.Value("name") != cliqueProperty
+	})
 }
 
 // replace adds the clique after all others.
@@ -69,5 +76,7 @@ func (c Clique) replace(e *editor, at []*xmledit.Element) { e.replaceOverride(c,
 // printOverride prints the clique.
 func (c Clique) printOverride(prefix string) string {
 	return overridden(prefix, c.Alias,
-		property{cliqueProperty, "remove", ""}, property{cliqueProperty, "unsigned", strconv.Itoa(c.Number)})
+		property{
+			cliqueProperty, "remove", "",
+		}, property{cliqueProperty, "unsigned", strconv.Itoa(c.Number)})
 }

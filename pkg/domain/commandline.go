@@ -49,6 +49,7 @@ func (o Option) Key(key string) string {
 			found = strings.ReplaceAll(value, comma, ",")
 		}
 	}
+
 	return found
 }
 
@@ -106,6 +107,7 @@ func (r *reader) options(root *xmledit.Element) error {
 			name = nil
 		}
 	}
+
 	r.domain.doc.lacksValue = name != nil && optionName(name.Value("value")) != ""
 	return nil
 }
@@ -115,9 +117,12 @@ func (r *reader) options(root *xmledit.Element) error {
 func takesValue(arg string) bool {
 	name, isOption := strings.CutPrefix(arg, "-")
 	return isOption && !slices.Contains([]string{
-		"h", "help", "version", "S", "s", "daemonize", "enable-kvm", "full-screen", "mem-prealloc", "nodefaults", "nographic",
-		"no-acpi", "no-fd-bootchk", "no-hpet", "no-reboot", "no-shutdown", "no-user-config", "only-migratable", "preconfig",
-		"semihosting", "snapshot", "usb", "win2k-hack", "xen-attach", "xen-domid-restrict", "enable-sync-profile",
+		"h", "help", "version", "S", "s", "daemonize", "enable-kvm", "full-screen", "mem-prealloc",
+		"nodefaults", "nographic",
+		"no-acpi", "no-fd-bootchk", "no-hpet", "no-reboot", "no-shutdown", "no-user-config",
+		"only-migratable", "preconfig",
+		"semihosting", "snapshot", "usb", "win2k-hack", "xen-attach", "xen-domid-restrict",
+		"enable-sync-profile",
 		"old-param", "one-insn-per-tb", "singlestep", "portrait", "enable-fips",
 	}, strings.TrimPrefix(name, "-"))
 }
@@ -131,6 +136,7 @@ func optionName(arg string) string {
 	case OptionFWCfg, "-" + OptionFWCfg:
 		return OptionFWCfg
 	}
+
 	return ""
 }
 
@@ -148,8 +154,10 @@ func (o Option) replace(e *editor, at []*xmledit.Element) {
 func (e *editor) setOptions() error {
 	added := of[Option](e.added)
 	if len(added) > 0 && e.domain.doc.lacksValue {
-		return errors.New("add options of QEMU: the last one in qemu:commandline has no value, and would take the next argument for it")
+		return errors.New("add options of QEMU: the last one in qemu:commandline has no value, " +
+			"and would take the next argument for it")
 	}
+
 	e.setQEMU("commandline", func(prefix string) []string {
 		var args []string
 		for _, o := range added {
@@ -157,8 +165,10 @@ func (e *editor) setOptions() error {
 				args = append(args, element(prefix+"arg", []attribute{{"value", value}}))
 			}
 		}
+
 		return args
 	})
+
 	return nil
 }
 
@@ -173,17 +183,20 @@ func (e *editor) setQEMU(name string, printed func(prefix string) []string) {
 			into = parent
 		}
 	}
+
 	prefix, declaration := e.qemuPrefix(into)
 	elements := printed(prefix)
 	if len(elements) == 0 {
 		e.removeFrom(parents, nil)
 		return
 	}
+
 	e.removeFrom(parents, into)
 	if into == nil {
 		e.edit(e.xml.InsertLast(e.xml.Root(), element(prefix+name, declaration, elements...)))
 		return
 	}
+
 	e.edit(e.xml.Fill(into, elements...))
 }
 
@@ -194,10 +207,13 @@ func (e *editor) qemuPrefix(in *xmledit.Element) (string, []attribute) {
 	if in != nil {
 		return strings.TrimSuffix(in.Name, in.Local), nil
 	}
+
 	for _, a := range e.xml.Root().Attrs {
-		if bound, isPrefix := strings.CutPrefix(a.Name, "xmlns:"); isPrefix && a.Value == qemuSpace {
+		if bound, isPrefix := strings.CutPrefix(a.Name, "xmlns:"); isPrefix &&
+			a.Value == qemuSpace {
 			return bound + ":", nil
 		}
 	}
+
 	return "qemu:", []attribute{{"xmlns:qemu", qemuSpace}}
 }

@@ -17,11 +17,13 @@ func (r *reader) devices(*xmledit.Element) error {
 			if e.Space != "" || isPCI {
 				continue
 			}
+
 			if err := r.device(e); err != nil {
 				return err
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -31,20 +33,24 @@ func (r *reader) device(e *xmledit.Element) error {
 		if name := alias(e); name != "" {
 			d.HostdevAliases = append(d.HostdevAliases, name)
 		}
+
 		h, placed, err := r.hostdev(e)
 		if err != nil {
 			return err
 		}
+
 		if placed {
 			d.Hostdevs = append(d.Hostdevs, h)
 			d.doc.hostdevs = append(d.doc.hostdevs, e)
 			return nil
 		}
 	}
+
 	other, err := r.other(e)
 	if e.Local == "hostdev" {
 		other.Hostdevs = len(d.Hostdevs)
 	}
+
 	d.Others = append(d.Others, other)
 	return err
 }
@@ -52,24 +58,32 @@ func (r *reader) device(e *xmledit.Element) error {
 func (r *reader) other(e *xmledit.Element) (d Device, err error) {
 	model, target, address := e.Child("model"), e.Child("target"), e.Child("address")
 	d = Device{
-		Element: e.Local, Type: e.Value("type"), Model: cmp.Or(e.Value("model"), model.Value("type")),
+		Element: e.Local, Type: e.Value("type"),
+		Model:   cmp.Or(e.Value("model"), model.Value("type")),
 		Primary: model.Value("primary") == "yes", Mode: e.Value("mode"), Index: e.Value("index"),
-		Bus: cmp.Or(e.Value("bus"), target.Value("bus")), TargetDev: target.Value("dev"), TargetType: target.Value("type"),
-		DriverType: e.Child("driver").Value("type"), Alias: alias(e), AddressType: address.Value("type"),
+		Bus: cmp.Or(e.Value("bus"), target.Value("bus")), TargetDev: target.Value("dev"),
+		TargetType: target.Value("type"),
+		DriverType: e.Child("driver").Value("type"), Alias: alias(e),
+		AddressType: address.Value("type"),
 	}
+
 	if address != nil {
 		n, _ := number(address.Value("controller"), 10)
 		d.AddressController = new(int(min(n, math.MaxInt32)))
 	}
+
 	if addressType(address) == "pci" {
 		d.Address, err = r.guestAddress(address)
 	}
+
 	return d, err
 }
 
 // address reads the numbers of a PCI address, up to the highest that libvirt accepts
 // (src/util/virpci.c, virPCIDeviceAddressIsValid); present is false where it has none.
-func (r *reader) address(e *xmledit.Element, highestDomain uint64) (a topology.Address, present bool, err error) {
+func (r *reader) address(
+	e *xmledit.Element, highestDomain uint64,
+) (a topology.Address, present bool, err error) {
 	var numbers [4]uint64
 	for i, part := range [...]struct {
 		name string
@@ -81,8 +95,10 @@ func (r *reader) address(e *xmledit.Element, highestDomain uint64) (a topology.A
 		}
 		numbers[i], present = n, present || ok
 	}
+
 	return topology.Address{
-		Domain: uint32(numbers[0]), Bus: uint8(numbers[1]), Device: uint8(numbers[2]), Function: uint8(numbers[3]),
+		Domain: uint32(numbers[0]), Bus: uint8(numbers[1]), Device: uint8(numbers[2]),
+		Function: uint8(numbers[3]),
 	}, present, nil
 }
 
@@ -96,7 +112,8 @@ func (r *reader) guestAddress(e *xmledit.Element) (*GuestAddress, error) {
 		return nil, err
 	}
 	return &GuestAddress{
-		Bus: int(a.Bus), Slot: int(a.Device), Function: int(a.Function), Multifunction: e.Value("multifunction") == "on",
+		Bus: int(a.Bus), Slot: int(a.Device), Function: int(a.Function),
+		Multifunction: e.Value("multifunction") == "on",
 	}, nil
 }
 
@@ -115,38 +132,48 @@ func (r *reader) controllers(root *xmledit.Element) error {
 		if e.Value("type") != "pci" {
 			continue
 		}
+
 		c, hasIndex, err := r.controller(e)
 		if err != nil {
 			return err
 		}
+
 		if hasIndex {
 			taken[c.Index] = true
 		} else {
 			without = append(without, len(d.Controllers))
 			c.NoIndex = true
 		}
+
 		d.Controllers = append(d.Controllers, c)
 		d.doc.controllers = append(d.doc.controllers, e)
 	}
+
 	for _, i := range without {
 		free := slices.Index(taken[:], false)
 		if free < 0 {
-			return r.xml.Errorf(d.doc.controllers[i].Open().Start, "no index is left for this <controller>")
+			return r.xml.Errorf(d.doc.controllers[i].Open().Start,
+				"no index is left for this <controller>")
 		}
+
 		taken[free] = true
 		d.Controllers[i].Index = free
 	}
+
 	for i, c := range d.Controllers {
 		hole := d.doc.controllers[i].Child("pcihole64")
 		if c.Index != 0 || hole == nil {
 			continue
 		}
+
 		size, err := r.scaled(hole)
 		if err != nil {
 			return err
 		}
+
 		d.PCIHole64 = &size
 	}
+
 	return nil
 }
 
@@ -155,31 +182,38 @@ func (r *reader) controller(e *xmledit.Element) (c Controller, hasIndex bool, er
 	if err != nil {
 		return c, false, err
 	}
+
 	if err := r.atMostOne(e, "address", "target"); err != nil {
 		return c, false, err
 	}
+
 	target := e.Child("target")
 	c = Controller{
 		Index: int(index), Model: Model(e.Value("model")),
 		HotplugOff: target.Value("hotplug") == "off", Alias: alias(e),
 	}
+
 	if address := e.Child("address"); address.Value("type") == "pci" {
 		if c.Address, err = r.guestAddress(address); err != nil {
 			return c, false, err
 		}
 	}
+
 	if c.Model != ExpanderBus {
 		return c, hasIndex, nil
 	}
+
 	// libvirt reads busNr with base 0, node with base 10 (src/conf/domain_conf.c,
 	// virDomainControllerDefParseXML).
 	busNr, ok, err := r.attrNumber(target, "busNr", 0, 1, 254)
 	if err != nil {
 		return c, false, err
 	}
+
 	if ok {
 		c.BusNr = new(int(busNr))
 	}
+
 	if node := target.Child("node"); node != nil {
 		n, err := r.textNumber(node, math.MaxInt32)
 		if err != nil {
@@ -187,6 +221,7 @@ func (r *reader) controller(e *xmledit.Element) (c Controller, hasIndex bool, er
 		}
 		c.Cell = new(topology.CellID(n))
 	}
+
 	return c, hasIndex, nil
 }
 
@@ -197,18 +232,25 @@ func (r *reader) hostdev(e *xmledit.Element) (h Hostdev, placed bool, err error)
 	if mode != nil && mode.Value != "subsystem" {
 		return h, false, nil
 	}
+
 	id, ok, err := r.source(e)
 	if err != nil || !ok {
 		return h, false, err
 	}
-	if err := cmp.Or(r.atMostOne(e, "source", "address", "alias"), r.atMostOne(e.Child("source"), "address")); err != nil {
+
+	if err := cmp.Or(r.atMostOne(e, "source", "address", "alias"),
+		r.atMostOne(e.Child("source"), "address")); err != nil {
 		return h, false, err
 	}
+
 	h = Hostdev{
 		ID: id, Alias: alias(e), HasMode: mode != nil,
-		Display: e.Value("display") == "on", RamFB: e.Value("ramfb") == "on", Nodeset: e.Child("acpi").Value("nodeset"),
-		IOMMUFD: cmp.Or(e.Child("driver").Value("iommufd"), r.xml.Root().Child("iommufd").Value("enabled")) == "yes",
+		Display: e.Value("display") == "on", RamFB: e.Value("ramfb") == "on",
+		Nodeset: e.Child("acpi").Value("nodeset"),
+		IOMMUFD: cmp.Or(e.Child("driver").Value("iommufd"),
+			r.xml.Root().Child("iommufd").Value("enabled")) == "yes",
 	}
+
 	address := e.Child("address")
 	switch addressType(address) {
 	case "pci":
@@ -216,6 +258,7 @@ func (r *reader) hostdev(e *xmledit.Element) (h Hostdev, placed bool, err error)
 	case "unassigned":
 		h.Unassigned = true
 	}
+
 	return h, err == nil, err
 }
 
@@ -230,6 +273,7 @@ func (r *reader) atMostOne(e *xmledit.Element, names ...string) error {
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -248,5 +292,6 @@ func (r *reader) source(e *xmledit.Element) (id topology.DeviceID, ok bool, err 
 		}
 		return topology.MediatedDevice(uuid), true, nil
 	}
+
 	return id, false, nil
 }

@@ -16,9 +16,12 @@ func (r *reader) firmware(root *xmledit.Element) error {
 			continue
 		}
 		for e := range all(info, "entry") {
-			r.fragment(FirmwareEntry{Name: e.Value("name"), Value: r.xml.Text(e), File: e.Value("file")}, e)
+			r.fragment(FirmwareEntry{
+				Name: e.Value("name"), Value: r.xml.Text(e), File: e.Value("file"),
+			}, e)
 		}
 	}
+
 	return nil
 }
 
@@ -36,7 +39,8 @@ func (f FirmwareEntry) Mark() Mark {
 }
 
 func (f FirmwareEntry) print() string {
-	return fmt.Sprintf(`<entry name="%s">%s</entry>`, xmledit.Escape(f.Name), xmledit.Escape(f.Value))
+	return fmt.Sprintf(`<entry name="%s">%s</entry>`, xmledit.Escape(f.Name),
+		xmledit.Escape(f.Value))
 }
 
 func (f FirmwareEntry) replace(e *editor, at []*xmledit.Element) {
@@ -69,5 +73,6 @@ func (e *editor) addFirmwareEntry(entry string) xmledit.Edit {
 			return e.xml.Replace(info, sysinfo)
 		}
 	}
+
 	return e.insertBefore(sysinfo, "sysinfo", "os", "devices")
 }

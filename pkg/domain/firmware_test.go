@@ -62,6 +62,7 @@ func TestSetFirmwareEntry(t *testing.T) {
 			if string(got) != tc.after {
 				t.Errorf("got\n%s\nwant\n%s", got, tc.after)
 			}
+
 			// libvirtxml reads the same value.
 			var seen libvirtxml.Domain
 			expect.NoError(t, seen.Unmarshal(string(got)))
@@ -75,6 +76,7 @@ func TestSetFirmwareEntry(t *testing.T) {
 					}
 				}
 			}
+
 			if value != entry.Value {
 				t.Errorf("libvirtxml reads %q", value)
 			}
@@ -88,20 +90,23 @@ func TestRemoveFirmwareEntries(t *testing.T) {
 	const own = "<entry name='" + entryName + "'>y</entry>"
 	for name, tc := range map[string]struct{ before, after string }{
 		"with its sysinfo": {
-			before: "<domain>\n  <name>a</name>\n  <sysinfo type='fwcfg'>\n    " + own + "\n  </sysinfo>\n  <sysinfo type='smbios'/>\n  <devices/>\n</domain>",
-			after:  "<domain>\n  <name>a</name>\n  <sysinfo type='smbios'/>\n  <devices/>\n</domain>",
+			before: "<domain>\n  <name>a</name>\n  <sysinfo type='fwcfg'>\n    " + own +
+				"\n  </sysinfo>\n  <sysinfo type='smbios'/>\n  <devices/>\n</domain>",
+			after: "<domain>\n  <name>a</name>\n  <sysinfo type='smbios'/>\n  <devices/>\n</domain>",
 		},
 		"beside another entry": {
-			before: "<domain><sysinfo type='fwcfg'>" + own + "<!-- a --><entry name='opt/z'>y</entry></sysinfo><devices/></domain>",
-			after:  "<domain><sysinfo type='fwcfg'><!-- a --><entry name='opt/z'>y</entry></sysinfo><devices/></domain>",
+			before: "<domain><sysinfo type='fwcfg'>" + own +
+				"<!-- a --><entry name='opt/z'>y</entry></sysinfo><devices/></domain>",
+			after: "<domain><sysinfo type='fwcfg'><!-- a --><entry name='opt/z'>y</entry></sysinfo><devices/></domain>",
 		},
 		"from the user's empty one": {
 			before: "<domain>\n  <sysinfo type='fwcfg'>\n    <!-- hook-sidecar: was <sysinfo type='fwcfg'/> -->\n    " + own + "\n  </sysinfo>\n  <devices/>\n</domain>",
 			after:  "<domain>\n  <sysinfo type='fwcfg'/>\n  <devices/>\n</domain>",
 		},
 		"all of two elements": {
-			before: "<domain><sysinfo type='fwcfg'>" + own + own + "</sysinfo><sysinfo type='fwcfg'>" + own + "</sysinfo><devices/></domain>",
-			after:  "<domain><devices/></domain>",
+			before: "<domain><sysinfo type='fwcfg'>" + own + own +
+				"</sysinfo><sysinfo type='fwcfg'>" + own + "</sysinfo><devices/></domain>",
+			after: "<domain><devices/></domain>",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -31,6 +31,7 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
+
 		if got := apply(t, d, domain.Changes{}); got != string(src) {
 			t.Errorf("without edits:\n%q, want\n%q", got, src)
 		}
@@ -43,25 +44,39 @@ func FuzzApply(f *testing.F) {
 	seed(f, func(src []byte) { f.Add(src, uint8(3), uint8(2), uint8(1), "ua-x") })
 	f.Fuzz(func(t *testing.T, src []byte, bus, slot, index uint8, alias string) {
 		d, err := domain.Parse(src)
-		a := domain.GuestAddress{Bus: int(bus), Slot: int(slot & 31), Function: int(slot >> 5), Multifunction: index&1 == 1}
-		if err != nil || len(src) > 1<<18 || bytes.Count(src, []byte("<")) > 20_000 || len(d.Hostdevs) < 3 || bus|slot == 0 {
+		a := domain.GuestAddress{
+			Bus:           int(bus),
+			Slot:          int(slot & 31),
+			Function:      int(slot >> 5),
+			Multifunction: index&1 == 1,
+		}
+
+		if err != nil || len(src) > 1<<18 || bytes.Count(src, []byte("<")) > 20_000 ||
+			len(d.Hostdevs) < 3 || bus|slot == 0 {
 			return
 		}
+
 		changes := domain.Changes{
-			Place:          map[int]*domain.GuestAddress{int(slot) % 3: &a},
-			SetMode:        []int{0},
-			AddHostdevs:    []domain.Hostdev{{ID: mdev(uuid), Alias: alias}},
-			AddControllers: []domain.Controller{{Index: int(index), Model: domain.RootPort, Address: &a}},
+			Place:       map[int]*domain.GuestAddress{int(slot) % 3: &a},
+			SetMode:     []int{0},
+			AddHostdevs: []domain.Hostdev{{ID: mdev(uuid), Alias: alias}},
+			AddControllers: []domain.Controller{
+				{Index: int(index), Model: domain.RootPort, Address: &a},
+			},
 		}
+
 		changed := apply(t, d, changes)
 		after := parse(t, changed)
 		got := after.Hostdevs[int(slot)%3]
 		if got.Address == nil || *got.Address != a || !after.Hostdevs[0].HasMode {
 			t.Errorf("hostdev %+v, want it at %+v", got, a)
 		}
-		if len(after.Hostdevs) != len(d.Hostdevs)+1 || len(after.Controllers) != len(d.Controllers)+1 {
+
+		if len(after.Hostdevs) != len(d.Hostdevs)+1 ||
+			len(after.Controllers) != len(d.Controllers)+1 {
 			t.Errorf("%d hostdevs and %d controllers", len(after.Hostdevs), len(after.Controllers))
 		}
+
 		again := apply(t, after, domain.Changes{Place: changes.Place, SetMode: changes.SetMode})
 		expect.Same(t, changed, again, "second time (-first +second)")
 	})
@@ -78,18 +93,22 @@ func FuzzSetOptions(f *testing.F) {
 		if err != nil || len(src) > 1<<18 {
 			return
 		}
+
 		changes := with(optionID)
 		if isSet {
 			changes = with(optionID, domain.Option{Name: domain.OptionGlobal, Value: optionValue})
 		}
+
 		result, err := d.Apply(changes)
 		if err != nil {
 			return // the last option has no value
 		}
+
 		changed, after := string(result), parse(t, string(result))
 		if err := after.Verify(d.After(changes)); err != nil {
 			t.Errorf("%v: %s", err, changed)
 		}
+
 		if again := apply(t, after, changes); again != changed {
 			t.Errorf("second time:\n%s\nwant\n%s", again, changed)
 		}
@@ -103,6 +122,7 @@ func many(hostdevs int) string {
 			"<address type=\"pci\" domain=\"0x%04x\" bus=\"0x01\" slot=\"0x00\" function=\"0x0\"></address>\n"+
 			"\t\t\t</source>\n\t\t\t<alias name=\"ua-gpu-%d\"></alias>\n\t\t</hostdev>", i, i)
 	}
+
 	return in(all.String() + usbLine)
 }
 
@@ -119,6 +139,7 @@ func BenchmarkParseAndApply(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
+
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*hostdevs), "ns/hostdev")
 		})
 	}

@@ -56,14 +56,21 @@ func (r *reader) iommus(root *xmledit.Element) error {
 		driver := e.Child("driver")
 		bits, _ := strconv.ParseUint(driver.Value("aw_bits"), 10, 8)
 		i := IOMMU{
-			Model: e.Value("model"), IntRemap: driver.Value("intremap"), CachingMode: driver.Value("caching_mode"),
-			EIM: driver.Value("eim"), PCIBus: driver.Value("pciBus"), Accel: driver.Value("accel") == "on", AddressBits: uint(bits), Alias: alias(e),
-			Emptied: driver != nil && len(driver.Attrs) == 0 && !driver.ClosesItself() && driver.Open().End == driver.Close().Start,
-			HasMore: slices.ContainsFunc(e.Children, func(c *xmledit.Element) bool { return c.Local != "driver" && c.Local != "alias" }),
+			Model: e.Value("model"), IntRemap: driver.Value("intremap"),
+			CachingMode: driver.Value("caching_mode"),
+			EIM:         driver.Value("eim"), PCIBus: driver.Value("pciBus"),
+			Accel: driver.Value("accel") == "on", AddressBits: uint(bits), Alias: alias(e),
+			Emptied: driver != nil && len(driver.Attrs) == 0 && !driver.ClosesItself() &&
+				driver.Open().End == driver.Close().Start,
+			HasMore: slices.ContainsFunc(e.Children, func(c *xmledit.Element) bool {
+				return c.Local != "driver" && c.Local != "alias"
+			}),
 		}
+
 		if driver.Attr("ssidSize") != nil && driver.Attr("ssidsize") == nil {
 			d.doc.ssidSizes = append(d.doc.ssidSizes, driver)
 		}
+
 		at := []*xmledit.Element{e}
 		if base, _ := cutIOAPIC(i.Alias); base == string(IOMMUMark) {
 			chip := first(root, "features", "ioapic")
@@ -72,8 +79,10 @@ func (r *reader) iommus(root *xmledit.Element) error {
 			}
 			i.Alias = base
 		}
+
 		r.fragment(i, at...)
 	}
+
 	d.SSIDSizes = len(d.doc.ssidSizes)
 	chip := first(root, "features", "ioapic")
 	d.IOAPIC, d.BareIOAPIC = chip.Value("driver"), chip != nil && chip.Attr("driver") == nil
@@ -88,7 +97,10 @@ const maxVCPUs = 1 << 16
 // isIOMMU reports whether QEMU has an IOMMU of the name ("-device help", and the machine's
 // iommu=smmuv3).
 func isIOMMU(name string) bool {
-	return slices.Contains([]string{"intel-iommu", "amd-iommu", "virtio-iommu-pci", "virtio-iommu-device", "arm-smmuv3", "smmuv3"}, name)
+	return slices.Contains([]string{
+		"intel-iommu", "amd-iommu", "virtio-iommu-pci", "virtio-iommu-device", "arm-smmuv3",
+		"smmuv3",
+	}, name)
 }
 
 // cutIOAPIC separates the suffix from the alias of a marked iommu.
@@ -110,9 +122,14 @@ func (i IOMMU) printWith(suffix string) string {
 	if i.AddressBits != 0 {
 		bits = strconv.FormatUint(uint64(i.AddressBits), 10)
 	}
+
 	if i.IntRemap+i.CachingMode+i.EIM+bits != "" {
-		driver = element("driver", []attribute{{"intremap", i.IntRemap}, {"caching_mode", i.CachingMode}, {"eim", i.EIM}, {"aw_bits", bits}})
+		driver = element("driver", []attribute{
+			{"intremap", i.IntRemap}, {"caching_mode", i.CachingMode}, {"eim", i.EIM},
+			{"aw_bits", bits},
+		})
 	}
+
 	return element("iommu", []attribute{{"model", i.Model}}, driver, printAlias(i.Alias+suffix))
 }
 
@@ -126,6 +143,7 @@ func (i IOMMU) replace(e *editor, at []*xmledit.Element) {
 		e.removeIOAPIC(at)
 		suffix = ""
 	}
+
 	e.edit(e.xml.Remove(at[0]))
 	e.edit(e.xml.InsertBefore(at[0], i.printWith(suffix)))
 }
@@ -139,6 +157,7 @@ func (e *editor) setIOMMUs() (last []string) {
 			e.edit(e.xml.Remove(at[0]))
 		}
 	}
+
 	for _, i := range of[IOMMU](e.added) {
 		suffix := ""
 		if i.IOAPIC {
@@ -146,6 +165,7 @@ func (e *editor) setIOMMUs() (last []string) {
 		}
 		last = append(last, i.printWith(suffix))
 	}
+
 	return last
 }
 
@@ -155,12 +175,14 @@ func (e *editor) removeIOAPIC(at []*xmledit.Element) {
 	if len(at) < 2 {
 		return
 	}
+
 	_, suffix := cutIOAPIC(alias(at[0]))
 	features := at[1].Parent
 	var keep *xmledit.Element
 	if suffix != featuresSuffix && !e.xml.IsFilled(features) {
 		keep = features
 	}
+
 	e.gone[at[1]] = true
 	e.removeFrom([]*xmledit.Element{features}, keep)
 }
@@ -172,6 +194,7 @@ func (e *editor) addIOAPIC() (suffix string) {
 		e.edit(e.xml.Fill(features, ioapic))
 		return ioapicSuffix
 	}
+
 	e.edit(e.insertBefore(element("features", nil, ioapic), "cpu", "devices"))
 	return featuresSuffix
 }

@@ -21,13 +21,17 @@ func (l Limit) Check(domain []byte) error {
 	if l.Bytes > 0 && len(domain) > l.Bytes {
 		return fmt.Errorf("the domain has %d bytes, the limit is %d", len(domain), l.Bytes)
 	}
+
 	count := func(mark string) int { return bytes.Count(domain, []byte(mark)) }
 	if marks := count("<") + count("="); l.Marks > 0 && marks > l.Marks {
-		return fmt.Errorf("the domain has %d elements and attributes, the limit is %d", marks, l.Marks)
+		return fmt.Errorf("the domain has %d elements and attributes, the limit is %d", marks,
+			l.Marks)
 	}
+
 	if hostdevs := count("<hostdev"); l.Hostdevs > 0 && hostdevs > l.Hostdevs {
 		return fmt.Errorf("the domain has %d hostdevs, the limit is %d", hostdevs, l.Hostdevs)
 	}
+
 	return nil
 }
 
@@ -36,5 +40,6 @@ func (l Limit) CheckResult(domain, changed []byte) error {
 	if l.Result == 0 || len(changed) <= l.Result || len(domain) > l.Result {
 		return nil
 	}
-	return fmt.Errorf("the changed domain has %d bytes, virt-launcher can receive %d", len(changed), l.Result)
+	return fmt.Errorf("the changed domain has %d bytes, virt-launcher can receive %d", len(changed),
+		l.Result)
 }

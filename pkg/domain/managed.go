@@ -29,7 +29,9 @@ type Managed struct {
 
 // Managed returns the fragments with a mark.
 func (d *Domain) Managed(mark Mark) []Fragment {
-	return slices.DeleteFunc(slices.Clone(d.Fragments), func(f Fragment) bool { return f.Mark() != mark })
+	return slices.DeleteFunc(slices.Clone(d.Fragments), func(f Fragment) bool {
+		return f.Mark() != mark
+	})
 }
 
 // of returns the fragments of a kind.
@@ -40,6 +42,7 @@ func of[F Fragment](all []Fragment) []F {
 			found = append(found, one)
 		}
 	}
+
 	return found
 }
 
@@ -50,7 +53,9 @@ func (m Managed) isReplaced(f Fragment, mark Mark) bool {
 
 // Changes reports whether a domain differs from this in the fragments with the mark.
 func (m Managed) Changes(d *Domain, mark Mark) bool {
-	kept := slices.DeleteFunc(slices.Clone(d.Fragments), func(f Fragment) bool { return !m.isReplaced(f, mark) })
+	kept := slices.DeleteFunc(slices.Clone(d.Fragments), func(f Fragment) bool {
+		return !m.isReplaced(f, mark)
+	})
 	return !slices.Equal(kept, m.Fragments)
 }
 
@@ -61,6 +66,7 @@ func (e *editor) replaceFragments(changes map[Mark]Managed) {
 		if !changes[mark].Changes(e.domain, mark) {
 			continue
 		}
+
 		wanted := changes[mark].Fragments
 		for i, f := range e.domain.Fragments {
 			at := e.domain.doc.fragments[i]
@@ -69,10 +75,12 @@ func (e *editor) replaceFragments(changes map[Mark]Managed) {
 			case len(wanted) > 0:
 				wanted[0].replace(e, at)
 				wanted = wanted[1:]
+
 			default:
 				e.remove(at)
 			}
 		}
+
 		e.added = append(e.added, wanted...)
 	}
 }
@@ -108,6 +116,8 @@ func (e *editor) remove(fragment []*xmledit.Element) {
 // the one that gets more.
 func (e *editor) removeFrom(parents []*xmledit.Element, keep *xmledit.Element) {
 	for _, parent := range parents {
-		e.edits = append(e.edits, e.xml.RemoveChildren(parent, func(child *xmledit.Element) bool { return e.gone[child] }, parent == keep)...)
+		e.edits = append(e.edits, e.xml.RemoveChildren(parent, func(child *xmledit.Element) bool {
+			return e.gone[child]
+		}, parent == keep)...)
 	}
 }

@@ -34,16 +34,19 @@ type Domain struct {
 	Hostdevs    []Hostdev    // in document order
 	Others      []Device     // every other device, in document order
 
-	HostdevAliases []string   // of all hostdevs in document order, also of kinds that are not placed
-	References     []int      // PCI controllers that iommu/driver/@pciBus, the user's qemu:override or qemu:commandline names
-	Fragments      []Fragment // each kind in document order
+	// of all hostdevs in document order, also of kinds that are not placed
+	HostdevAliases []string
+	// PCI controllers that iommu/driver/@pciBus, the user's qemu:override or qemu:commandline names
+	References []int
+	Fragments  []Fragment // each kind in document order
 
-	CommandLineIOMMU  bool   // qemu:commandline names one of QEMU's IOMMUs
-	IOAPIC            string // features/ioapic/@driver, "" when absent
-	BareIOAPIC        bool   // features/ioapic has no driver
-	SSIDSizes         int    // iommu drivers with @ssidSize, as KubeVirt misspells ssidsize, and without that
-	VCPUs             int    // vcpu, 0 when absent
-	CommandLineClique bool   // qemu:commandline names the property
+	CommandLineIOMMU bool   // qemu:commandline names one of QEMU's IOMMUs
+	IOAPIC           string // features/ioapic/@driver, "" when absent
+	BareIOAPIC       bool   // features/ioapic has no driver
+	// iommu drivers with @ssidSize, as KubeVirt misspells ssidsize, and without that
+	SSIDSizes         int
+	VCPUs             int  // vcpu, 0 when absent
+	CommandLineClique bool // qemu:commandline names the property
 
 	LaunchSecurity bool
 	HidesKVM       bool    // features/kvm/hidden is on: the guest sees no hypervisor
@@ -146,9 +149,12 @@ type Hostdev struct {
 // where one has memory or CPUs.
 func (d *Domain) MemoryCells(h Hostdev) string {
 	cells, _ := topology.ParseIDs(h.Nodeset)
-	if slices.ContainsFunc(d.Cells, func(c Cell) bool { return !c.IsBare() && cells.Contains(int(c.ID)) }) {
+	if slices.ContainsFunc(d.Cells, func(c Cell) bool {
+		return !c.IsBare() && cells.Contains(int(c.ID))
+	}) {
 		return ""
 	}
+
 	return cells.String()
 }
 
@@ -168,9 +174,10 @@ type Device struct {
 	Alias      string // alias/@name
 	Hostdevs   int    // of a hostdev: how many of Domain.Hostdevs are before it
 
-	AddressType       string        // address/@type
-	AddressController *int          // address/@controller, 0 where an address has no such number
-	Address           *GuestAddress // of an address of type "pci" or without a type; nil: libvirt chooses
+	AddressType       string // address/@type
+	AddressController *int   // address/@controller, 0 where an address has no such number
+	// of an address of type "pci" or without a type; nil: libvirt chooses
+	Address *GuestAddress
 }
 
 // FirmwareEntry is an entry of QEMU's fw_cfg device (Linux: /sys/firmware/qemu_fw_cfg/by_name).

@@ -35,9 +35,15 @@ func (e *editor) replaceOverride(o override, at []*xmledit.Element) {
 func overridden(prefix, alias string, properties ...property) string {
 	var printed []string
 	for _, p := range properties {
-		printed = append(printed, element(prefix+"property", []attribute{{"name", p.name}, {"type", p.kind}, {"value", p.value}}))
+		printed = append(printed,
+			element(prefix+"property", []attribute{
+				{"name", p.name}, {"type", p.kind}, {"value", p.value},
+			}))
 	}
-	return element(prefix+"device", []attribute{{"alias", alias}}, element(prefix+"frontend", nil, printed...))
+
+	return element(prefix+"device", []attribute{
+		{"alias", alias},
+	}, element(prefix+"frontend", nil, printed...))
 }
 
 // property is a property in qemu:override.

@@ -22,6 +22,7 @@ func Parse(src []byte) (*Domain, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	root := xml.Root()
 	if !root.Is("", "domain") {
 		name := "<" + topology.Abridge(root.Name) + ">"
@@ -30,20 +31,24 @@ func Parse(src []byte) (*Domain, error) {
 		}
 		return nil, xml.Errorf(root.Open().Start, "the root element is %s, want <domain>", name)
 	}
+
 	r := &reader{xml: xml, domain: &Domain{doc: &document{xml: xml}}}
 	for _, step := range []func(*xmledit.Element) error{
-		r.general, r.addressing, r.cells, r.memnodes, r.pins, r.controllers, r.devices, r.references, r.firmware, r.options, r.iommus, r.cliques, r.portOverrides,
+		r.general, r.addressing, r.cells, r.memnodes, r.pins, r.controllers, r.devices,
+		r.references, r.firmware, r.options, r.iommus, r.cliques, r.portOverrides,
 	} {
 		if err := step(root); err != nil {
 			return nil, err
 		}
 	}
+
 	return r.domain, nil
 }
 
 func (r *reader) general(root *xmledit.Element) error {
 	d := r.domain
 	d.Name = r.xml.Text(root.Child("name"))
+
 	// KubeVirt pkg/virt-launcher/virtwrap/api/schema.go, KubeVirtMetadata
 	d.UID = r.xml.Text(first(root, "metadata", "kubevirt:kubevirt", "kubevirt:uid"))
 	kind := first(root, "os", "type")
@@ -51,9 +56,11 @@ func (r *reader) general(root *xmledit.Element) error {
 	d.LaunchSecurity = root.Child("launchSecurity") != nil
 	d.HidesKVM = first(root, "features", "kvm", "hidden").Value("state") == "on"
 	loader := first(root, "os", "loader").Value("type")
+
 	// Stateless OVMF of confidential guests is a rom, as SeaBIOS is elsewhere (KubeVirt
 	// pkg/virt-launcher/virtwrap/converter/compute/os.go).
-	d.UEFI = loader == "pflash" || loader == "rom" && d.LaunchSecurity || root.Child("os").Value("firmware") == "efi"
+	d.UEFI = loader == "pflash" || loader == "rom" && d.LaunchSecurity ||
+		root.Child("os").Value("firmware") == "efi"
 	d.doc.devices = slices.Collect(all(root, "devices"))
 	return r.memory(root)
 }
@@ -65,14 +72,17 @@ func (r *reader) memory(root *xmledit.Element) (err error) {
 			return err
 		}
 	}
+
 	if most := root.Child("maxMemory"); most != nil {
 		// Placement does not need it: a number that libvirt would refuse counts as absent.
 		d.MaxMemoryBytes, _ = r.scaled(most)
 		d.MemorySlots, _ = number(most.Value("slots"), 10)
 	}
+
 	if limit := first(root, "memtune", "hard_limit"); limit != nil {
 		d.HardLimitBytes, _ = r.scaled(limit)
 	}
+
 	d.HugePages = first(root, "memoryBacking", "hugepages") != nil
 	return nil
 }
@@ -83,12 +93,17 @@ func (r *reader) cells(root *xmledit.Element) error {
 		if err != nil {
 			return err
 		}
+
 		if !ok {
 			id = uint64(len(r.domain.Cells))
 		}
+
 		memory, isNumber := number(e.Value("memory"), 10)
-		r.domain.Cells = append(r.domain.Cells, Cell{ID: topology.CellID(id), CPUs: e.Value("cpus"), Memoryless: isNumber && memory == 0})
+		r.domain.Cells = append(r.domain.Cells, Cell{
+			ID: topology.CellID(id), CPUs: e.Value("cpus"), Memoryless: isNumber && memory == 0,
+		})
 	}
+
 	return nil
 }
 
@@ -98,8 +113,12 @@ func (r *reader) memnodes(root *xmledit.Element) error {
 		if err != nil {
 			return err
 		}
-		r.domain.Memnodes = append(r.domain.Memnodes, Memnode{Cell: topology.CellID(cell), Nodeset: e.Value("nodeset")})
+
+		r.domain.Memnodes = append(r.domain.Memnodes, Memnode{
+			Cell: topology.CellID(cell), Nodeset: e.Value("nodeset"),
+		})
 	}
+
 	return nil
 }
 
@@ -111,6 +130,7 @@ func (r *reader) pins(root *xmledit.Element) error {
 		}
 		r.domain.Pins = append(r.domain.Pins, VCPUPin{VCPU: vcpu, CPUSet: e.Value("cpuset")})
 	}
+
 	return nil
 }
 
@@ -145,10 +165,12 @@ func (d *Domain) WindowBytes() uint64 {
 	if o == nil {
 		return 0
 	}
+
 	n, ok := number(o.Key("string"), 10)
 	if !ok || n > maxWindowMiB {
 		return 0
 	}
+
 	return n << 20
 }
 

@@ -18,6 +18,7 @@ func parse(t testing.TB, src string) *domain.Domain {
 	if err != nil {
 		t.Fatalf("Parse: %v", err)
 	}
+
 	return d
 }
 
@@ -27,6 +28,7 @@ func apply(t testing.TB, d *domain.Domain, c domain.Changes) string {
 	if err != nil {
 		t.Fatalf("Apply: %v", err)
 	}
+
 	return string(changed)
 }
 
@@ -90,16 +92,20 @@ func TestParse(t *testing.T) {
     <iommu model='intel'/>
   </devices>
 </domain>`)
+
 	want := &domain.Domain{
 		Name: "a&b", UID: "5b1c",
 		Arch: "x86_64", Machine: "pc-q35-9.2", UEFI: true, MemoryBytes: 3 << 30,
-		Cells:    []domain.Cell{{ID: 1, CPUs: "4-7"}, {ID: 1, CPUs: ""}}, // the second by its position
+		// the second by its position
+		Cells:    []domain.Cell{{ID: 1, CPUs: "4-7"}, {ID: 1, CPUs: ""}},
 		Memnodes: []domain.Memnode{{Cell: 1, Nodeset: "0-1"}},
 		Pins:     []domain.VCPUPin{{VCPU: 3, CPUSet: "2,^4"}},
 		Controllers: []domain.Controller{
 			{Index: 0, Model: domain.PCIeRoot},
 			// 2 is the lowest index that no other has; 010 is octal.
-			{Index: 2, NoIndex: true, Model: domain.RootPort, Address: &domain.GuestAddress{Slot: 8, Multifunction: true}},
+			{Index: 2, NoIndex: true, Model: domain.RootPort, Address: &domain.GuestAddress{
+				Slot: 8, Multifunction: true,
+			}},
 			{
 				Index: 1, Model: domain.ExpanderBus, Address: &domain.GuestAddress{Slot: 0x1c},
 				BusNr: ptr(0xfe), Cell: ptr(topology.CellID(1)), Alias: "ua-pxb",
@@ -108,17 +114,22 @@ func TestParse(t *testing.T) {
 		},
 		Hostdevs: []domain.Hostdev{
 			{ID: pci("10000:1b:1f.7"), Alias: "ua-gpu-1"},
-			{ID: mdev(uuid), HasMode: true, Address: &domain.GuestAddress{Bus: 3}, Display: true, RamFB: true},
+			{ID: mdev(uuid), HasMode: true, Address: &domain.GuestAddress{
+				Bus: 3,
+			}, Display: true, RamFB: true},
 		},
 		Others: []domain.Device{
 			{Element: "controller", Type: "usb", Model: "none", Index: "0"},
-			{Element: "hostdev", Type: "usb", Mode: "subsystem", Alias: "ua-usb-host-key", Hostdevs: 2},
+			{Element: "hostdev", Type: "usb", Mode: "subsystem", Alias: "ua-usb-host-key",
+				Hostdevs: 2},
 			{Element: "memballoon", Model: "none"},
 			{Element: "iommu", Model: "intel"},
 		},
 		HostdevAliases: []string{"ua-gpu-1", "ua-usb-host-key"},
-		Fragments:      []domain.Fragment{domain.IOMMU{Model: "intel"}}, LaunchSecurity: true, PCIHole64: new(uint64),
+		Fragments:      []domain.Fragment{domain.IOMMU{Model: "intel"}}, LaunchSecurity: true,
+		PCIHole64: new(uint64),
 	}
+
 	if diff := cmp.Diff(want, got, equal); diff != "" {
 		t.Errorf("read model (-want +got):\n%s", diff)
 	}
@@ -134,18 +145,24 @@ func TestParseGrace(t *testing.T) {
 <devices><controller type='pci' index='0' model='pcie-root'><pcihole64 unit='TiB'>1</pcihole64></controller>`+
 		hostdev+`</hostdev>`+hostdev+`<driver iommufd='no'/></hostdev>
 <iommu model='smmuv3'><driver pciBus='1' accel='on'/></iommu></devices></domain>`)
+
 	want := []domain.Hostdev{
-		{ID: pci("0000:17:00.0"), Nodeset: "1-8", IOMMUFD: true}, {ID: pci("0000:17:00.0"), Nodeset: "1-8"}, // it may differ from the domain's
+		// it may differ from the domain's
+		{ID: pci("0000:17:00.0"), Nodeset: "1-8", IOMMUFD: true},
+		{ID: pci("0000:17:00.0"), Nodeset: "1-8"},
 	}
+
 	if diff := cmp.Diff(want, got.Hostdevs, equal); diff != "" {
 		t.Errorf("hostdevs (-want +got):\n%s", diff)
 	}
+
 	bare := []bool{false, true, false, false} // the last has no size, which is not 0
 	for i, c := range got.Cells {
 		if c.IsBare() != bare[i] {
 			t.Errorf("cell %d is bare: %v", c.ID, c.IsBare())
 		}
 	}
+
 	if smmu := got.IOMMUs()[0]; !smmu.Accel || smmu.PCIBus != "1" || *got.PCIHole64 != 1<<40 {
 		t.Errorf("iommu %+v, pcihole64 %d", smmu, *got.PCIHole64)
 	}
@@ -159,64 +176,113 @@ func TestParseHostdevs(t *testing.T) {
 		want      []domain.Hostdev
 		others    []domain.Device
 	}{
-		{"no mode", `<hostdev type='pci'>` + source + `</hostdev>`, []domain.Hostdev{{ID: id}}, nil},
-		{"mode", `<hostdev mode='subsystem' type='pci'>` + source + `</hostdev>`, []domain.Hostdev{{ID: id, HasMode: true}}, nil},
-		{"source of bus alone", `<hostdev type='pci'><source><address bus='0x17'/></source></hostdev>`, []domain.Hostdev{{ID: id}}, nil},
+		{"no mode", `<hostdev type='pci'>` + source + `</hostdev>`, []domain.Hostdev{{ID: id}},
+			nil},
+		{"mode", `<hostdev mode='subsystem' type='pci'>` + source + `</hostdev>`, []domain.Hostdev{
+			{ID: id, HasMode: true},
+		}, nil},
+		{"source of bus alone",
+			`<hostdev type='pci'><source><address bus='0x17'/></source></hostdev>`, []domain.Hostdev{
+				{ID: id},
+			}, nil},
 		// KubeVirt's pci-placement_test.go has a guest address of a bus alone; what
 		// is not written is 0, and all zero is libvirt's way to say: choose one.
-		{"partial guest address", `<hostdev type='pci'>` + source + `<address bus="0x00"/></hostdev>`, []domain.Hostdev{{ID: id}}, nil},
+		{"partial guest address", `<hostdev type='pci'>` + source +
+			`<address bus="0x00"/></hostdev>`, []domain.Hostdev{
+			{ID: id},
+		}, nil},
 		{
-			"guest address of zeros", `<hostdev type='pci'>` + source + `<address type='pci' domain='0' bus='0' slot='0' function='0'/></hostdev>`,
+			"guest address of zeros",
+			`<hostdev type='pci'>` + source +
+				`<address type='pci' domain='0' bus='0' slot='0' function='0'/></hostdev>`,
 			[]domain.Hostdev{{ID: id}}, nil,
 		},
 		{
-			"guest address without type", `<hostdev type='pci'>` + source + `<address bus="0x02" slot="1"/></hostdev>`,
+			"guest address without type",
+			`<hostdev type='pci'>` + source + `<address bus="0x02" slot="1"/></hostdev>`,
 			[]domain.Hostdev{{ID: id, Address: &domain.GuestAddress{Bus: 2, Slot: 1}}}, nil,
 		},
 		// libvirt's formatdomain.rst: with type='pci' alone the hypervisor chooses.
-		{"guest address of type alone", `<hostdev type='pci'>` + source + `<address type='pci'/></hostdev>`, []domain.Hostdev{{ID: id}}, nil},
+		{"guest address of type alone", `<hostdev type='pci'>` + source +
+			`<address type='pci'/></hostdev>`, []domain.Hostdev{
+			{ID: id},
+		}, nil},
 		{
-			"unassigned", `<hostdev type='pci'>` + source + `<address type='unassigned'/></hostdev>`,
+			"unassigned",
+			`<hostdev type='pci'>` + source + `<address type='unassigned'/></hostdev>`,
 			[]domain.Hostdev{{ID: id, Unassigned: true}}, nil,
 		},
-		{"mdev without model", `<hostdev type='mdev'><source><address uuid='` + uuid + `'/></source></hostdev>`, []domain.Hostdev{{ID: mdev(uuid)}}, nil},
+		{"mdev without model", `<hostdev type='mdev'><source><address uuid='` + uuid +
+			`'/></source></hostdev>`, []domain.Hostdev{
+			{ID: mdev(uuid)},
+		}, nil},
 		{
-			"vfio-ap", `<hostdev type='mdev' model='vfio-ap'><source><address uuid='` + uuid + `'/></source></hostdev>`, nil,
+			"vfio-ap",
+			`<hostdev type='mdev' model='vfio-ap'><source><address uuid='` + uuid +
+				`'/></source></hostdev>`, nil,
 			[]domain.Device{{Element: "hostdev", Type: "mdev", Model: "vfio-ap"}},
 		},
 		{
-			"usb", `<hostdev type='usb'><source><address bus='3' device='7'/></source><address type='usb' bus='0' port='1'/></hostdev>`, nil,
-			[]domain.Device{{Element: "hostdev", Type: "usb", AddressType: "usb", AddressController: ptr(0)}},
+			"usb",
+			`<hostdev type='usb'><source><address bus='3' device='7'/></source><address type='usb' bus='0' port='1'/></hostdev>`, nil,
+			[]domain.Device{
+				{Element: "hostdev", Type: "usb", AddressType: "usb", AddressController: ptr(0)},
+			},
 		},
 		{
-			"capabilities", `<hostdev mode='capabilities' type='misc'><source><char>/dev/x</char></source></hostdev>`, nil,
+			"capabilities",
+			`<hostdev mode='capabilities' type='misc'><source><char>/dev/x</char></source></hostdev>`, nil,
 			[]domain.Device{{Element: "hostdev", Type: "misc", Mode: "capabilities"}},
 		},
 		{
-			"no source", `<hostdev type='pci'><alias name='ua-x'/><address type='pci' bus='4'/></hostdev>`, nil,
-			[]domain.Device{{Element: "hostdev", Type: "pci", Alias: "ua-x", AddressType: "pci", AddressController: ptr(0), Address: &domain.GuestAddress{Bus: 4}}},
+			"no source",
+			`<hostdev type='pci'><alias name='ua-x'/><address type='pci' bus='4'/></hostdev>`, nil,
+			[]domain.Device{
+				{Element: "hostdev", Type: "pci", Alias: "ua-x", AddressType: "pci",
+					AddressController: ptr(0), Address: &domain.GuestAddress{
+						Bus: 4,
+					}},
+			},
 		},
-		{"empty source", `<hostdev type='pci'><source/></hostdev>`, nil, []domain.Device{{Element: "hostdev", Type: "pci"}}},
+		{"empty source", `<hostdev type='pci'><source/></hostdev>`, nil, []domain.Device{
+			{Element: "hostdev", Type: "pci"},
+		}},
 		{
-			"source of type alone", `<hostdev type='pci'><source><address type='pci'/></source></hostdev>`, nil,
+			"source of type alone",
+			`<hostdev type='pci'><source><address type='pci'/></source></hostdev>`, nil,
 			[]domain.Device{{Element: "hostdev", Type: "pci"}},
 		},
 		{
-			"unreadable uuid", `<hostdev type='mdev' model='vfio-pci'><source><address uuid='x'/></source><address type='pci' bus='5'/></hostdev>`, nil,
-			[]domain.Device{{Element: "hostdev", Type: "mdev", Model: "vfio-pci", AddressType: "pci", AddressController: ptr(0), Address: &domain.GuestAddress{Bus: 5}}},
+			"unreadable uuid",
+			`<hostdev type='mdev' model='vfio-pci'><source><address uuid='x'/></source><address type='pci' bus='5'/></hostdev>`, nil,
+			[]domain.Device{
+				{Element: "hostdev", Type: "mdev", Model: "vfio-pci", AddressType: "pci",
+					AddressController: ptr(0), Address: &domain.GuestAddress{
+						Bus: 5,
+					}},
+			},
 		},
 		{
-			"no source, unassigned", `<hostdev type='pci'><address type='unassigned'/></hostdev>`, nil,
-			[]domain.Device{{Element: "hostdev", Type: "pci", AddressType: "unassigned", AddressController: ptr(0)}},
+			"no source, unassigned", `<hostdev type='pci'><address type='unassigned'/></hostdev>`,
+			nil,
+			[]domain.Device{
+				{Element: "hostdev", Type: "pci", AddressType: "unassigned",
+					AddressController: ptr(0)},
+			},
 		},
-		{"other namespace", `<h:hostdev xmlns:h='urn:h' type='pci'>` + source + `</h:hostdev>`, nil, nil},
-		{"source in another namespace", `<hostdev type='pci' xmlns:h='urn:h'><h:source><address bus='1'/></h:source></hostdev>`, nil, []domain.Device{{Element: "hostdev", Type: "pci"}}},
+		{"other namespace", `<h:hostdev xmlns:h='urn:h' type='pci'>` + source + `</h:hostdev>`, nil,
+			nil},
+		{"source in another namespace",
+			`<hostdev type='pci' xmlns:h='urn:h'><h:source><address bus='1'/></h:source></hostdev>`, nil, []domain.Device{
+				{Element: "hostdev", Type: "pci"},
+			}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			d := parse(t, devices(test.xml))
 			if diff := cmp.Diff(test.want, d.Hostdevs, equal); diff != "" {
 				t.Errorf("hostdevs (-want +got):\n%s", diff)
 			}
+
 			if diff := cmp.Diff(test.others, d.Others, equal); diff != "" {
 				t.Errorf("others (-want +got):\n%s", diff)
 			}
@@ -227,7 +293,8 @@ func TestParseHostdevs(t *testing.T) {
 func TestParseOthers(t *testing.T) {
 	for xml, want := range map[string]domain.Device{
 		`<disk type='file'><target dev='sda' bus='scsi'/><address type='drive' controller='2' bus='0x300'/></disk>`: {
-			Element: "disk", Type: "file", Bus: "scsi", TargetDev: "sda", AddressType: "drive", AddressController: ptr(2),
+			Element: "disk", Type: "file", Bus: "scsi", TargetDev: "sda", AddressType: "drive",
+			AddressController: ptr(2),
 		},
 		`<interface type='ethernet'><model type='virtio'/><alias name='ua-n'/></interface>`: {Element: "interface", Type: "ethernet", Model: "virtio", Alias: "ua-n"},
 		`<video><model type='vga' primary='yes'/></video>`:                                  {Element: "video", Model: "vga", Primary: true},
@@ -235,14 +302,19 @@ func TestParseOthers(t *testing.T) {
 		`<serial type='pty'><target type='pci-serial'/></serial>`:                           {Element: "serial", Type: "pty", TargetType: "pci-serial"},
 		`<filesystem type='mount'><driver type='loop'/></filesystem>`:                       {Element: "filesystem", Type: "mount", DriverType: "loop"},
 		`<tpm model='tpm-crb'><address type='pci' bus='2' multifunction='on'/></tpm>`: {
-			Element: "tpm", Model: "tpm-crb", AddressType: "pci", AddressController: ptr(0), Address: &domain.GuestAddress{Bus: 2, Multifunction: true},
+			Element: "tpm", Model: "tpm-crb", AddressType: "pci", AddressController: ptr(0),
+			Address: &domain.GuestAddress{Bus: 2, Multifunction: true},
 		},
-		`<rng model='virtio'><address bus='3'/></rng>`:                                     {Element: "rng", Model: "virtio", AddressController: ptr(0), Address: &domain.GuestAddress{Bus: 3}},
+		`<rng model='virtio'><address bus='3'/></rng>`: {Element: "rng", Model: "virtio",
+			AddressController: ptr(0), Address: &domain.GuestAddress{
+				Bus: 3,
+			}},
 		`</devices><devices><controller type='usb' index='1' model='ich9-uhci1'/>`:         {Element: "controller", Type: "usb", Index: "1", Model: "ich9-uhci1"},
 		`<panic/><q:panic xmlns:q='urn:q'/><controller type='pci' model='pcie-root'/>`:     {Element: "panic"},
 		`<disk type='nvme'><source><address type='pci' bus='9'/></source><target/></disk>`: {Element: "disk", Type: "nvme"},
 	} {
-		if diff := cmp.Diff([]domain.Device{want}, parse(t, devices(xml)).Others, equal); diff != "" {
+		if diff := cmp.Diff([]domain.Device{want}, parse(t, devices(xml)).Others,
+			equal); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", xml, diff)
 		}
 	}
@@ -258,21 +330,36 @@ func TestParseReferences(t *testing.T) {
 		want                      []int
 	}{
 		{"iommu", "", "", `<iommu model='smmuv3'><driver pciBus='1'/></iommu>`, one},
-		{"override by alias", `xmlns:qemu='` + space + `'`, `<qemu:override><qemu:device alias='ua-pxb'/></qemu:override>`, "", one},
-		{"override by name", `xmlns:qemu='` + space + `'`, `<qemu:override><qemu:device alias='pci.1'/><qemu:device alias='pci.1'/></qemu:override>`, "", one},
-		{"other prefix", `xmlns:q='` + space + `'`, `<q:override><q:device alias='pci.1'/></q:override>`, "", one},
-		{"prefix on the element", "", `<z:override xmlns:z='` + space + `'><z:device alias='pci.1'/></z:override>`, "", one},
-		{"default namespace", "", `<commandline xmlns='` + space + `'><arg value='x,bus=pci.2'/></commandline>`, "", two},
-		{"argument with alias", `xmlns:qemu='` + space + `'`, `<qemu:commandline><qemu:arg value='virtio-net-pci,bus=ua-port'/></qemu:commandline>`, "", two},
-		{"argument in JSON", `xmlns:qemu='` + space + `'`, `<qemu:commandline><qemu:arg value='{"bus":"pci.2"}'/></qemu:commandline>`, "", two},
-		{"index without a controller", `xmlns:qemu='` + space + `'`, `<qemu:commandline><qemu:arg value='bus=pci.30,addr=0'/></qemu:commandline>`, "", []int{30}},
-		{"parts of words", `xmlns:qemu='` + space + `'`, `<qemu:commandline><qemu:arg value='xpci.2,pci.2x,ua-port-2,pci.2.0,-pci.2,pci.,pci.+2,pci.300,pcie.0'/></qemu:commandline>`, "", nil},
-		{"environment", `xmlns:qemu='` + space + `'`, `<qemu:commandline><qemu:env name='A' value='pci.2'/></qemu:commandline>`, "", nil},
-		{"other namespace", `xmlns:qemu='urn:other'`, `<qemu:override><qemu:device alias='pci.1'/></qemu:override>`, "", nil},
+		{"override by alias", `xmlns:qemu='` + space + `'`,
+			`<qemu:override><qemu:device alias='ua-pxb'/></qemu:override>`, "", one},
+		{"override by name", `xmlns:qemu='` + space + `'`,
+			`<qemu:override><qemu:device alias='pci.1'/><qemu:device alias='pci.1'/></qemu:override>`, "", one},
+		{"other prefix", `xmlns:q='` + space + `'`,
+			`<q:override><q:device alias='pci.1'/></q:override>`, "", one},
+		{"prefix on the element", "", `<z:override xmlns:z='` + space +
+			`'><z:device alias='pci.1'/></z:override>`, "", one},
+		{"default namespace", "", `<commandline xmlns='` + space +
+			`'><arg value='x,bus=pci.2'/></commandline>`, "", two},
+		{"argument with alias", `xmlns:qemu='` + space + `'`,
+			`<qemu:commandline><qemu:arg value='virtio-net-pci,bus=ua-port'/></qemu:commandline>`,
+			"", two},
+		{"argument in JSON", `xmlns:qemu='` + space + `'`,
+			`<qemu:commandline><qemu:arg value='{"bus":"pci.2"}'/></qemu:commandline>`, "", two},
+		{"index without a controller", `xmlns:qemu='` + space + `'`,
+			`<qemu:commandline><qemu:arg value='bus=pci.30,addr=0'/></qemu:commandline>`, "", []int{
+				30,
+			}},
+		{"parts of words", `xmlns:qemu='` + space + `'`,
+			`<qemu:commandline><qemu:arg value='xpci.2,pci.2x,ua-port-2,pci.2.0,-pci.2,pci.,pci.+2,pci.300,pcie.0'/></qemu:commandline>`, "", nil},
+		{"environment", `xmlns:qemu='` + space + `'`,
+			`<qemu:commandline><qemu:env name='A' value='pci.2'/></qemu:commandline>`, "", nil},
+		{"other namespace", `xmlns:qemu='urn:other'`,
+			`<qemu:override><qemu:device alias='pci.1'/></qemu:override>`, "", nil},
 		{"no namespace", "", `<override><device alias='pci.1'/></override>`, "", nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			d := parse(t, `<domain `+test.xmlns+`><devices>`+controllers+test.devices+`</devices>`+test.xml+`</domain>`)
+			d := parse(t, `<domain `+test.xmlns+`><devices>`+controllers+test.devices+`</devices>`+
+				test.xml+`</domain>`)
 			if diff := cmp.Diff(test.want, d.References, equal); diff != "" {
 				t.Errorf("references (-want +got):\n%s", diff)
 			}
@@ -283,8 +370,10 @@ func TestParseReferences(t *testing.T) {
 // Units of libvirt's formatdomain.rst, memory.
 func TestParseMemory(t *testing.T) {
 	for unit, want := range map[string]uint64{
-		"": 2 << 10, " unit='b'": 2, " unit='bytes'": 2, " unit='KB'": 2000, " unit='k'": 2 << 10, " unit='KiB'": 2 << 10,
-		" unit='MB'": 2_000_000, " unit='M'": 2 << 20, " unit='MiB'": 2 << 20, " unit='GB'": 2_000_000_000, " unit='G'": 2 << 30,
+		"": 2 << 10, " unit='b'": 2, " unit='bytes'": 2, " unit='KB'": 2000, " unit='k'": 2 << 10,
+		" unit='KiB'": 2 << 10,
+		" unit='MB'":  2_000_000, " unit='M'": 2 << 20, " unit='MiB'": 2 << 20,
+		" unit='GB'": 2_000_000_000, " unit='G'": 2 << 30,
 		" unit='TiB'": 2 << 40, " unit='p'": 2 << 50, " unit='EB'": 2_000_000_000_000_000_000,
 	} {
 		if got := parse(t, "<domain><memory"+unit+">2</memory></domain>").MemoryBytes; got != want {
@@ -297,7 +386,8 @@ func TestParseFirmware(t *testing.T) {
 	for os, want := range map[string]bool{
 		"": false, "<os/>": false, "<os firmware='efi'/>": true, "<os firmware='bios'/>": false,
 		"<os><loader type='pflash'/></os>": true, "<os><loader type='rom'/></os>": false,
-		"<os><loader type='rom'/></os><launchSecurity type='tdx'/>": true, "<launchSecurity type='sev'/>": false,
+		"<os><loader type='rom'/></os><launchSecurity type='tdx'/>": true,
+		"<launchSecurity type='sev'/>":                              false,
 	} {
 		if got := parse(t, "<domain>"+os+"</domain>").UEFI; got != want {
 			t.Errorf("%s: UEFI %v, want %v", os, got, want)
@@ -308,8 +398,10 @@ func TestParseFirmware(t *testing.T) {
 func TestParseRefuses(t *testing.T) {
 	device := func(s string) string { return "<domain>\n<devices>\n" + s + "\n</devices></domain>" }
 	port := func(s string) string {
-		return device("<controller type='pci' index='1' model='pcie-root-port'>\n" + s + "</controller>")
+		return device("<controller type='pci' index='1' model='pcie-root-port'>\n" + s +
+			"</controller>")
 	}
+
 	for _, test := range []struct {
 		name, src    string
 		line, column int
@@ -317,37 +409,68 @@ func TestParseRefuses(t *testing.T) {
 	}{
 		{"not XML", "<domain>", 1, 1, "never closed"},
 		{"other root", "\n<network/>", 2, 1, "the root element is <network>"},
-		{"domain of another namespace", "<q:domain xmlns:q='urn:q'/>", 1, 1, `<q:domain> in namespace "urn:q"`},
-		{"domain of another default namespace", "<domain xmlns='urn:q'/>", 1, 1, `<domain> in namespace "urn:q"`},
-		{"index in hex", device("<controller type='pci' index='0x1'/>"), 3, 31, `attribute index of <controller>: invalid number "0x1": must be between 0 and 255`},
-		{"index too high", device("<controller type='pci' index='256'/>"), 3, 31, "attribute index of <controller>"},
-		{"index negative", device("<controller type='pci' index='-1'/>"), 3, 31, "attribute index of <controller>"},
-		{"busNr", device("<controller type='pci' model='pcie-expander-bus'><target busNr='255'/></controller>"), 3, 65, "attribute busNr of <target>"},
-		{"node", device("<controller type='pci' model='pcie-expander-bus'><target><node>a</node></target></controller>"), 3, 64, `text of <node>: invalid number "a"`},
-		{"hole", device("<controller type='pci' index='0'>\n<pcihole64>x</pcihole64></controller>"), 4, 12, "text of <pcihole64>"},
-		{"domain of the guest", port("<address type='pci' domain='1'/>"), 4, 29, "attribute domain of <address>"},
-		{"bus", port("<address type='pci' bus='0a'/>"), 4, 26, `attribute bus of <address>: invalid number "0a"`},
-		{"octal", port("<address type='pci' bus='08'/>"), 4, 26, `attribute bus of <address>: invalid number "08"`},
-		{"underscore", port("<address type='pci' bus='1_0'/>"), 4, 26, `attribute bus of <address>: invalid number "1_0"`},
+		{"domain of another namespace", "<q:domain xmlns:q='urn:q'/>", 1, 1,
+			`<q:domain> in namespace "urn:q"`},
+		{"domain of another default namespace", "<domain xmlns='urn:q'/>", 1, 1,
+			`<domain> in namespace "urn:q"`},
+		{"index in hex", device("<controller type='pci' index='0x1'/>"), 3, 31,
+			`attribute index of <controller>: invalid number "0x1": must be between 0 and 255`},
+		{"index too high", device("<controller type='pci' index='256'/>"), 3, 31,
+			"attribute index of <controller>"},
+		{"index negative", device("<controller type='pci' index='-1'/>"), 3, 31,
+			"attribute index of <controller>"},
+		{"busNr",
+			device("<controller type='pci' model='pcie-expander-bus'><target busNr='255'/></controller>"), 3, 65, "attribute busNr of <target>"},
+		{"node",
+			device("<controller type='pci' model='pcie-expander-bus'><target><node>a</node></target></controller>"), 3, 64, `text of <node>: invalid number "a"`},
+		{"hole", device("<controller type='pci' index='0'>\n<pcihole64>x</pcihole64></controller>"),
+			4, 12, "text of <pcihole64>"},
+		{"domain of the guest", port("<address type='pci' domain='1'/>"), 4, 29,
+			"attribute domain of <address>"},
+		{"bus", port("<address type='pci' bus='0a'/>"), 4, 26,
+			`attribute bus of <address>: invalid number "0a"`},
+		{"octal", port("<address type='pci' bus='08'/>"), 4, 26,
+			`attribute bus of <address>: invalid number "08"`},
+		{"underscore", port("<address type='pci' bus='1_0'/>"), 4, 26,
+			`attribute bus of <address>: invalid number "1_0"`},
 		{"slot", port("<address type='pci' slot='0x20'/>"), 4, 27, "attribute slot of <address>"},
-		{"function", port("<address type='pci' function='8'/>"), 4, 31, "attribute function of <address>"},
-		{"source", device("<hostdev type='pci'><source><address bus='0x100'/></source></hostdev>"), 3, 43, "attribute bus of <address>"},
-		{"source domain of nine digits", device("<hostdev type='pci'><source><address domain='0x100000000'/></source></hostdev>"), 3, 46, "attribute domain of <address>"},
-		{"disk", device("<disk><target bus='virtio'/><address type='pci' slot='x'/></disk>"), 3, 55, "attribute slot of <address>"},
-		{"pciBus", device("<iommu><driver pciBus='pci.1'/></iommu>"), 3, 24, "attribute pciBus of <driver>"},
-		{"cell", "<domain><cpu><numa><cell id='one'/></numa></cpu></domain>", 1, 30, "attribute id of <cell>"},
-		{"memnode", "<domain><numatune><memnode/></numatune></domain>", 1, 19, "<memnode> has no attribute cellid"},
-		{"pin", "<domain><cputune><vcpupin vcpu='0x1'/></cputune></domain>", 1, 33, "attribute vcpu of <vcpupin>"},
-		{"memory", "<domain><memory>4G</memory></domain>", 1, 17, `text of <memory>: invalid number "4G"`},
-		{"unit", "<domain><memory unit='GIB!'>4</memory></domain>", 1, 23, `attribute unit of <memory>: invalid unit "GIB!"`},
-		{"too much memory", "<domain><memory unit='EiB'>16</memory></domain>", 1, 9, "larger than 64 bits"},
-		{"two addresses", device("<hostdev type='pci'><source><address bus='1'/></source><address/>\n<address/></hostdev>"), 4, 1, "<hostdev> has two <address>"},
-		{"two sources", device("<hostdev type='pci'><source><address bus='1'/></source>\n<source/></hostdev>"), 4, 1, "<hostdev> has two <source>"},
-		{"two aliases", device("<hostdev type='pci'><source><address bus='1'/></source><alias/>\n<alias/></hostdev>"), 4, 1, "<hostdev> has two <alias>"},
-		{"two addresses of a source", device("<hostdev type='pci'><source><address bus='1'/>\n<address bus='2'/></source></hostdev>"), 4, 1, "<source> has two <address>"},
-		{"two addresses of a port", port("<address type='pci' slot='1'/>\n<address/>"), 5, 1, "<controller> has two <address>"},
+		{"function", port("<address type='pci' function='8'/>"), 4, 31,
+			"attribute function of <address>"},
+		{"source", device("<hostdev type='pci'><source><address bus='0x100'/></source></hostdev>"),
+			3, 43, "attribute bus of <address>"},
+		{"source domain of nine digits",
+			device("<hostdev type='pci'><source><address domain='0x100000000'/></source></hostdev>"), 3, 46, "attribute domain of <address>"},
+		{"disk", device("<disk><target bus='virtio'/><address type='pci' slot='x'/></disk>"), 3, 55,
+			"attribute slot of <address>"},
+		{"pciBus", device("<iommu><driver pciBus='pci.1'/></iommu>"), 3, 24,
+			"attribute pciBus of <driver>"},
+		{"cell", "<domain><cpu><numa><cell id='one'/></numa></cpu></domain>", 1, 30,
+			"attribute id of <cell>"},
+		{"memnode", "<domain><numatune><memnode/></numatune></domain>", 1, 19,
+			"<memnode> has no attribute cellid"},
+		{"pin", "<domain><cputune><vcpupin vcpu='0x1'/></cputune></domain>", 1, 33,
+			"attribute vcpu of <vcpupin>"},
+		{"memory", "<domain><memory>4G</memory></domain>", 1, 17,
+			`text of <memory>: invalid number "4G"`},
+		{"unit", "<domain><memory unit='GIB!'>4</memory></domain>", 1, 23,
+			`attribute unit of <memory>: invalid unit "GIB!"`},
+		{"too much memory", "<domain><memory unit='EiB'>16</memory></domain>", 1, 9,
+			"larger than 64 bits"},
+		{"two addresses",
+			device("<hostdev type='pci'><source><address bus='1'/></source><address/>\n<address/></hostdev>"), 4, 1, "<hostdev> has two <address>"},
+		{"two sources",
+			device("<hostdev type='pci'><source><address bus='1'/></source>\n<source/></hostdev>"),
+			4, 1, "<hostdev> has two <source>"},
+		{"two aliases",
+			device("<hostdev type='pci'><source><address bus='1'/></source><alias/>\n<alias/></hostdev>"), 4, 1, "<hostdev> has two <alias>"},
+		{"two addresses of a source",
+			device("<hostdev type='pci'><source><address bus='1'/>\n<address bus='2'/></source></hostdev>"), 4, 1, "<source> has two <address>"},
+		{"two addresses of a port", port("<address type='pci' slot='1'/>\n<address/>"), 5, 1,
+			"<controller> has two <address>"},
 		{"two targets", port("<target/>\n<target/>"), 5, 1, "<controller> has two <target>"},
-		{"a long value is cut", device("<controller type='pci' index='" + strings.Repeat("1", 90) + "'/>"), 3, 31, strings.Repeat("1", 40) + "…"},
+		{"a long value is cut",
+			device("<controller type='pci' index='" + strings.Repeat("1", 90) + "'/>"), 3, 31,
+			strings.Repeat("1", 40) + "…"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := domain.Parse([]byte(test.src))
@@ -355,8 +478,11 @@ func TestParseRefuses(t *testing.T) {
 			if !errors.As(err, &at) {
 				t.Fatalf("Parse: error %v, want an *Error", err)
 			}
-			if at.Line != test.line || at.Column != test.column || !strings.Contains(at.Reason, test.reason) {
-				t.Errorf("Parse: %v; want line %d, column %d: …%s…", err, test.line, test.column, test.reason)
+
+			if at.Line != test.line || at.Column != test.column ||
+				!strings.Contains(at.Reason, test.reason) {
+				t.Errorf("Parse: %v; want line %d, column %d: …%s…", err, test.line, test.column,
+					test.reason)
 			}
 		})
 	}

@@ -66,8 +66,10 @@ func (r *reader) portOverrides(root *xmledit.Element) error {
 func portOverride(device *xmledit.Element) (override PortOverride, isOne bool) {
 	override.Alias = device.Value("alias")
 	fields := map[string]*string{
-		driverProperty: &override.Driver, speedProperty: &override.Speed, widthProperty: &override.Width,
+		driverProperty: &override.Driver, speedProperty: &override.Speed,
+		widthProperty: &override.Width,
 	}
+
 	properties := slices.Collect(all(device, "qemu:frontend", "qemu:property"))
 	isOnlyThese := true
 	for _, p := range properties {
@@ -76,6 +78,7 @@ func portOverride(device *xmledit.Element) (override PortOverride, isOne bool) {
 			isOnlyThese = false
 			continue
 		}
+
 		isOne = true
 		*field = p.Value("value")
 		if p.Value("type") == "remove" {
@@ -83,9 +86,11 @@ func portOverride(device *xmledit.Element) (override PortOverride, isOne bool) {
 		}
 	}
 
-	override.Own = isOne && isOnlyThese && len(device.Children) == 1 && len(device.Children[0].Children) == len(properties) &&
+	override.Own = isOne && isOnlyThese && len(device.Children) == 1 &&
+		len(device.Children[0].Children) == len(properties) &&
 		properties[0].Value("name") == speedProperty && properties[0].Value("type") == "remove" &&
 		override.Speed != "" && override.Width != ""
+
 	return override, isOne
 }
 
@@ -98,25 +103,34 @@ func (o PortOverride) printOverride(prefix string) string {
 	if o.Driver != "" {
 		properties = append(properties, property{driverProperty, "string", o.Driver})
 	}
-	properties = append(properties, property{speedProperty, "string", o.Speed}, property{widthProperty, "string", o.Width})
+
+	properties = append(properties, property{
+		speedProperty, "string", o.Speed,
+	}, property{widthProperty, "string", o.Width})
+
 	return overridden(prefix, o.Alias, properties...)
 }
 
-// overriddenModels has the model of the controllers that an override of the hook is for, by its driver.
-var overriddenModels = map[string]Model{"": RootPort, "cxl-upstream": UpstreamPort, "cxl-downstream": DownstreamPort}
+// overriddenModels has the model of the controllers that an override of the hook is for, by its
+// driver.
+var overriddenModels = map[string]Model{
+	"": RootPort, "cxl-upstream": UpstreamPort, "cxl-downstream": DownstreamPort,
+}
 
-// CheckPortOverrides returns an error where one of the hook's overrides does not name a controller of
-// the right model: libvirt ignores an alias that no device has, and QEMU takes any driver in any
-// place.
+// CheckPortOverrides returns an error where one of the hook's overrides does not name a
+// controller of the right model: libvirt ignores an alias that no device has, and QEMU takes any
+// driver in any place.
 func (d *Domain) CheckPortOverrides() error {
 	models := map[string]Model{}
 	for _, c := range d.Controllers {
 		models[c.QEMUAlias()] = c.Model
 	}
+
 	for _, o := range d.PortOverrides() {
 		if want := overriddenModels[o.Driver]; o.Own && models[o.Alias] != want {
 			return fmt.Errorf("the override for %s is for a controller of model %s, which it is not", topology.Abridge(o.Alias), want)
 		}
 	}
+
 	return nil
 }

@@ -36,6 +36,7 @@ func namespace(name string) (space, local string) {
 	case prefix == "qemu":
 		return qemuSpace, local
 	}
+
 	return "http://kubevirt.io", local
 }
 
@@ -49,12 +50,14 @@ func walk(e *xmledit.Element, path []string, yield func(*xmledit.Element) bool) 
 	if len(path) == 0 {
 		return yield(e)
 	}
+
 	space, local := namespace(path[0])
 	for _, child := range e.Children {
 		if child.Is(space, local) && !walk(child, path[1:], yield) {
 			return false
 		}
 	}
+
 	return true
 }
 
@@ -89,22 +92,28 @@ func number(s string, base int) (n uint64, ok bool) {
 			base = 10
 		}
 	}
+
 	n, err := strconv.ParseUint(s, base, 64) // with a base it takes no sign and no underscore
 	return n, err == nil
 }
 
 // attrNumber reads the number in an attribute, between low and high; ok is false where e does
 // not have it.
-func (r *reader) attrNumber(e *xmledit.Element, name string, base int, low, high uint64) (n uint64, ok bool, err error) {
+func (r *reader) attrNumber(
+	e *xmledit.Element, name string, base int, low, high uint64,
+) (n uint64, ok bool, err error) {
 	a := e.Attr(name)
 	if a == nil {
 		return 0, false, nil
 	}
+
 	n, ok = number(a.Value, base)
 	if !ok || n < low || n > high {
-		return 0, false, r.xml.Errorf(a.Text().Start, "attribute %s of <%s>: invalid number %q: must be between %d and %d",
+		return 0, false, r.xml.Errorf(a.Text().Start,
+			"attribute %s of <%s>: invalid number %q: must be between %d and %d",
 			name, e.Name, topology.Abridge(a.Value), low, high)
 	}
+
 	return n, true, nil
 }
 
@@ -113,8 +122,10 @@ func (r *reader) textNumber(e *xmledit.Element, high uint64) (uint64, error) {
 	text := strings.TrimSpace(r.xml.Text(e))
 	n, ok := number(text, 10)
 	if !ok || n > high {
-		return 0, r.xml.Errorf(e.Open().End, "text of <%s>: invalid number %q: must be between 0 and %d", e.Name, topology.Abridge(text), high)
+		return 0, r.xml.Errorf(e.Open().End,
+			"text of <%s>: invalid number %q: must be between 0 and %d", e.Name, topology.Abridge(text), high)
 	}
+
 	return n, nil
 }
 
@@ -125,15 +136,19 @@ func (r *reader) scaled(e *xmledit.Element) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
+
 	scale, ok := unit(e.Value("unit"))
 	if !ok {
-		return 0, r.xml.Errorf(e.Attr("unit").Text().Start, "attribute unit of <%s>: invalid unit %q: want one such as KiB or GB",
+		return 0, r.xml.Errorf(e.Attr("unit").Text().Start,
+			"attribute unit of <%s>: invalid unit %q: want one such as KiB or GB",
 			e.Name, topology.Abridge(e.Value("unit")))
 	}
+
 	high, low := bits.Mul64(n, scale)
 	if high != 0 {
 		return 0, r.xml.Errorf(e.Open().Start, "<%s> is larger than 64 bits", e.Name)
 	}
+
 	return low, nil
 }
 
@@ -147,14 +162,17 @@ func unit(s string) (scale uint64, ok bool) {
 	case "b", "byte", "bytes":
 		return 1, true
 	}
+
 	base, ok := map[string]uint64{"": 1024, "ib": 1024, "b": 1000}[s[1:]]
 	power := strings.IndexByte("kmgtpe", s[0])
 	if !ok || power < 0 {
 		return 0, false
 	}
+
 	scale = base
 	for range power {
 		scale *= base
 	}
+
 	return scale, true
 }

@@ -15,19 +15,23 @@ func (r *reader) references(root *xmledit.Element) error {
 			r.domain.References = append(r.domain.References, index)
 		}
 	}
+
 	for e := range all(root, "devices", "iommu", "driver") {
 		index, ok, err := r.attrNumber(e, "pciBus", 10, 0, 255)
 		if err != nil {
 			return err
 		}
+
 		if ok {
 			refer(int(index))
 		}
 	}
+
 	aliases := map[string]int{}
 	for _, c := range r.domain.Controllers {
 		aliases[c.Alias] = c.Index
 	}
+
 	byName := func(name string) {
 		if index, found := aliases[name]; found && name != "" {
 			refer(index)
@@ -35,11 +39,13 @@ func (r *reader) references(root *xmledit.Element) error {
 			refer(index)
 		}
 	}
+
 	for e := range all(root, "qemu:override", "qemu:device") {
 		if override, _ := portOverride(e); !override.Own { // those are written anew with the tree
 			byName(e.Value("alias"))
 		}
 	}
+
 	d := r.domain
 	for e := range all(root, "qemu:commandline", "qemu:arg") {
 		value := e.Value("value")
@@ -49,6 +55,7 @@ func (r *reader) references(root *xmledit.Element) error {
 			d.CommandLineIOMMU = d.CommandLineIOMMU || isIOMMU(word)
 		}
 	}
+
 	return nil
 }
 
@@ -59,6 +66,7 @@ func busIndex(name string) (int, bool) {
 	if !found || strings.Trim(digits, "0123456789") != "" {
 		return 0, false
 	}
+
 	index, ok := number(digits, 10)
 	return int(index), ok && index <= 255
 }
@@ -67,11 +75,13 @@ func busIndex(name string) (int, bool) {
 // virDomainDeviceAliasIsUserAlias): it has letters, digits, _ and -.
 func IsUserAlias(alias string) bool {
 	name, found := strings.CutPrefix(alias, "ua-")
-	return found && name != "" && !strings.Contains(name, ".") && !strings.ContainsFunc(name, isSeparator)
+	return found && name != "" && !strings.Contains(name, ".") &&
+		!strings.ContainsFunc(name, isSeparator)
 }
 
 // isSeparator reports whether c separates names in an argument of QEMU: those of libvirt's own
 // have the characters of an alias and dots.
 func isSeparator(c rune) bool {
-	return !strings.ContainsRune("_-.", c) && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z')
+	return !strings.ContainsRune("_-.", c) && (c < '0' || c > '9') && (c < 'a' || c > 'z') &&
+		(c < 'A' || c > 'Z')
 }

@@ -29,12 +29,15 @@ func element(name string, attributes []attribute, children ...string) string {
 			text.WriteString(part)
 		}
 	}
+
 	write("<", name)
+
 	for _, a := range attributes {
 		if a.value != "" {
 			write(" ", a.name, `="`, xmledit.Escape(a.value), `"`)
 		}
 	}
+
 	write(">")
 	newline := ""
 	for _, child := range children {
@@ -43,6 +46,7 @@ func element(name string, attributes []attribute, children ...string) string {
 			newline = "\n"
 		}
 	}
+
 	write(newline, "</", name, ">")
 	return text.String()
 }
@@ -59,10 +63,12 @@ func printAddress(a *GuestAddress) string {
 	if a == nil {
 		return ""
 	}
+
 	multifunction := ""
 	if a.Multifunction {
 		multifunction = ` multifunction="on"`
 	}
+
 	return fmt.Sprintf(`<address type="pci" domain="0x0000" bus="0x%02x" slot="0x%02x" function="0x%x"%s></address>`,
 		a.Bus, a.Slot, a.Function, multifunction)
 }
@@ -75,24 +81,31 @@ func printAlias(name string) string {
 }
 
 func printController(c Controller) string {
-	attributes := []attribute{{"type", "pci"}, {"index", strconv.Itoa(c.Index)}, {"model", string(c.Model)}}
-	return element("controller", attributes, printTarget(c), printAlias(c.Alias), printAddress(c.Address))
+	attributes := []attribute{
+		{"type", "pci"}, {"index", strconv.Itoa(c.Index)}, {"model", string(c.Model)},
+	}
+	return element("controller", attributes, printTarget(c), printAlias(c.Alias),
+		printAddress(c.Address))
 }
 
 func printTarget(c Controller) string {
 	if c.BusNr == nil && c.Cell == nil && !c.HotplugOff {
 		return ""
 	}
+
 	busNr, hotplug, node := "", "", ""
 	if c.BusNr != nil {
 		busNr = strconv.Itoa(*c.BusNr)
 	}
+
 	if c.HotplugOff {
 		hotplug = "off"
 	}
+
 	if c.Cell != nil {
 		node = fmt.Sprintf("<node>%d</node>", *c.Cell)
 	}
+
 	return element("target", []attribute{{"busNr", busNr}, {"hotplug", hotplug}}, node)
 }
 
@@ -103,31 +116,50 @@ func printHostdev(h Hostdev) (string, error) {
 	hostdev := &libvirtxml.DomainHostdev{}
 	display, ramfb := onOrAbsent(h.Display), onOrAbsent(h.RamFB)
 	if a, ok := h.ID.PCI(); ok {
-		source := &libvirtxml.DomainAddressPCI{Domain: new(uint(a.Domain)), Bus: new(uint(a.Bus)), Slot: new(uint(a.Device)), Function: new(uint(a.Function))}
+		source := &libvirtxml.DomainAddressPCI{
+			Domain:   new(uint(a.Domain)),
+			Bus:      new(uint(a.Bus)),
+			Slot:     new(uint(a.Device)),
+			Function: new(uint(a.Function)),
+		}
+
 		hostdev.Managed = "no"
 		hostdev.SubsysPCI = &libvirtxml.DomainHostdevSubsysPCI{
-			Display: display, RamFB: ramfb, Source: &libvirtxml.DomainHostdevSubsysPCISource{Address: source},
+			Display: display, RamFB: ramfb,
+			Source: &libvirtxml.DomainHostdevSubsysPCISource{Address: source},
 		}
 	}
+
 	if uuid, ok := h.ID.MDEV(); ok {
 		source := &libvirtxml.DomainAddressMDev{UUID: string(uuid)}
 		hostdev.SubsysMDev = &libvirtxml.DomainHostdevSubsysMDev{
-			Model: "vfio-pci", Display: display, RamFB: ramfb, Source: &libvirtxml.DomainHostdevSubsysMDevSource{Address: source},
+			Model: "vfio-pci", Display: display, RamFB: ramfb,
+			Source: &libvirtxml.DomainHostdevSubsysMDevSource{Address: source},
 		}
 	}
+
 	if h.Alias != "" {
 		hostdev.Alias = &libvirtxml.DomainAlias{Name: h.Alias}
 	}
+
 	switch a := h.Address; {
 	case a != nil:
-		pci := &libvirtxml.DomainAddressPCI{Domain: new(uint(0)), Bus: new(uint(a.Bus)), Slot: new(uint(a.Slot)), Function: new(uint(a.Function))}
+		pci := &libvirtxml.DomainAddressPCI{
+			Domain:   new(uint(0)),
+			Bus:      new(uint(a.Bus)),
+			Slot:     new(uint(a.Slot)),
+			Function: new(uint(a.Function)),
+		}
+
 		if a.Multifunction {
 			pci.MultiFunction = "on"
 		}
+
 		hostdev.Address = &libvirtxml.DomainAddress{PCI: pci}
 	case h.Unassigned:
 		hostdev.Address = &libvirtxml.DomainAddress{Unassigned: &libvirtxml.DomainAddressUnassigned{}}
 	}
+
 	text, err := xml.MarshalIndent(hostdev, "", "\t")
 	return string(text), err
 }

@@ -24,11 +24,13 @@ func samples(t testing.TB) map[string]string {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no samples: %v", err)
 	}
+
 	found := map[string]string{}
 	for _, file := range files {
 		src := expect.File(t, file)
 		found[filepath.Base(file)] = string(src)
 	}
+
 	return found
 }
 
@@ -48,6 +50,7 @@ func TestLibvirtTestdata(t *testing.T) {
 	if directory == "" {
 		t.Skip("LIBVIRT_TESTDATA is not set")
 	}
+
 	refused := map[string]string{
 		// libvirt refuses these as well: they are its cases of bad numbers.
 		"pci-bridge-negative-index-invalid.xml": "attribute index",
@@ -59,15 +62,18 @@ func TestLibvirtTestdata(t *testing.T) {
 		"mdevctl-list-empty.out.xml":    "no element",
 		"mdevctl-list-multiple.out.xml": "second root element",
 	}
+
 	read := 0
 	err := filepath.WalkDir(directory, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || filepath.Ext(path) != ".xml" || !entry.Type().IsRegular() {
 			return err
 		}
+
 		src, err := os.ReadFile(path)
 		if err != nil {
 			return err
 		}
+
 		d, err := domain.Parse(src)
 		switch reason := refused[filepath.Base(path)]; {
 		case err != nil && strings.Contains(err.Error(), "the root element is"):
@@ -79,8 +85,10 @@ func TestLibvirtTestdata(t *testing.T) {
 				t.Errorf("%s: changed without edits", path)
 			}
 		}
+
 		return nil
 	})
+
 	if err != nil || read == 0 {
 		t.Errorf("%d domains read under %s, error %v", read, directory, err)
 	}
@@ -93,20 +101,27 @@ func placement(d *domain.Domain) domain.Changes {
 	for _, c := range d.Controllers {
 		next = max(next, c.Index+1)
 	}
+
 	c := domain.Changes{Place: map[int]*domain.GuestAddress{}, AddControllers: []domain.Controller{{
 		Index: next, Model: domain.ExpanderBus, Address: &domain.GuestAddress{Slot: 0x1c},
 		BusNr: ptr(200), Cell: ptr(topology.CellID(0)),
 	}}}
+
 	for i, h := range d.Hostdevs {
 		if !h.HasMode {
 			c.SetMode = append(c.SetMode, i)
 		}
+
 		port := next + 1 + i
 		c.AddControllers = append(c.AddControllers, domain.Controller{
-			Index: port, Model: domain.RootPort, Address: &domain.GuestAddress{Bus: next, Slot: i % 32, Function: i / 32}, HotplugOff: true,
+			Index: port, Model: domain.RootPort,
+			Address:    &domain.GuestAddress{Bus: next, Slot: i % 32, Function: i / 32},
+			HotplugOff: true,
 		})
+
 		c.Place[i] = &domain.GuestAddress{Bus: port}
 	}
+
 	return c
 }
 
@@ -119,22 +134,30 @@ func TestSamplesAndBack(t *testing.T) {
 			changes := placement(before)
 			changed := apply(t, before, changes)
 			after := parse(t, changed)
-			if got := apply(t, after, domain.Changes{Place: changes.Place, SetMode: changes.SetMode}); got != changed {
+			if got := apply(t, after, domain.Changes{
+				Place: changes.Place, SetMode: changes.SetMode,
+			}); got != changed {
 				t.Error("the same places change something the second time")
 			}
+
 			back := domain.Changes{Place: map[int]*domain.GuestAddress{}}
 			for i, h := range before.Hostdevs {
 				back.Place[i] = h.Address
 			}
+
 			for i := len(before.Controllers); i < len(after.Controllers); i++ {
 				back.RemoveControllers = append(back.RemoveControllers, i)
 			}
+
 			got := apply(t, after, back)
 			want := apply(t, before, domain.Changes{SetMode: changes.SetMode})
 			expect.Same(t, hexBuses(want), hexBuses(got), "there and back (-want +got)")
-			if got := strings.Count(want, ` mode="subsystem"`) - strings.Count(src, ` mode="subsystem"`); got != len(changes.SetMode) ||
+
+			if got := strings.Count(want, ` mode="subsystem"`) - strings.Count(src,
+				` mode="subsystem"`); got != len(changes.SetMode) ||
 				len(want)-len(src) != got*len(` mode="subsystem"`) {
-				t.Errorf("%d modes and %d bytes were set for %d hostdevs", got, len(want)-len(src), len(changes.SetMode))
+				t.Errorf("%d modes and %d bytes were set for %d hostdevs", got, len(want)-len(src),
+					len(changes.SetMode))
 			}
 		})
 	}
@@ -160,25 +183,42 @@ func TestAddedHostdevsAreVirtLaunchers(t *testing.T) {
 			`<hostdev type="pci" managed="no" mode="subsystem"><source><address type="pci" domain="0x0000" bus="0x81" slot="0x00" function="0x0"></address></source><alias name="ua-gpu-gpu1"></alias></hostdev>`,
 		},
 		{
-			"pci with display", domain.Hostdev{ID: pci("0000:81:00.4"), Alias: "ua-gpu-vgpu", Display: true, RamFB: true},
+			"pci with display",
+			domain.Hostdev{
+				ID: pci("0000:81:00.4"), Alias: "ua-gpu-vgpu", Display: true, RamFB: true,
+			},
 			`<hostdev type="pci" managed="no" mode="subsystem" display="on" ramfb="on"><source><address type="pci" domain="0x0000" bus="0x81" slot="0x00" function="0x4"></address></source><alias name="ua-gpu-vgpu"></alias></hostdev>`,
 		},
 		{
 			"mdev", domain.Hostdev{ID: mdev(uuid), Alias: "ua-hostdevice-m"},
-			`<hostdev type="mdev" mode="subsystem" model="vfio-pci"><source><address uuid="` + uuid + `"></address></source><alias name="ua-hostdevice-m"></alias></hostdev>`,
+			`<hostdev type="mdev" mode="subsystem" model="vfio-pci"><source><address uuid="` +
+				uuid + `"></address></source><alias name="ua-hostdevice-m"></alias></hostdev>`,
 		},
 		{
-			"mdev with display and an address", domain.Hostdev{ID: mdev(uuid), Alias: "ua-gpu-v", Display: true, RamFB: true, Address: &domain.GuestAddress{Bus: 4}},
+			"mdev with display and an address",
+			domain.Hostdev{
+				ID:      mdev(uuid),
+				Alias:   "ua-gpu-v",
+				Display: true,
+				RamFB:   true,
+				Address: &domain.GuestAddress{Bus: 4},
+			},
 			`<hostdev type="mdev" mode="subsystem" model="vfio-pci" display="on" ramfb="on"><source><address uuid="` + uuid + `"></address></source><address type="pci" domain="0x0000" bus="0x04" slot="0x00" function="0x0"></address><alias name="ua-gpu-v"></alias></hostdev>`,
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var want libvirtxml.DomainHostdev
 			expect.NoError(t, xml.Unmarshal([]byte(test.want), &want))
-			changed := apply(t, parse(t, in(usbLine)), domain.Changes{AddHostdevs: []domain.Hostdev{test.add}})
+			changed := apply(t, parse(t, in(usbLine)), domain.Changes{
+				AddHostdevs: []domain.Hostdev{test.add},
+			})
+
 			var got libvirtxml.Domain
 			expect.NoError(t, got.Unmarshal(changed))
-			expect.Same(t, []libvirtxml.DomainHostdev{want}, got.Devices.Hostdevs, "hostdev (-want +got)")
+			expect.Same(t, []libvirtxml.DomainHostdev{
+				want,
+			}, got.Devices.Hostdevs, "hostdev (-want +got)")
+
 			read := parse(t, changed).Hostdevs[0]
 			test.add.HasMode = true
 			if diff := cmp.Diff(test.add, read, equal); diff != "" {

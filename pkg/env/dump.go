@@ -31,14 +31,19 @@ func FindDomain(data []byte, limit int) (FoundDomain, error) {
 	if isXML(data) {
 		return FoundDomain{XML: data}, nil
 	}
+
 	if bare := bytes.Join(bytes.Fields(data), nil); isBase64(bare) {
 		xml, err := decodeDump(bare, limit)
 		return FoundDomain{XML: xml}, err
 	}
+
 	at := bytes.LastIndex(data, []byte(dumpMarker))
 	if at < 0 {
-		return FoundDomain{}, errors.New("neither XML nor a virt-launcher log with a base64 dump of a domain, nor such a dump")
+		return FoundDomain{},
+			errors.New("neither XML nor a virt-launcher log with a base64 dump of a domain, nor " +
+				"such a dump")
 	}
+
 	dump := data[at+len(dumpMarker):]
 	dump = dump[:len(dump)-len(bytes.TrimLeft(dump, base64Alphabet))]
 	xml, err := decodeDump(dump, limit)
@@ -52,7 +57,8 @@ func isXML(data []byte) bool {
 
 // isBase64 reports whether data is base64 that begins like that of XML or of gzip.
 func isBase64(data []byte) bool {
-	isDump := bytes.HasPrefix(data, []byte("P")) || bytes.HasPrefix(data, []byte("H4s")) // of "<" and of gzip's first two bytes
+	// of "<" and of gzip's first two bytes
+	isDump := bytes.HasPrefix(data, []byte("P")) || bytes.HasPrefix(data, []byte("H4s"))
 	return isDump && len(bytes.Trim(data, base64Alphabet)) == 0
 }
 
@@ -61,12 +67,14 @@ func decodeDump(dump []byte, limit int) ([]byte, error) {
 	if err != nil {
 		return nil, ErrCutOff
 	}
+
 	if xml, err = Decompress(xml, limit); err != nil {
 		return nil, err
 	}
 	if !isXML(xml) || !bytes.HasSuffix(bytes.TrimSpace(xml), []byte("</domain>")) {
 		return nil, ErrCutOff
 	}
+
 	return xml, nil
 }
 
@@ -78,10 +86,12 @@ func Decompress(data []byte, limit int) ([]byte, error) {
 		if err == nil {
 			data, err = io.ReadAll(io.LimitReader(r, int64(limit)+1))
 		}
+
 		if err != nil {
 			return nil, fmt.Errorf("decompress gzip: %w", err)
 		}
 	}
+
 	if len(data) > limit {
 		return nil, fmt.Errorf("more than %d bytes", limit)
 	}

@@ -15,7 +15,8 @@ func TestParseEnviron(t *testing.T) {
 	}{
 		{"lines", "A=1\nB=2\n", []string{"A=1", "B=2"}},
 		{"no newline at the end", "A=1", []string{"A=1"}},
-		{"empty lines, comments, CRLF", "# from compute\r\n\r\nA=1\r\n  # B=2\n\n", []string{"A=1"}},
+		{"empty lines, comments, CRLF", "# from compute\r\n\r\nA=1\r\n  # B=2\n\n",
+			[]string{"A=1"}},
 		{"values stay as they are", "A= x # y =z \n", []string{"A= x # y =z "}},
 		{"no value", "A=\n", []string{"A="}},
 		{"NUL, as /proc/PID/environ", "A=1\x00B=two\nlines\x00", []string{"A=1", "B=two\nlines"}},
@@ -37,7 +38,8 @@ func TestParseEnvironRefuses(t *testing.T) {
 		{"entry without =", "A=1\x00SECRET\x00", "entry 2"},
 	} {
 		got, err := env.ParseEnviron(tc.text)
-		if err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "SECRET") || got != nil {
+		if err == nil || !strings.Contains(err.Error(), tc.want) ||
+			strings.Contains(err.Error(), "SECRET") || got != nil {
 			t.Errorf("%s: %v, %v; want an error with %q", tc.name, got, err, tc.want)
 		}
 	}

@@ -7,8 +7,9 @@ type Installation struct {
 	Version string   // of KubeVirt, such as v1.9.0; "" if unknown
 	Gates   []string // KubeVirt's feature gates
 
-	Plugins  []Plugin
-	Missing  []string          // objects of manifests/plugin that do not exist, as kubectl names them
+	Plugins []Plugin
+	// objects of manifests/plugin that do not exist, as kubectl names them
+	Missing  []string
 	Settings map[string]string // of the ConfigMap
 	Unread   []error           // why a part could not be read
 }
@@ -43,5 +44,6 @@ func (i Installation) Minor() int {
 // RequestsHook reports whether a VM with these labels and annotations requests a hook: with the
 // label of manifests/plugin, or with KubeVirt's annotation, which may request another's.
 func RequestsHook(labels, annotations map[string]string) bool {
-	return labels["hostdev.vm.kubevirt.io/placement"] == "enabled" || annotations["hooks.kubevirt.io/hookSidecars"] != ""
+	return labels["hostdev.vm.kubevirt.io/placement"] == "enabled" ||
+		annotations["hooks.kubevirt.io/hookSidecars"] != ""
 }

@@ -31,22 +31,28 @@ func ReadLimits(dir fs.FS) (*Limits, error) {
 	case err != nil:
 		return nil, fmt.Errorf("read limits: %w", err)
 	}
+
 	var limits Limits
 	if content := strings.TrimSpace(string(memory)); content != "max" {
 		var err error
 		if limits.MemoryBytes, err = strconv.ParseUint(content, 10, 64); err != nil {
-			return nil, fmt.Errorf("read limits: invalid memory.max %q: want bytes or max", topology.Abridge(content))
+			return nil, fmt.Errorf("read limits: invalid memory.max %q: want bytes or max",
+				topology.Abridge(content))
 		}
 	}
+
 	content := strings.TrimSpace(string(cpu))
 	if quota, period, _ := strings.Cut(content, " "); quota != "max" {
 		q, errQ := strconv.ParseUint(quota, 10, 32)
 		p, errP := strconv.ParseUint(period, 10, 32)
 		if errQ != nil || errP != nil || p == 0 {
-			return nil, fmt.Errorf("read limits: invalid cpu.max %q: want quota and period", topology.Abridge(content))
+			return nil, fmt.Errorf("read limits: invalid cpu.max %q: want quota and period",
+				topology.Abridge(content))
 		}
+
 		limits.MilliCPU = int(q * 1000 / p)
 	}
+
 	return &limits, nil
 }
 
@@ -59,10 +65,12 @@ func ParsePhysBits(cpuinfo string) int {
 		if strings.TrimSpace(name) != "address sizes" {
 			continue
 		}
+
 		digits, _, _ := strings.Cut(strings.TrimSpace(value), " ")
 		if bits, err := strconv.ParseUint(digits, 10, 8); err == nil && bits <= 64 {
 			return int(bits)
 		}
 	}
+
 	return 0
 }

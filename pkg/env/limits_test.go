@@ -16,7 +16,9 @@ func TestReadLimits(t *testing.T) {
 		"as KubeVirt sets them for a sidecar": {map[string]string{
 			"memory.max": "63995904\n", "cpu.max": "20000 100000\n",
 		}, &env.Limits{MemoryBytes: 63995904, MilliCPU: 200}},
-		"none": {map[string]string{"memory.max": "max\n", "cpu.max": "max 100000\n"}, &env.Limits{}},
+		"none": {map[string]string{
+			"memory.max": "max\n", "cpu.max": "max 100000\n",
+		}, &env.Limits{}},
 		"more than one CPU": {map[string]string{
 			"memory.max": "max\n", "cpu.max": "250000 100000\n",
 		}, &env.Limits{MilliCPU: 2500}},
@@ -28,6 +30,7 @@ func TestReadLimits(t *testing.T) {
 			for file, content := range test.files {
 				fsys[file] = &fstest.MapFile{Data: []byte(content), Mode: 0o444}
 			}
+
 			got, err := env.ReadLimits(fsys)
 			expect.NoError(t, err)
 			expect.Same(t, test.want, got, "(-want +got)")
@@ -42,7 +45,8 @@ func TestReadLimitsErrors(t *testing.T) {
 		"no period":  {"max", "100000 0"},
 	} {
 		fsys := fstest.MapFS{
-			"memory.max": &fstest.MapFile{Data: []byte(files[0])}, "cpu.max": &fstest.MapFile{Data: []byte(files[1])},
+			"memory.max": &fstest.MapFile{Data: []byte(files[0])},
+			"cpu.max":    &fstest.MapFile{Data: []byte(files[1])},
 		}
 		if got, err := env.ReadLimits(fsys); err == nil {
 			t.Errorf("%s: %v, want an error", name, got)

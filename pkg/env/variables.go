@@ -46,6 +46,7 @@ func ParseVariables(environ []string) ([]Variable, []reasons.Warning) {
 	problem := func(code reasons.Code, name, text string) {
 		problems = append(problems, reasons.NewProblem(code, name, text))
 	}
+
 	values := map[string]string{}
 	for _, entry := range environ {
 		name, value, _ := strings.Cut(entry, "=")
@@ -53,23 +54,29 @@ func ParseVariables(environ []string) ([]Variable, []reasons.Warning) {
 		if !known {
 			continue
 		}
+
 		if first, seen := values[name]; seen {
 			if first != value {
-				problem(reasons.CodeVariableConflict, name, "set twice with different values; the first is used")
+				problem(reasons.CodeVariableConflict, name,
+					"set twice with different values; the first is used")
 			}
 			continue
 		}
+
 		values[name] = value
 		if suffix == "" {
 			problem(reasons.CodeBadVariable, name, "the name has no resource after the prefix")
 			continue
 		}
+
 		ids, bad := parseIDs(kind, value)
 		if bad != "" {
 			problem(reasons.CodeBadVariable, name, bad)
 		}
+
 		variables = append(variables, Variable{Name: name, Kind: kind, Suffix: suffix, IDs: ids})
 	}
+
 	slices.SortFunc(variables, func(a, b Variable) int { return strings.Compare(a.Name, b.Name) })
 	return variables, reasons.Sort(problems)
 }
@@ -93,6 +100,7 @@ func parseIDs(kind topology.Kind, value string) (ids []topology.DeviceID, bad st
 		if element == "" {
 			continue
 		}
+
 		id, err := parseID(kind, element)
 		switch {
 		case err != nil && bad == "":
@@ -104,9 +112,11 @@ func parseIDs(kind topology.Kind, value string) (ids []topology.DeviceID, bad st
 			ids = append(ids, id)
 		}
 	}
+
 	if more > 0 {
 		bad += "; " + topology.Counted(more, "more invalid element")
 	}
+
 	return ids, bad
 }
 
@@ -115,6 +125,7 @@ func parseID(kind topology.Kind, element string) (topology.DeviceID, error) {
 		uuid, err := topology.ParseUUID(element)
 		return topology.MediatedDevice(uuid), err
 	}
+
 	address, err := topology.ParseAddress(element)
 	return topology.PCIDevice(address), err
 }
@@ -127,6 +138,7 @@ func ParseEnviron(text string) ([]string, error) {
 	if strings.Contains(text, "\x00") {
 		separator, unit = "\x00", "entry"
 	}
+
 	var environ []string
 	number := 0
 	for entry := range strings.SplitSeq(text, separator) {
@@ -137,15 +149,19 @@ func ParseEnviron(text string) ([]string, error) {
 				continue
 			}
 		}
+
 		if strings.TrimSpace(entry) == "" {
 			continue
 		}
+
 		name, _, found := strings.Cut(entry, "=")
 		if !found || name == "" {
 			// The entry itself is not shown: an environment holds secrets.
 			return nil, fmt.Errorf("read environment: %s %d: want NAME=VALUE", unit, number)
 		}
+
 		environ = append(environ, entry)
 	}
+
 	return environ, nil
 }

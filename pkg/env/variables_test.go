@@ -24,8 +24,10 @@ func TestVariableIsFor(t *testing.T) {
 		"a_b/C": "PCI_RESOURCE_A_B_C",
 	} {
 		variables, problems := env.ParseVariables([]string{name + "="})
-		if len(problems) > 0 || len(variables) != 1 || !variables[0].IsFor(resource) || variables[0].IsFor(resource+"0") {
-			t.Errorf("%s is not the variable of %s alone: %v %v", name, resource, variables, problems)
+		if len(problems) > 0 || len(variables) != 1 || !variables[0].IsFor(resource) ||
+			variables[0].IsFor(resource+"0") {
+			t.Errorf("%s is not the variable of %s alone: %v %v", name, resource, variables,
+				problems)
 		}
 	}
 }
@@ -54,7 +56,9 @@ func TestParseVariablesOfPlugins(t *testing.T) {
 		},
 		{
 			"NVIDIA kubevirt-gpu-device-plugin: the requested devices only",
-			[]string{"PCI_RESOURCE_NVIDIA_COM_TU106_GEFORCE_RTX_2060_REV__A=0000:86:00.0,0000:af:00.0"},
+			[]string{
+				"PCI_RESOURCE_NVIDIA_COM_TU106_GEFORCE_RTX_2060_REV__A=0000:86:00.0,0000:af:00.0",
+			},
 			[]string{"pci NVIDIA_COM_TU106_GEFORCE_RTX_2060_REV__A 0000:86:00.0 0000:af:00.0"},
 		},
 		{
@@ -64,8 +68,12 @@ func TestParseVariablesOfPlugins(t *testing.T) {
 		},
 		{
 			"NVIDIA vGPU as mdev: spaces of the type become _, - stays",
-			[]string{"MDEV_PCI_RESOURCE_NVIDIA_COM_NVIDIA_A10-24Q=b0f1c8d2-0000-4000-8000-000000000001,b0f1c8d2-0000-4000-8000-000000000002"},
-			[]string{"mdev NVIDIA_COM_NVIDIA_A10-24Q b0f1c8d2-0000-4000-8000-000000000001 b0f1c8d2-0000-4000-8000-000000000002"},
+			[]string{
+				"MDEV_PCI_RESOURCE_NVIDIA_COM_NVIDIA_A10-24Q=b0f1c8d2-0000-4000-8000-000000000001,b0f1c8d2-0000-4000-8000-000000000002",
+			},
+			[]string{
+				"mdev NVIDIA_COM_NVIDIA_A10-24Q b0f1c8d2-0000-4000-8000-000000000001 b0f1c8d2-0000-4000-8000-000000000002",
+			},
 		},
 		{
 			"NVIDIA vGPU as a virtual function",
@@ -74,23 +82,37 @@ func TestParseVariablesOfPlugins(t *testing.T) {
 		},
 		{
 			"NVIDIA sandbox-device-plugin, vGPU",
-			[]string{"MDEV_PCI_RESOURCE_NVIDIA_COM_GRID_A100-1-5C=5d3c0a52-0000-4000-8000-00000000000a"},
+			[]string{
+				"MDEV_PCI_RESOURCE_NVIDIA_COM_GRID_A100-1-5C=5d3c0a52-0000-4000-8000-00000000000a",
+			},
 			[]string{"mdev NVIDIA_COM_GRID_A100-1-5C 5d3c0a52-0000-4000-8000-00000000000a"},
 		},
 		{
 			"Harvester: each device followed by all devices of its IOMMU group, in any order",
-			[]string{"PCI_RESOURCE_INTEL_COM_IXGBE=0000:08:00.2,0000:08:00.2,0000:08:00.3,0000:08:00.3,0000:08:00.2"},
+			[]string{
+				"PCI_RESOURCE_INTEL_COM_IXGBE=0000:08:00.2,0000:08:00.2,0000:08:00.3,0000:08:00.3,0000:08:00.2",
+			},
 			[]string{"pci INTEL_COM_IXGBE 0000:08:00.2 0000:08:00.3"},
 		},
 		{
 			"Intel GPU plugin: the mdev variable is set and empty",
-			[]string{"PCI_RESOURCE_GPU_INTEL_COM_VFIO=0000:4d:00.0,0000:b3:00.0", "MDEV_PCI_RESOURCE_GPU_INTEL_COM_VFIO="},
+			[]string{
+				"PCI_RESOURCE_GPU_INTEL_COM_VFIO=0000:4d:00.0,0000:b3:00.0",
+				"MDEV_PCI_RESOURCE_GPU_INTEL_COM_VFIO=",
+			},
 			[]string{"mdev GPU_INTEL_COM_VFIO", "pci GPU_INTEL_COM_VFIO 0000:4d:00.0 0000:b3:00.0"},
 		},
 		{
 			"AMD ROCm: all functions of the last group",
-			[]string{"PCI_RESOURCE_AMD_COM_GPU=0000:05:00.0", "PCI_RESOURCE_AMD_COM_GPU_VF=0000:05:02.0,0000:05:02.1", "PCI_RESOURCE_AMD_COM_GPU_PF=0000:15:00.0"},
-			[]string{"pci AMD_COM_GPU 0000:05:00.0", "pci AMD_COM_GPU_PF 0000:15:00.0", "pci AMD_COM_GPU_VF 0000:05:02.0 0000:05:02.1"},
+			[]string{
+				"PCI_RESOURCE_AMD_COM_GPU=0000:05:00.0",
+				"PCI_RESOURCE_AMD_COM_GPU_VF=0000:05:02.0,0000:05:02.1",
+				"PCI_RESOURCE_AMD_COM_GPU_PF=0000:15:00.0",
+			},
+			[]string{
+				"pci AMD_COM_GPU 0000:05:00.0", "pci AMD_COM_GPU_PF 0000:15:00.0",
+				"pci AMD_COM_GPU_VF 0000:05:02.0 0000:05:02.1",
+			},
 		},
 		{
 			"XDXCT: as older NVIDIA",
@@ -104,7 +126,10 @@ func TestParseVariablesOfPlugins(t *testing.T) {
 		},
 		{
 			"sriov-network-device-plugin has variables of its own",
-			[]string{"PCIDEVICE_NVIDIA_COM_MLNX_RDMA=0000:18:00.1", `PCIDEVICE_NVIDIA_COM_MLNX_RDMA_INFO={"0000:18:00.1":{}}`},
+			[]string{
+				"PCIDEVICE_NVIDIA_COM_MLNX_RDMA=0000:18:00.1",
+				`PCIDEVICE_NVIDIA_COM_MLNX_RDMA_INFO={"0000:18:00.1":{}}`,
+			},
 			nil,
 		},
 	} {
@@ -128,35 +153,78 @@ func TestParseVariables(t *testing.T) {
 	}{
 		{"none", nil, nil, nil},
 		{"others", []string{"PATH=/bin", "HOME", "", "=", "=C:=C:\\"}, nil, nil},
-		{"whitespace", []string{"PCI_RESOURCE_X= 0000:01:00.0 ,\t0000:02:00.0\n"}, []string{"pci X 0000:01:00.0 0000:02:00.0"}, nil},
-		{"empty elements and a trailing comma", []string{"PCI_RESOURCE_X=,0000:01:00.0,,0000:02:00.0,"}, []string{"pci X 0000:01:00.0 0000:02:00.0"}, nil},
-		{"no value", []string{"PCI_RESOURCE_X=", "PCI_RESOURCE_Y=,", "PCI_RESOURCE_Z"}, []string{"pci X", "pci Y", "pci Z"}, nil},
-		{"order of the value stays, without duplicates", []string{"PCI_RESOURCE_X=0000:02:00.0,0000:01:00.0,0000:02:00.0"}, []string{"pci X 0000:02:00.0 0000:01:00.0"}, nil},
-		{"order of the variables does not", []string{"PCI_RESOURCE_Y=", "PCI_RESOURCE_X=", "MDEV_PCI_RESOURCE_Z="}, []string{"mdev Z", "pci X", "pci Y"}, nil},
-		{"domains of 4 to 8 digits, any case", []string{"PCI_RESOURCE_X=10000:01:00.0,FFFFFFFF:01:00.0,ABCD:0A:1F.7"}, []string{"pci X 10000:01:00.0 ffffffff:01:00.0 abcd:0a:1f.7"}, nil},
-		{"one device in two spellings", []string{"PCI_RESOURCE_X=00000000:0A:00.0,0000:0a:00.0"}, []string{"pci X 0000:0a:00.0"}, nil},
-		{"UUID in any case", []string{"MDEV_PCI_RESOURCE_X=" + strings.ToUpper(uuid) + "," + uuid}, []string{"mdev X " + uuid}, nil},
+		{"whitespace", []string{
+			"PCI_RESOURCE_X= 0000:01:00.0 ,\t0000:02:00.0\n",
+		}, []string{"pci X 0000:01:00.0 0000:02:00.0"}, nil},
+		{"empty elements and a trailing comma", []string{
+			"PCI_RESOURCE_X=,0000:01:00.0,,0000:02:00.0,",
+		}, []string{"pci X 0000:01:00.0 0000:02:00.0"}, nil},
+		{"no value", []string{
+			"PCI_RESOURCE_X=", "PCI_RESOURCE_Y=,", "PCI_RESOURCE_Z",
+		}, []string{"pci X", "pci Y", "pci Z"}, nil},
+		{"order of the value stays, without duplicates", []string{
+			"PCI_RESOURCE_X=0000:02:00.0,0000:01:00.0,0000:02:00.0",
+		}, []string{"pci X 0000:02:00.0 0000:01:00.0"}, nil},
+		{"order of the variables does not", []string{
+			"PCI_RESOURCE_Y=", "PCI_RESOURCE_X=", "MDEV_PCI_RESOURCE_Z=",
+		}, []string{"mdev Z", "pci X", "pci Y"}, nil},
+		{"domains of 4 to 8 digits, any case", []string{
+			"PCI_RESOURCE_X=10000:01:00.0,FFFFFFFF:01:00.0,ABCD:0A:1F.7",
+		}, []string{"pci X 10000:01:00.0 ffffffff:01:00.0 abcd:0a:1f.7"}, nil},
+		{"one device in two spellings", []string{
+			"PCI_RESOURCE_X=00000000:0A:00.0,0000:0a:00.0",
+		}, []string{"pci X 0000:0a:00.0"}, nil},
+		{"UUID in any case", []string{
+			"MDEV_PCI_RESOURCE_X=" + strings.ToUpper(uuid) + "," + uuid,
+		}, []string{"mdev X " + uuid}, nil},
 		{
 			"one bad element does not affect the others",
 			[]string{"PCI_RESOURCE_X=0000:01:00.0,0bad0pci0address0,0000:02:00.0"},
 			[]string{"pci X 0000:01:00.0 0000:02:00.0"},
 			[]string{`bad-variable-value PCI_RESOURCE_X: "0bad0pci0address0"`},
 		},
-		{"UUID in a PCI variable", []string{"PCI_RESOURCE_X=" + uuid}, []string{"pci X"}, []string{"bad-variable-value PCI_RESOURCE_X: " + uuid}},
-		{"address in an mdev variable", []string{"MDEV_PCI_RESOURCE_X=0000:01:00.0"}, []string{"mdev X"}, []string{`bad-variable-value MDEV_PCI_RESOURCE_X: "0000:01:00.0"`}},
-		{"more bad elements are counted", []string{"PCI_RESOURCE_X=a,b,c"}, []string{"pci X"}, []string{`bad-variable-value PCI_RESOURCE_X: invalid PCI address "a"`, "bad-variable-value PCI_RESOURCE_X: 2 more"}},
-		{"path instead of a device", []string{"PCI_RESOURCE_X=../../../etc/passwd"}, []string{"pci X"}, []string{"bad-variable-value PCI_RESOURCE_X: passwd"}},
-		{"XML instead of a device", []string{`PCI_RESOURCE_X="/><evil`}, []string{"pci X"}, []string{"bad-variable-value PCI_RESOURCE_X: evil"}},
-		{"name without a resource", []string{"PCI_RESOURCE_=0000:01:00.0", "MDEV_PCI_RESOURCE_="}, nil, []string{"bad-variable-value PCI_RESOURCE_: no resource", "bad-variable-value MDEV_PCI_RESOURCE_: no resource"}},
-		{"prefix alone or in the middle", []string{"PCI_RESOURCE=0000:01:00.0", "PCI_RESOURCEX=0000:01:00.0", "X_PCI_RESOURCE_Y=0000:01:00.0", "pci_resource_x=0000:01:00.0"}, nil, nil},
-		{"twice with the same value", []string{"PCI_RESOURCE_X=0000:01:00.0", "PCI_RESOURCE_X=0000:01:00.0"}, []string{"pci X 0000:01:00.0"}, nil},
+		{"UUID in a PCI variable", []string{
+			"PCI_RESOURCE_X=" + uuid,
+		}, []string{"pci X"}, []string{"bad-variable-value PCI_RESOURCE_X: " + uuid}},
+		{"address in an mdev variable", []string{
+			"MDEV_PCI_RESOURCE_X=0000:01:00.0",
+		}, []string{"mdev X"}, []string{`bad-variable-value MDEV_PCI_RESOURCE_X: "0000:01:00.0"`}},
+		{"more bad elements are counted", []string{
+			"PCI_RESOURCE_X=a,b,c",
+		}, []string{
+			"pci X",
+		}, []string{
+			`bad-variable-value PCI_RESOURCE_X: invalid PCI address "a"`,
+			"bad-variable-value PCI_RESOURCE_X: 2 more",
+		}},
+		{"path instead of a device", []string{
+			"PCI_RESOURCE_X=../../../etc/passwd",
+		}, []string{"pci X"}, []string{"bad-variable-value PCI_RESOURCE_X: passwd"}},
+		{"XML instead of a device", []string{
+			`PCI_RESOURCE_X="/><evil`,
+		}, []string{"pci X"}, []string{"bad-variable-value PCI_RESOURCE_X: evil"}},
+		{"name without a resource", []string{
+			"PCI_RESOURCE_=0000:01:00.0", "MDEV_PCI_RESOURCE_=",
+		}, nil, []string{
+			"bad-variable-value PCI_RESOURCE_: no resource",
+			"bad-variable-value MDEV_PCI_RESOURCE_: no resource",
+		}},
+		{"prefix alone or in the middle", []string{
+			"PCI_RESOURCE=0000:01:00.0", "PCI_RESOURCEX=0000:01:00.0",
+			"X_PCI_RESOURCE_Y=0000:01:00.0", "pci_resource_x=0000:01:00.0",
+		}, nil, nil},
+		{"twice with the same value", []string{
+			"PCI_RESOURCE_X=0000:01:00.0", "PCI_RESOURCE_X=0000:01:00.0",
+		}, []string{"pci X 0000:01:00.0"}, nil},
 		{
 			"twice with different values: the first, as os.LookupEnv of virt-launcher",
 			[]string{"PCI_RESOURCE_X=0000:02:00.0", "PCI_RESOURCE_X=0000:01:00.0"},
 			[]string{"pci X 0000:02:00.0"},
 			[]string{"variable-conflict PCI_RESOURCE_X: first is used"},
 		},
-		{"an = in the value", []string{"PCI_RESOURCE_X=0000:01:00.0=1"}, []string{"pci X"}, []string{"bad-variable-value PCI_RESOURCE_X: 0000:01:00.0=1"}},
+		{"an = in the value", []string{
+			"PCI_RESOURCE_X=0000:01:00.0=1",
+		}, []string{"pci X"}, []string{"bad-variable-value PCI_RESOURCE_X: 0000:01:00.0=1"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			variables, problems := env.ParseVariables(tc.environ)
@@ -187,12 +255,16 @@ func FuzzParseVariables(f *testing.F) {
 	} {
 		f.Add(seed)
 	}
+
 	f.Fuzz(func(t *testing.T, text string) {
 		environ := strings.Split(text, "\n")
 		variables, problems := env.ParseVariables(environ)
-		if !slices.IsSortedFunc(variables, func(a, b env.Variable) int { return strings.Compare(a.Name, b.Name) }) {
+		if !slices.IsSortedFunc(variables, func(a, b env.Variable) int {
+			return strings.Compare(a.Name, b.Name)
+		}) {
 			t.Error("variables are not in order")
 		}
+
 		for _, v := range variables {
 			seen := map[topology.DeviceID]bool{}
 			var values []string
@@ -203,13 +275,17 @@ func FuzzParseVariables(f *testing.F) {
 				seen[id] = true
 				values = append(values, id.String())
 			}
+
 			again, more := env.ParseVariables([]string{v.Name + "=" + strings.Join(values, ",")})
-			if diff := cmp.Diff(lines([]env.Variable{v}), lines(again)); diff != "" || len(more) > 0 {
+			if diff := cmp.Diff(lines([]env.Variable{v}), lines(again)); diff != "" ||
+				len(more) > 0 {
 				t.Errorf("read again (-before +after):\n%s%v", diff, more)
 			}
 		}
+
 		for _, p := range problems {
-			if source, text, _ := strings.Cut(p.Text, ": "); p.Code == "" || source == "" || text == "" {
+			if source, text, _ := strings.Cut(p.Text, ": "); p.Code == "" || source == "" ||
+				text == "" {
 				t.Errorf("a problem with an empty field: %+v", p)
 			}
 		}
@@ -225,5 +301,6 @@ func lines(variables []env.Variable) []string {
 		}
 		out = append(out, line)
 	}
+
 	return out
 }

@@ -60,6 +60,7 @@ func (v *VMI) CloudInit() *CloudInit {
 		UserDataBase64    []byte    `json:"userDataBase64"`
 		UserDataSecretRef *struct{} `json:"secretRef"`
 	}
+
 	var volumes []struct {
 		NoCloud     *source `json:"cloudInitNoCloud"`
 		ConfigDrive *source `json:"cloudInitConfigDrive"`
@@ -67,6 +68,7 @@ func (v *VMI) CloudInit() *CloudInit {
 	if json.Unmarshal(v.volumes, &volumes) != nil {
 		return nil // a form that this version does not know
 	}
+
 	for _, volume := range volumes {
 		if s := cmp.Or(volume.NoCloud, volume.ConfigDrive); s != nil {
 			data := []byte(s.UserData)
@@ -76,6 +78,7 @@ func (v *VMI) CloudInit() *CloudInit {
 			return &CloudInit{UserData: data, Unknown: len(data) == 0 && s.UserDataSecretRef != nil}
 		}
 	}
+
 	return nil
 }
 
@@ -85,15 +88,19 @@ func (v *VMI) CloudInit() *CloudInit {
 // Kubernetes have no underscore.
 func (v *VMI) Doubt(name, uid string) string {
 	own := topology.Abridge(v.String())
-	isNamed := name == v.Namespace+"_"+v.Name || v.Namespace == "" && strings.HasSuffix("_"+name, "_"+v.Name)
+	isNamed := name == v.Namespace+"_"+v.Name || v.Namespace == "" &&
+		strings.HasSuffix("_"+name, "_"+v.Name)
 	switch {
 	case name == "" || v.Name == "":
 		return ""
 	case !isNamed:
-		return fmt.Sprintf("the VMI is %s, and the domain is of %s", own, topology.Abridge(strings.Replace(name, "_", "/", 1)))
+		return fmt.Sprintf("the VMI is %s, and the domain is of %s", own,
+			topology.Abridge(strings.Replace(name, "_", "/", 1)))
+
 	case uid != "" && v.UID != "" && uid != string(v.UID):
 		return fmt.Sprintf("the VMI and the domain are of two runs of %s: their uids differ", own)
 	}
+
 	return ""
 }
 
@@ -123,8 +130,9 @@ type DisplayOptions struct {
 
 // Interface is a network interface of the VMI.
 type Interface struct {
-	Name       string `json:"name"`
-	PCIAddress string `json:"pciAddress"` // the guest address that the user chose, as written; "" for none
+	Name string `json:"name"`
+	// the guest address that the user chose, as written; "" for none
+	PCIAddress string `json:"pciAddress"`
 
 	SRIOV *struct{} `json:"sriov"` // not nil: it is a virtual function
 }
@@ -166,8 +174,9 @@ type domainSpec struct {
 	Devices Devices `json:"devices"`
 }
 
-// ParseVMI reads a VirtualMachineInstance, or that of a VirtualMachine's template, from JSON. Unknown fields are ignored. Errors
-// name line and column and never show the content, because a VMI holds passwords.
+// ParseVMI reads a VirtualMachineInstance, or that of a VirtualMachine's template, from JSON.
+// Unknown fields are ignored. Errors name line and column and never show the content, because a
+// VMI holds passwords.
 func ParseVMI(data []byte) (*VMI, error) {
 	switch text := bytes.TrimSpace(data); {
 	case len(text) == 0:
@@ -175,20 +184,26 @@ func ParseVMI(data []byte) (*VMI, error) {
 	case text[0] != '{':
 		return nil, errors.New("parse VMI: not a JSON object")
 	}
+
 	if count := separators(data); count > maxSeparators {
-		return nil, fmt.Errorf("parse VMI: it has %d fields and list entries, the limit is %d", count, maxSeparators)
+		return nil, fmt.Errorf("parse VMI: it has %d fields and list entries, the limit is %d",
+			count, maxSeparators)
 	}
+
 	var doc document
 	if err := json.Unmarshal(data, &doc); err != nil {
 		return nil, fmt.Errorf("parse VMI: %w", withoutPayload(data, err))
 	}
+
 	if t := doc.Spec.Template; t != nil && (doc.Kind == "VirtualMachine" || doc.Kind == "") {
 		t.Metadata.Namespace, t.Metadata.Name = doc.Metadata.Namespace, doc.Metadata.Name
 		doc = *t
 	}
+
 	if err := doc.checkKind(); err != nil {
 		return nil, fmt.Errorf("parse VMI: %w", err)
 	}
+
 	return doc.vmi(), nil
 }
 
@@ -200,6 +215,7 @@ func (doc *document) checkKind() error {
 	case doc.Kind != "" && doc.Kind != "VirtualMachineInstance":
 		return fmt.Errorf("kind is %q, want VirtualMachineInstance", topology.Abridge(doc.Kind))
 	}
+
 	return nil
 }
 
@@ -212,6 +228,7 @@ func separators(data []byte) int {
 	if bytes.Count(data, []byte(",")) <= maxSeparators {
 		return 0 // few, wherever they are
 	}
+
 	count, inString := 0, false
 	for i := 0; i < len(data); i++ {
 		switch data[i] {
@@ -225,6 +242,7 @@ func separators(data []byte) int {
 			}
 		}
 	}
+
 	return count
 }
 
@@ -232,11 +250,14 @@ func (doc *document) vmi() *VMI {
 	d := cmp.Or(doc.Spec.Domain, &domainSpec{})
 	migration := doc.Status.MigrationState
 	return &VMI{
-		NamespacedName:      types.NamespacedName{Namespace: doc.Metadata.Namespace, Name: doc.Metadata.Name},
-		UID:                 doc.Metadata.UID,
-		Annotations:         doc.Metadata.Annotations,
-		Devices:             d.Devices,
-		MigrationInProgress: migration != nil && !migration.Completed && !migration.Failed && migration.EndTimestamp == nil,
+		NamespacedName: types.NamespacedName{
+			Namespace: doc.Metadata.Namespace, Name: doc.Metadata.Name,
+		},
+		UID:         doc.Metadata.UID,
+		Annotations: doc.Metadata.Annotations,
+		Devices:     d.Devices,
+		MigrationInProgress: migration != nil && !migration.Completed && !migration.Failed &&
+			migration.EndTimestamp == nil,
 
 		DedicatedCPU:            d.CPU.DedicatedCPUPlacement,
 		Hugepages:               d.Memory.Hugepages != nil,
@@ -259,7 +280,9 @@ func withoutPayload(data []byte, err error) error {
 	default:
 		return errors.New("a field cannot be decoded")
 	}
+
 	before := data[:max(0, min(end-1, int64(len(data))))]
 	line := 1 + bytes.Count(before, []byte("\n"))
-	return fmt.Errorf("line %d, column %d: %s", line, len(before)-bytes.LastIndexByte(before, '\n'), text)
+	return fmt.Errorf("line %d, column %d: %s", line, len(before)-bytes.LastIndexByte(before, '\n'),
+		text)
 }

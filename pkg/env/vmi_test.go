@@ -19,30 +19,43 @@ const samplesDir = "../../testdata/samples"
 func TestParseVMISamples(t *testing.T) {
 	h100 := "nvidia.com/GH100_H100_SXM5_80GB"
 	eight := &env.VMI{
-		NamespacedName: types.NamespacedName{Namespace: "default", Name: "dgx-8gpu"}, UID: "0f5d5f0a-6a2e-4c0e-9f5b-2f3f6b8c1d01",
-		Devices:      env.Devices{Interfaces: []env.Interface{{Name: "default"}}},
-		DedicatedCPU: true, Hugepages: true, GuestMappingPassthrough: true,
+		NamespacedName: types.NamespacedName{Namespace: "default", Name: "dgx-8gpu"},
+		UID:            "0f5d5f0a-6a2e-4c0e-9f5b-2f3f6b8c1d01",
+		Devices:        env.Devices{Interfaces: []env.Interface{{Name: "default"}}},
+		DedicatedCPU:   true, Hugepages: true, GuestMappingPassthrough: true,
 	}
+
 	for i := range 8 {
-		eight.GPUs = append(eight.GPUs, env.Request{Name: fmt.Sprintf("gpu%d", i+1), Resource: h100})
-		eight.Interfaces = append(eight.Interfaces, env.Interface{Name: fmt.Sprintf("rdma%d", i+1), SRIOV: &struct{}{}})
+		eight.GPUs = append(eight.GPUs, env.Request{
+			Name: fmt.Sprintf("gpu%d", i+1), Resource: h100,
+		})
+		eight.Interfaces = append(eight.Interfaces, env.Interface{
+			Name: fmt.Sprintf("rdma%d", i+1), SRIOV: &struct{}{},
+		})
 	}
+
 	desktop := &env.VMI{
-		NamespacedName: types.NamespacedName{Namespace: "default", Name: "vgpu-desktop"}, UID: eight.UID,
+		NamespacedName: types.NamespacedName{Namespace: "default", Name: "vgpu-desktop"},
+		UID:            eight.UID,
 		Devices: env.Devices{
 			GPUs:       []env.Request{{Name: "gpu1", Resource: "nvidia.com/NVIDIA_A40-8Q"}},
 			Interfaces: []env.Interface{{Name: "default"}},
 		},
 	}
+
 	desktop.GPUs[0].Options.Display = &env.DisplayOptions{Enabled: new(true)}
 	desktop.GPUs[0].Options.Display.RamFB.Enabled = new(true)
-	for file, want := range map[string]*env.VMI{"02-8gpu-8nic-gate-off": eight, "03-vgpu-mdev-display": desktop} {
+
+	for file, want := range map[string]*env.VMI{
+		"02-8gpu-8nic-gate-off": eight, "03-vgpu-mdev-display": desktop,
+	} {
 		data := expect.File(t, filepath.Join(samplesDir, file+".vmi.json"))
 		got, err := env.ParseVMI(data)
 		expect.NoError(t, err)
 		if got.Annotations["kubevirt.io/pci-topology-version"] != "v3" {
 			t.Errorf("%s: annotations %v", file, got.Annotations)
 		}
+
 		got.Annotations = nil
 		if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(env.VMI{})); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", file, diff)
@@ -63,20 +76,28 @@ func TestParseVMIRequests(t *testing.T) {
 		{`{"virtualGPUOptions":{"display":{}}}`, true, nil, nil},
 		{`{"virtualGPUOptions":{"display":{"enabled":false}}}`, true, new(false), nil},
 		{`{"virtualGPUOptions":{"display":{"ramFB":{}}}}`, true, nil, nil},
-		{`{"virtualGPUOptions":{"display":{"enabled":true,"ramFB":{"enabled":false}}}}`, true, new(true), new(false)},
+		{`{"virtualGPUOptions":{"display":{"enabled":true,"ramFB":{"enabled":false}}}}`, true,
+			new(true), new(false)},
 	} {
-		display := parseVMI(t, `{"spec":{"domain":{"devices":{"gpus":[`+tc.gpu+`]}}}}`).GPUs[0].Options.Display
+		display := parseVMI(t, `{"spec":{"domain":{"devices":{"gpus":[`+tc.gpu+
+			`]}}}}`).GPUs[0].Options.Display
 		if (display != nil) != tc.set {
 			t.Errorf("%s: %+v", tc.gpu, display)
 		} else if tc.set {
-			expect.Same(t, []*bool{tc.enabled, tc.ramfb}, []*bool{display.Enabled, display.RamFB.Enabled}, "%s (-want +got)", tc.gpu)
+			expect.Same(t, []*bool{
+				tc.enabled, tc.ramfb,
+			}, []*bool{display.Enabled, display.RamFB.Enabled}, "%s (-want +got)", tc.gpu)
 		}
 	}
+
 	// A resource takes precedence over a claim (KubeVirt pkg/dra/utils.go).
 	for request, want := range map[string]bool{
-		`{"name":"g","deviceName":"r"}`: false, `{"name":"g","claimName":"c","requestName":"q"}`: true, `{"name":"g","deviceName":"r","claimName":"c"}`: false,
+		`{"name":"g","deviceName":"r"}`:                  false,
+		`{"name":"g","claimName":"c","requestName":"q"}`: true,
+		`{"name":"g","deviceName":"r","claimName":"c"}`:  false,
 	} {
-		if got := parseVMI(t, `{"spec":{"domain":{"devices":{"hostDevices":[`+request+`]}}}}`).HostDevices[0]; got.IsClaim() != want || got.Name != "g" {
+		if got := parseVMI(t, `{"spec":{"domain":{"devices":{"hostDevices":[`+request+
+			`]}}}}`).HostDevices[0]; got.IsClaim() != want || got.Name != "g" {
 			t.Errorf("%s: %+v, a claim: %t", request, got, got.IsClaim())
 		}
 	}
@@ -85,7 +106,10 @@ func TestParseVMIRequests(t *testing.T) {
 func TestParseVMIInterfaces(t *testing.T) {
 	vmi := parseVMI(t, `{"spec":{"domain":{"devices":{"interfaces":[
 		{"name":"a","sriov":{},"pciAddress":"0000:20:00.0"},{"name":"b","bridge":{},"ports":[{"port":80}]},{"name":"c","sriov":null}]}}}}`)
-	want := []env.Interface{{Name: "a", PCIAddress: "0000:20:00.0", SRIOV: &struct{}{}}, {Name: "b"}, {Name: "c"}}
+	want := []env.Interface{
+		{Name: "a", PCIAddress: "0000:20:00.0", SRIOV: &struct{}{}}, {Name: "b"}, {Name: "c"},
+	}
+
 	expect.Same(t, want, vmi.Interfaces, "interfaces (-want +got)")
 }
 
@@ -97,14 +121,19 @@ func TestParseVMIMigration(t *testing.T) {
 		{"no status", `{}`, false},
 		{"null", `{"migrationState":null}`, false},
 		// The target's hook sees this first: handleTargetPodHandoff sets only these.
-		{"handed off", `{"migrationState":{"migrationUid":"u","targetNode":"n2","sourceNode":"n1","targetPod":"p"}}`, true},
-		{"started", `{"migrationState":{"targetNode":"n2","startTimestamp":"2026-01-01T00:00:00Z"}}`, true},
+		{"handed off",
+			`{"migrationState":{"migrationUid":"u","targetNode":"n2","sourceNode":"n1","targetPod":"p"}}`, true},
+		{"started",
+			`{"migrationState":{"targetNode":"n2","startTimestamp":"2026-01-01T00:00:00Z"}}`, true},
 		{"being aborted", `{"migrationState":{"targetNode":"n2","abortRequested":true}}`, true},
-		{"completed", `{"migrationState":{"targetNode":"n2","completed":true,"endTimestamp":"2026-01-01T00:01:00Z"}}`, false},
+		{"completed",
+			`{"migrationState":{"targetNode":"n2","completed":true,"endTimestamp":"2026-01-01T00:01:00Z"}}`, false},
 		{"failed", `{"migrationState":{"targetNode":"n2","failed":true}}`, false},
-		{"ended", `{"migrationState":{"targetNode":"n2","startTimestamp":"2026-01-01T00:00:00Z","endTimestamp":"2026-01-01T00:01:00Z"}}`, false},
+		{"ended",
+			`{"migrationState":{"targetNode":"n2","startTimestamp":"2026-01-01T00:00:00Z","endTimestamp":"2026-01-01T00:01:00Z"}}`, false},
 	} {
-		if got := parseVMI(t, `{"kind":"VirtualMachineInstance","status":`+tc.status+`}`).MigrationInProgress; got != tc.want {
+		if got := parseVMI(t, `{"kind":"VirtualMachineInstance","status":`+tc.status+
+			`}`).MigrationInProgress; got != tc.want {
 			t.Errorf("%s: in progress %v", tc.name, got)
 		}
 	}
@@ -115,7 +144,9 @@ func TestParseVMIGuestNUMA(t *testing.T) {
 	if vmi.DedicatedCPU || vmi.Hugepages || vmi.GuestMappingPassthrough {
 		t.Errorf("nothing requested: %+v", vmi)
 	}
-	vmi = parseVMI(t, `{"spec":{"domain":{"cpu":{"dedicatedCpuPlacement":true,"numa":{"guestMappingPassthrough":{}}},"memory":{"hugepages":{"pageSize":"1Gi"}}}}}`)
+
+	vmi = parseVMI(t,
+		`{"spec":{"domain":{"cpu":{"dedicatedCpuPlacement":true,"numa":{"guestMappingPassthrough":{}}},"memory":{"hugepages":{"pageSize":"1Gi"}}}}}`)
 	if !vmi.DedicatedCPU || !vmi.Hugepages || !vmi.GuestMappingPassthrough {
 		t.Errorf("all requested: %+v", vmi)
 	}
@@ -142,15 +173,21 @@ func TestParseVMIRefuses(t *testing.T) {
 		{"cut off", "{\n\"metadata\": {", "line 2"},
 		{"two documents", "{}\n{}", "line 2, column 1"},
 		{"type", "{\"metadata\":\n {\"name\": 1}}", "line 2, column 11: field metadata.name"},
-		{"type deep down", `{"spec":{"domain":{"devices":{"gpus":"SECRET"}}}}`, "field spec.domain.devices.gpus"},
-		{"another kind", `{"kind":"Pod","spec":{"password":"SECRET"}}`, `kind is "Pod", want VirtualMachineInstance`},
-		{"a VM without a template", `{"kind":"VirtualMachine","spec":{"running":true}}`, `kind is "VirtualMachine", want VirtualMachineInstance`},
-		{"another template", `{"kind":"Deployment","spec":{"template":{"spec":{"domain":{}}}}}`, `kind is "Deployment", want VirtualMachineInstance`},
+		{"type deep down", `{"spec":{"domain":{"devices":{"gpus":"SECRET"}}}}`,
+			"field spec.domain.devices.gpus"},
+		{"another kind", `{"kind":"Pod","spec":{"password":"SECRET"}}`,
+			`kind is "Pod", want VirtualMachineInstance`},
+		{"a VM without a template", `{"kind":"VirtualMachine","spec":{"running":true}}`,
+			`kind is "VirtualMachine", want VirtualMachineInstance`},
+		{"another template", `{"kind":"Deployment","spec":{"template":{"spec":{"domain":{}}}}}`,
+			`kind is "Deployment", want VirtualMachineInstance`},
 		{"empty", `{}`, "it has neither a kind nor spec.domain, want a VirtualMachineInstance"},
-		{"something else", `{"metadata":{"name":"a"},"spec":{"replicas":1}}`, "it has neither a kind nor spec.domain, want a VirtualMachineInstance"},
+		{"something else", `{"metadata":{"name":"a"},"spec":{"replicas":1}}`,
+			"it has neither a kind nor spec.domain, want a VirtualMachineInstance"},
 	} {
 		vmi, err := env.ParseVMI([]byte(tc.text))
-		if err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "SECRET") || vmi != nil {
+		if err == nil || !strings.Contains(err.Error(), tc.want) ||
+			strings.Contains(err.Error(), "SECRET") || vmi != nil {
 			t.Errorf("%s: %+v, %v; want an error with %q", tc.name, vmi, err, tc.want)
 		}
 	}
@@ -165,6 +202,7 @@ func largeVMI(tb testing.TB, n int) []byte {
 	if !found {
 		tb.Fatal("the sample has no user data")
 	}
+
 	return []byte(before + userData + strings.Repeat("x", n) + after)
 }
 
@@ -184,15 +222,20 @@ func TestParseVMILimit(t *testing.T) {
 		name, text string
 		refused    bool
 	}{
-		{"the most interfaces", `{"spec":{"domain":{"devices":{"interfaces":[` + repeated("{}", 20_001) + `]}}}}`, false},
-		{"one interface more", `{"spec":{"domain":{"devices":{"interfaces":[` + repeated("{}", 20_002) + `]}}}}`, true},
+		{"the most interfaces", `{"spec":{"domain":{"devices":{"interfaces":[` +
+			repeated("{}", 20_001) + `]}}}}`, false},
+		{"one interface more", `{"spec":{"domain":{"devices":{"interfaces":[` +
+			repeated("{}", 20_002) + `]}}}}`, true},
 		{"annotations", `{"metadata":{"annotations":{` + repeated(`"a":""`, 20_002) + `}}}`, true},
 		{"conditions", `{"status":{"conditions":[` + repeated("null", 20_002) + `]}}`, true},
-		{"a script", `{"kind":"VirtualMachineInstance","spec":{"volumes":"` + repeated(`{\"a\":[1,2],\\`, 20_002) + `"}}`, false},
+		{"a script", `{"kind":"VirtualMachineInstance","spec":{"volumes":"` +
+			repeated(`{\"a\":[1,2],\\`, 20_002) + `"}}`, false},
 		{"after a backslash", `{"spec":{"volumes":["\\",` + repeated("{}", 20_002) + `]}}`, true},
 	} {
 		vmi, err := env.ParseVMI([]byte(tc.text))
-		if tc.refused && (err == nil || vmi != nil || !strings.Contains(err.Error(), "the limit is 20000")) || !tc.refused && err != nil {
+		if tc.refused &&
+			(err == nil || vmi != nil || !strings.Contains(err.Error(), "the limit is 20000")) ||
+			!tc.refused && err != nil {
 			t.Errorf("%s: %v, refused %t", tc.name, err, !tc.refused)
 		}
 	}

@@ -35,10 +35,13 @@ func roundUp(n, power uint64) uint64 { return (n + power - 1) &^ (power - 1) }
 // pack puts parts one after the other as both firmwares do, the largest alignment first.
 func pack(parts []Aperture) Aperture {
 	all := Aperture{Align: 1}
-	for _, part := range slices.SortedFunc(slices.Values(parts), func(a, b Aperture) int { return cmp.Compare(b.Align, a.Align) }) {
+	for _, part := range slices.SortedFunc(slices.Values(parts), func(a, b Aperture) int {
+		return cmp.Compare(b.Align, a.Align)
+	}) {
 		all.Bytes = roundUp(all.Bytes, part.Align) + part.Bytes
 		all.Align = max(all.Align, part.Align)
 	}
+
 	return all
 }
 
@@ -61,10 +64,12 @@ func (g Guest) BARs() (sum uint64, taken Taken) {
 			sum += bar.Bytes
 			own[id] = append(own[id], Aperture{bar.Bytes, bar.Bytes})
 		}
+
 		if g.Tree.Node(id) == nil {
 			root = append(root, own[id]...)
 		}
 	}
+
 	for i, n := range g.Tree.Roots {
 		switch parts := g.under(n, own); {
 		case i == 0 || !g.Domain.UEFI:
@@ -73,6 +78,7 @@ func (g Guest) BARs() (sum uint64, taken Taken) {
 			expanders = append(expanders, pack(parts))
 		}
 	}
+
 	return sum, Taken{pack(root), pack(expanders)}
 }
 
@@ -86,7 +92,9 @@ func (g Guest) Required(taken Taken, window uint64) uint64 {
 	return roundUp(root, taken.Expanders.Align) + taken.Expanders.Bytes
 }
 
-func isVirtio(d domain.Device) bool { return d.Bus == "virtio" || strings.HasPrefix(d.Model, "virtio") }
+func isVirtio(d domain.Device) bool {
+	return d.Bus == "virtio" || strings.HasPrefix(d.Model, "virtio")
+}
 
 // under returns the space of the devices at and under a node. SeaBIOS makes a bridge's window a
 // multiple of its alignment, too (src/fw/pciinit.c, pci_bios_check_devices).
@@ -95,13 +103,16 @@ func (g Guest) under(n *topology.Node, own map[topology.ID][]Aperture) []Apertur
 	for _, child := range n.Children {
 		parts = append(parts, g.under(child, own)...)
 	}
+
 	if n.Kind == topology.Root || n.Kind == topology.Endpoint || len(parts) == 0 {
 		return parts
 	}
+
 	all := pack(parts)
 	if !g.Domain.UEFI {
 		all.Bytes = roundUp(all.Bytes, all.Align)
 	}
+
 	return []Aperture{all}
 }
 
@@ -113,9 +124,11 @@ func (g Guest) hotplugBytes(window uint64) uint64 {
 	if !d.UEFI || window <= LeastWindow {
 		return 0
 	}
+
 	ports := g.PendingPorts + topology.CountFunc(d.Controllers, func(c domain.Controller) bool {
 		return !c.HotplugOff && (c.Model == domain.RootPort || c.Model == domain.DownstreamPort)
 	})
+
 	return uint64(ports) << bits.Len64(window/256-1)
 }
 
@@ -151,8 +164,10 @@ func (g Guest) Window(taken Taken) (w Window, known bool) {
 	guest, source := g.Bits()
 	d := g.Domain
 	switch set := d.WindowBytes(); {
-	case d.Arch == "aarch64" && d.PCIHole64 != nil && *d.PCIHole64 > 0: // libvirt 12.8: highmem-mmio-size
+	case d.Arch == "aarch64" && d.PCIHole64 != nil && *d.PCIHole64 > 0:
+		// libvirt 12.8: highmem-mmio-size
 		return Window{*d.PCIHole64, "pcihole64"}, true
+
 	case d.Arch == "aarch64":
 		return Window{virtWindow, "QEMU's machine virt"}, true
 	case d.UEFI && guest == 0 && set > 0 && set <= MostWindow:
@@ -162,14 +177,19 @@ func (g Guest) Window(taken Taken) (w Window, known bool) {
 	case d.UEFI:
 		return g.ovmfWindow(guest, source), true
 	}
+
 	// Up to 1.16.2 SeaBIOS puts BARs right above the memory, since 1.16.3 at the end of the
 	// address space.
 	used := guest
 	if g.memoryEnd() < 1<<40 {
 		used = min(guest, seaBIOSBits)
 	}
+
 	space := uint64(1) << used
-	return Window{space - min(space, roundUp(g.memoryEnd(), taken.RootBus.Align)), fmt.Sprintf("SeaBIOS, %d bits of %s less the guest's memory", used, source)}, true
+	return Window{
+		space - min(space, roundUp(g.memoryEnd(), taken.RootBus.Align)),
+		fmt.Sprintf("SeaBIOS, %d bits of %s less the guest's memory", used, source),
+	}, true
 }
 
 // memoryEnd returns the address after the guest's memory, 4 GiB at least, and after the region for
@@ -181,11 +201,14 @@ func (g Guest) memoryEnd() uint64 {
 	if d.MemoryBytes >= allLow {
 		end += d.MemoryBytes - lowMemory
 	}
+
 	if d.MaxMemoryBytes <= d.MemoryBytes {
 		return end
 	}
+
 	most := uint64(1) << ovmfBits // more than a machine has
-	return roundUp(end, align) + min(d.MaxMemoryBytes-d.MemoryBytes, most) + min(d.MemorySlots, most/align)*align
+	return roundUp(end, align) + min(d.MaxMemoryBytes-d.MemoryBytes, most) + min(d.MemorySlots,
+		most/align)*align
 }
 
 // SmallestWindow returns the smallest window of OVMF, a power of two, that holds the taken space;
@@ -203,7 +226,8 @@ func (g Guest) SmallestWindow(taken Taken) uint64 {
 // bits: after the memory, at a multiple of its size.
 func (g Guest) HasRoom(window uint64, bits int) bool {
 	const space = 1 << ovmfBits
-	return g.memoryEnd() < space && roundUp(g.memoryEnd(), window)+window <= space>>max(0, ovmfBits-bits)
+	return g.memoryEnd() < space &&
+		roundUp(g.memoryEnd(), window)+window <= space>>max(0, ovmfBits-bits)
 }
 
 // ovmfWindow returns the window of OVMF in a guest with address bits. It is at the end of the
@@ -214,18 +238,25 @@ func (g Guest) ovmfWindow(guest int, source string) Window {
 	if set := g.Domain.WindowBytes(); set > 0 && set <= MostWindow {
 		least, name = set, "X-PciMmio64Mb"
 	}
+
 	used := min(guest, ovmfBits)
 	space := uint64(1) << used
 	eighth := space >> WindowShift
 	base := roundUp(g.memoryEnd(), 1<<(bits.Len64(least)-1))
 	switch {
-	case guest == defaultPhysBits && g.IntelHost: // a guest's CPU has the host's vendor (QEMU target/i386/cpu.c, x86_cpu_load_model)
-		return Window{least, fmt.Sprintf("OVMF, %s, since it does not trust %d bits of an Intel CPU", name, guest)}
+	case guest == defaultPhysBits && g.IntelHost:
+		// a guest's CPU has the host's vendor (QEMU target/i386/cpu.c, x86_cpu_load_model)
+		return Window{
+			least,
+			fmt.Sprintf("OVMF, %s, since it does not trust %d bits of an Intel CPU", name, guest),
+		}
+
 	case least < eighth && base+eighth < space:
 		return Window{eighth, fmt.Sprintf("OVMF, an eighth of %d bits of %s", used, source)}
 	case base+least > space:
 		return Window{0, fmt.Sprintf("OVMF, %s, which is beyond %d bits of %s", name, used, source)}
 	}
+
 	return Window{least, "OVMF, " + name}
 }
 
@@ -247,12 +278,15 @@ func (g Guest) Bits() (bits int, source string) {
 		return a.PhysBits, "maxphysaddr"
 	case a.HostBits && a.LimitBits > 0:
 		return min(g.HostPhysBits, a.LimitBits), HostBits
-	case a.HostBits, a.CPUMode == "host-passthrough", a.CPUMode == "host-model", a.CPUMode == "maximum",
+	case a.HostBits, a.CPUMode == "host-passthrough", a.CPUMode == "host-model",
+		a.CPUMode == "maximum",
 		strings.Contains(d.Machine, "rhel"), strings.HasSuffix(d.Machine, "-hpb"):
 		return g.HostPhysBits, HostBits
+
 	case d.Machine == "q35":
 		return 0, ""
 	}
+
 	return defaultPhysBits, modelBits
 }
 
@@ -264,12 +298,18 @@ const modelBits = "the CPU model"
 func (g Guest) SureBits() (bits int, source string) {
 	bits, source = g.Bits()
 	d := g.Domain
-	isNamed := !d.Addressing.HostBits && !slices.Contains([]string{"host-passthrough", "host-model", "maximum"}, d.Addressing.CPUMode)
+	isNamed := !d.Addressing.HostBits &&
+		!slices.Contains([]string{
+			"host-passthrough", "host-model", "maximum",
+		}, d.Addressing.CPUMode)
+
 	switch {
-	case d.Machine != "q35" && !strings.Contains(d.Machine, "rhel") || !isNamed || d.Addressing.PhysBits > 0:
+	case d.Machine != "q35" && !strings.Contains(d.Machine, "rhel") || !isNamed ||
+		d.Addressing.PhysBits > 0:
 		return bits, source
 	case g.HostPhysBits > 0 && g.HostPhysBits < defaultPhysBits:
 		return g.HostPhysBits, HostBits
 	}
+
 	return defaultPhysBits, modelBits
 }

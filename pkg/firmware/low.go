@@ -20,7 +20,8 @@ const (
 	// lowWindow is the least of the windows of q35: OVMF's ends at 0xe0000000 and begins after the
 	// memory, at most at 0xb0000000. SeaBIOS and older OVMF have from 0xc0000000 to 0xfc000000.
 	lowWindow = 768 << 20
-	// lowWindowVirt has the bytes of that window on machine virt (QEMU hw/arm/virt.c, VIRT_PCIE_MMIO).
+	// lowWindowVirt has the bytes of that window on machine virt (QEMU hw/arm/virt.c,
+	// VIRT_PCIE_MMIO).
 	lowWindowVirt = 0x2eff0000
 )
 
@@ -32,8 +33,9 @@ func (g Guest) LowWindow() uint64 {
 	return lowWindow
 }
 
-// Low returns the space below 4 GiB that bridges' windows take for the 32-bit BARs of the PCI devices,
-// for hotplug, and for the BARs of switch ports whose link is set, and how much is for the last.
+// Low returns the space below 4 GiB that bridges' windows take for the 32-bit BARs of the PCI
+// devices, for hotplug, and for the BARs of switch ports whose link is set, and how much is for
+// the last.
 func (g Guest) Low() (all, forPorts uint64) {
 	linked := map[topology.ID]bool{}
 	for _, o := range g.Domain.PortOverrides() {
@@ -43,6 +45,7 @@ func (g Guest) Low() (all, forPorts uint64) {
 			}
 		}
 	}
+
 	all = g.low(linked)
 	return all, all - g.low(nil)
 }
@@ -58,6 +61,7 @@ func (g Guest) low(linked map[topology.ID]bool) (sum uint64) {
 			}
 		}
 	}
+
 	canHotplug := map[topology.ID]bool{}
 	for _, c := range g.Domain.Controllers {
 		isPort := c.Model == domain.RootPort || c.Model == domain.DownstreamPort
@@ -67,15 +71,20 @@ func (g Guest) low(linked map[topology.ID]bool) (sum uint64) {
 	for _, root := range g.Tree.Roots {
 		sum += pack(g.lowUnder(root, own, canHotplug, linked)).Bytes
 	}
+
 	return sum
 }
 
-// lowUnder returns the space of a node on the bus that it is on: a bridge's window, and its own BAR.
-func (g Guest) lowUnder(n *topology.Node, own map[topology.ID][]Aperture, canHotplug, linked map[topology.ID]bool) []Aperture {
+// lowUnder returns the space of a node on the bus that it is on: a bridge's window, and its own
+// BAR.
+func (g Guest) lowUnder(
+	n *topology.Node, own map[topology.ID][]Aperture, canHotplug, linked map[topology.ID]bool,
+) []Aperture {
 	parts := own[n.ID]
 	for _, child := range n.Children {
 		parts = append(parts, g.lowUnder(child, own, canHotplug, linked)...)
 	}
+
 	if n.Kind == topology.Root || n.Kind == topology.Endpoint {
 		return parts
 	}
@@ -84,16 +93,20 @@ func (g Guest) lowUnder(n *topology.Node, own map[topology.ID][]Aperture, canHot
 	if g.Domain.UEFI {
 		least = leastBridgeOVMF
 	}
+
 	var taken []Aperture
 	window := pack(parts)
 	if canHotplug[n.ID] {
 		window.Bytes = max(window.Bytes, hotplugLow)
 	}
+
 	if window.Bytes > 0 {
 		taken = append(taken, Aperture{roundUp(window.Bytes, least), max(window.Align, least)})
 	}
+
 	if linked[n.ID] {
 		taken = append(taken, Aperture{portBAR, portBAR})
 	}
+
 	return taken
 }

@@ -22,46 +22,60 @@ type given map[structured.DeviceID]string
 // fill has the scheduler's allocator allocate the devices of pools to one VM after the other, at
 // most to room VMs, until one gets none. They are in use from then on. It returns how many VMs got
 // theirs, those of the first, and why not one more.
-func (n *node) fill(ctx context.Context, claims []*resourceapi.ResourceClaim, pools []*pool, inUse sets.Set[structured.DeviceID], room int) (int, given, string) {
+func (n *node) fill(
+	ctx context.Context, claims []*resourceapi.ResourceClaim, pools []*pool,
+	inUse sets.Set[structured.DeviceID], room int,
+) (int, given, string) {
 	var first given
 	for times := range room {
 		got, why := n.allocate(ctx, claims, pools, inUse)
 		if why != "" {
 			return times, first, why
 		}
+
 		if times == 0 {
 			first = got
 		}
 	}
+
 	return room, first, ""
 }
 
 // allocate has the scheduler's allocator allocate devices of pools to a VM's claims, which are in
 // use from then on. It returns them, or why it cannot.
-func (n *node) allocate(ctx context.Context, claims []*resourceapi.ResourceClaim, pools []*pool, inUse sets.Set[structured.DeviceID]) (given, string) {
+func (n *node) allocate(
+	ctx context.Context, claims []*resourceapi.ResourceClaim, pools []*pool,
+	inUse sets.Set[structured.DeviceID],
+) (given, string) {
 	if why := n.obstacle(ctx, claims, inUse); why != "" {
 		return nil, why
 	}
 
-	// The scheduler searches a node so long (k8s.io/kube-scheduler config/v1, DynamicResourcesFilterTimeoutDefault).
+	// The scheduler searches a node so long (k8s.io/kube-scheduler config/v1,
+	// DynamicResourcesFilterTimeoutDefault).
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	var published []*resourceapi.ResourceSlice
 	for _, p := range pools {
 		published = append(published, p.slices...)
 	}
+
 	state := structured.AllocatedState{AllocatedDevices: inUse}
 	allocator, err := structured.NewAllocator(ctx, n.features, state, n.Fleet, published, n.cache)
 	var results []resourceapi.AllocationResult
 	if err == nil {
 		results, err = allocator.Allocate(ctx, n.Node, claims)
 	}
+
 	switch {
 	case err != nil:
 		return nil, "the scheduler's allocator: " + err.Error()
 	case len(results) > 0:
-	case slices.ContainsFunc(claims, func(c *resourceapi.ResourceClaim) bool { return len(c.Spec.Devices.Constraints) > 0 }):
+	case slices.ContainsFunc(claims, func(c *resourceapi.ResourceClaim) bool {
+		return len(c.Spec.Devices.Constraints) > 0
+	}):
 		return nil, "no free devices meet the claim's constraints"
+
 	default:
 		return nil, "the scheduler's allocator finds no free devices for the claim"
 	}
@@ -70,6 +84,7 @@ func (n *node) allocate(ctx context.Context, claims []*resourceapi.ResourceClaim
 	for _, result := range results {
 		maps.Copy(got, requests(&result))
 	}
+
 	inUse.Insert(slices.Collect(maps.Keys(got))...)
 	return got, ""
 }
@@ -90,8 +105,9 @@ func wantOf(request resourceapi.DeviceRequest) *want {
 	case r == nil && len(request.FirstAvailable) == 1:
 		s := request.FirstAvailable[0]
 		r = &resourceapi.ExactDeviceRequest{
-			DeviceClassName: s.DeviceClassName, Selectors: s.Selectors, AllocationMode: s.AllocationMode,
-			Count: s.Count, Tolerations: s.Tolerations,
+			DeviceClassName: s.DeviceClassName, Selectors: s.Selectors,
+			AllocationMode: s.AllocationMode,
+			Count:          s.Count, Tolerations: s.Tolerations,
 		}
 	case r == nil || r.AdminAccess != nil:
 		return nil
@@ -101,6 +117,7 @@ func wantOf(request resourceapi.DeviceRequest) *want {
 	if r.AllocationMode != resourceapi.DeviceAllocationModeAll {
 		w.count = r.Count
 	}
+
 	return w
 }
 
@@ -121,22 +138,32 @@ func (n *node) candidates(ctx context.Context, w *want, class *resourceapi.Devic
 	if found, isKnown := n.matching[kind]; isKnown {
 		return found
 	}
+
 	selectors := slices.Concat(class.Spec.Selectors, w.selectors)
 	fails := func(d Device, s resourceapi.DeviceSelector) bool {
-		selector := n.cache.GetOrCompile(ptr.Deref(s.CEL, resourceapi.CELDeviceSelector{}).Expression)
+		selector := n.cache.GetOrCompile(ptr.Deref(s.CEL,
+			resourceapi.CELDeviceSelector{}).Expression)
 		if selector.Error != nil {
 			return false
 		}
-		matches, _, err := selector.DeviceMatches(ctx, cel.Device{Driver: d.Driver, Attributes: d.published.Attributes, Capacity: d.published.Capacity})
+
+		matches, _, err := selector.DeviceMatches(ctx, cel.Device{
+			Driver: d.Driver, Attributes: d.published.Attributes, Capacity: d.published.Capacity,
+		})
+
 		return err == nil && !matches
 	}
 
 	var found []Device
 	for _, d := range n.devices {
-		if d.published != nil && !slices.ContainsFunc(selectors, func(s resourceapi.DeviceSelector) bool { return fails(d, s) }) {
+		if d.published != nil &&
+			!slices.ContainsFunc(selectors, func(s resourceapi.DeviceSelector) bool {
+				return fails(d, s)
+			}) {
 			found = append(found, d)
 		}
 	}
+
 	n.matching[kind] = found
 	return found
 }
@@ -145,7 +172,9 @@ func (n *node) candidates(ctx context.Context, w *want, class *resourceapi.Devic
 // and of a complete pool, a matchAttribute that their driver does not publish, or of which too few
 // have the same value; "" if neither. The allocator gives no cause, and searches exhaustively where
 // it cannot succeed.
-func (n *node) obstacle(ctx context.Context, claims []*resourceapi.ResourceClaim, inUse sets.Set[structured.DeviceID]) string {
+func (n *node) obstacle(
+	ctx context.Context, claims []*resourceapi.ResourceClaim, inUse sets.Set[structured.DeviceID],
+) string {
 	needed := map[string]int64{}
 	for _, claim := range claims {
 		for _, request := range claim.Spec.Devices.Requests {
@@ -154,6 +183,7 @@ func (n *node) obstacle(ctx context.Context, claims []*resourceapi.ResourceClaim
 			}
 		}
 	}
+
 	for _, claim := range claims {
 		lefts := map[string][]Device{}
 		for _, request := range claim.Spec.Devices.Requests {
@@ -161,32 +191,40 @@ func (n *node) obstacle(ctx context.Context, claims []*resourceapi.ResourceClaim
 			if w == nil {
 				continue
 			}
+
 			class, err := n.Get(w.class)
 			if err != nil {
 				return err.Error()
 			}
+
 			all := n.candidates(ctx, w, class)
 			left, obstacles := takable(all, w, inUse)
 			if why := shortage(w, len(all), len(left), needed[w.kind()], obstacles); why != "" {
 				return why
 			}
+
 			if why := unpublished(claim, request.Name, w, left); why != "" {
 				return why
 			}
+
 			lefts[w.kind()] = left
 		}
+
 		for _, c := range claim.Spec.Devices.Constraints {
 			if why := unshared(claim, c, lefts); why != "" {
 				return why
 			}
 		}
 	}
+
 	return ""
 }
 
 // takable returns the devices that the allocator may take for a request, and what keeps it from
 // the others beside their use.
-func takable(all []Device, w *want, inUse sets.Set[structured.DeviceID]) (left []Device, obstacles []string) {
+func takable(
+	all []Device, w *want, inUse sets.Set[structured.DeviceID],
+) (left []Device, obstacles []string) {
 	counts := map[string]int{}
 	for _, d := range all {
 		taints := taintsOf(d.published, w.tolerations)
@@ -200,9 +238,11 @@ func takable(all []Device, w *want, inUse sets.Set[structured.DeviceID]) (left [
 			left = append(left, d)
 		}
 	}
+
 	for _, obstacle := range slices.Sorted(maps.Keys(counts)) {
 		obstacles = append(obstacles, fmt.Sprintf("%d not counted: %s", counts[obstacle], obstacle))
 	}
+
 	return left, obstacles
 }
 
@@ -219,6 +259,7 @@ func shortage(w *want, all, left int, needed int64, obstacles []string) string {
 	default:
 		return ""
 	}
+
 	return strings.Join(append([]string{why}, obstacles...), "; ")
 }
 
@@ -232,6 +273,7 @@ func unpublished(claim *resourceapi.ResourceClaim, request string, w *want, left
 			return fmt.Sprintf("%s has no %s%s", w.kind(), *c.MatchAttribute, other)
 		}
 	}
+
 	return ""
 }
 
@@ -242,16 +284,20 @@ func concerns(c resourceapi.DeviceConstraint, request string) bool {
 
 // unshared says that fewer devices of a kind have the same value of an attribute than have to
 // share it, "" where there are enough. The value may be one of a list's.
-func unshared(claim *resourceapi.ResourceClaim, c resourceapi.DeviceConstraint, lefts map[string][]Device) string {
+func unshared(
+	claim *resourceapi.ResourceClaim, c resourceapi.DeviceConstraint, lefts map[string][]Device,
+) string {
 	if c.MatchAttribute == nil {
 		return ""
 	}
+
 	needed := map[string]int64{}
 	for _, request := range claim.Spec.Devices.Requests {
 		if w := wantOf(request); w != nil && concerns(c, request.Name) {
 			needed[w.kind()] += w.count
 		}
 	}
+
 	for _, kind := range slices.Sorted(maps.Keys(needed)) {
 		counts := map[string]int64{}
 		for _, d := range lefts[kind] {
@@ -259,10 +305,13 @@ func unshared(claim *resourceapi.ResourceClaim, c resourceapi.DeviceConstraint, 
 				counts[value]++
 			}
 		}
+
 		if most := slices.Max(append(slices.Collect(maps.Values(counts)), 0)); most < needed[kind] {
-			return fmt.Sprintf("at most %d of %d %s have the same %s, %d needed", most, len(lefts[kind]), kind, *c.MatchAttribute, needed[kind])
+			return fmt.Sprintf("at most %d of %d %s have the same %s, %d needed", most,
+				len(lefts[kind]), kind, *c.MatchAttribute, needed[kind])
 		}
 	}
+
 	return ""
 }
 
@@ -272,6 +321,7 @@ func valuesOf(d Device, attribute string) (values []string) {
 		if qualify(string(name), d.Driver) != attribute {
 			continue
 		}
+
 		switch {
 		case a.StringValue != nil:
 			values = append(values, *a.StringValue)
@@ -282,11 +332,13 @@ func valuesOf(d Device, attribute string) (values []string) {
 		case a.VersionValue != nil:
 			values = append(values, *a.VersionValue)
 		}
+
 		values = append(values, a.StringValues...)
 		values = append(values, a.VersionValues...)
 		values = append(values, sprintAll(a.IntValues)...)
 		values = append(values, sprintAll(a.BoolValues)...)
 	}
+
 	slices.Sort(values)
 	return slices.Compact(values)
 }
@@ -315,11 +367,13 @@ func publishes(devices []Device, attribute string) (isPublished bool, other stri
 			if qualified == attribute {
 				return true, ""
 			}
+
 			if meaning(qualified) != isOther && meaning(qualified) == meaning(attribute) {
 				other = ", its driver publishes " + qualified + ": matchAttribute compares one name"
 			}
 		}
 	}
+
 	return false, other
 }
 
@@ -327,10 +381,12 @@ func publishes(devices []Device, attribute string) (isPublished bool, other stri
 func taintsOf(d *resourceapi.Device, tolerations []resourceapi.DeviceToleration) string {
 	var found []string
 	for _, t := range d.Taints {
-		isHard := t.Effect == resourceapi.DeviceTaintEffectNoSchedule || t.Effect == resourceapi.DeviceTaintEffectNoExecute
+		isHard := t.Effect == resourceapi.DeviceTaintEffectNoSchedule ||
+			t.Effect == resourceapi.DeviceTaintEffectNoExecute
 		isTolerated := slices.ContainsFunc(tolerations, func(of resourceapi.DeviceToleration) bool {
 			return resourceclaim.ToleratesTaint(of, t)
 		})
+
 		if isHard && !isTolerated {
 			value := ""
 			if t.Value != "" {
@@ -339,6 +395,7 @@ func taintsOf(d *resourceapi.Device, tolerations []resourceapi.DeviceToleration)
 			found = append(found, fmt.Sprintf("%s%s:%s", t.Key, value, t.Effect))
 		}
 	}
+
 	return strings.Join(found, ",")
 }
 
@@ -355,5 +412,6 @@ func (n *node) inUse(isEmpty bool) sets.Set[structured.DeviceID] {
 			found.Insert(d.id)
 		}
 	}
+
 	return found
 }

@@ -9,9 +9,10 @@ import (
 
 // Bounds are the nearest and the farthest devices that a VM may be given.
 type Bounds struct {
-	Best    Pairs  `json:"best"`    // pairs of the nearest devices, by path type
-	Worst   Pairs  `json:"worst"`   // of the farthest
-	OneNode *Pairs `json:"oneNode"` // of the farthest with topology manager policy single-numa-node; null where it refuses the VM
+	Best  Pairs `json:"best"`  // pairs of the nearest devices, by path type
+	Worst Pairs `json:"worst"` // of the farthest
+	// of the farthest with topology manager policy single-numa-node; null where it refuses the VM
+	OneNode *Pairs `json:"oneNode"`
 }
 
 // bounds returns the nearest and the farthest selection of counts[driver] free devices, where a
@@ -26,11 +27,14 @@ func (n *node) bounds(counts map[string]int) *Bounds {
 	m := newMixes(counts)
 	for _, d := range n.devices {
 		kind := slices.Index(m.drivers, d.Driver)
-		isNew := d.Address != "" && !slices.Contains(ids, d.pci) // a device may be in a slice several times
+
+		// a device may be in a slice several times
+		isNew := d.Address != "" && !slices.Contains(ids, d.pci)
 		if kind >= 0 && d.State == free && isNew {
 			ids, m.ofDevice = append(ids, d.pci), append(m.ofDevice, kind)
 		}
 	}
+
 	if len(ids) == 0 || m.all == nil || !nest(n.host, ids) {
 		return nil
 	}
@@ -40,6 +44,7 @@ func (n *node) bounds(counts map[string]int) *Bounds {
 	for i := range devices {
 		devices[i] = i
 	}
+
 	complete := len(m.all) - 1
 	best := m.choose(devices, topology.SYS, tally.isNearer)[complete]
 	worst := m.choose(devices, topology.SYS, tally.isFarther)[complete]
@@ -55,9 +60,11 @@ func (n *node) bounds(counts map[string]int) *Bounds {
 			oneNode = of
 		}
 	}
+
 	if oneNode != nil {
 		b.OneNode = new(oneNode.pairs())
 	}
+
 	return b
 }
 
@@ -70,12 +77,15 @@ func nest(host *topology.Host, ids []topology.DeviceID) bool {
 		if f == nil || f.Root == "" {
 			continue
 		}
+
 		node, isKnown := nodes[f.Root]
 		if isKnown && node != host.Affinity(id) {
 			return false
 		}
+
 		nodes[f.Root] = host.Affinity(id)
 	}
+
 	return true
 }
 
@@ -89,6 +99,7 @@ func typesBetween(tree *topology.Tree, ids []topology.DeviceID) [][]topology.Pat
 			types[i][j] = nodes[i].PathType(nodes[j])
 		}
 	}
+
 	return types
 }
 
@@ -102,6 +113,7 @@ func (t tally) pairs() Pairs {
 			p[topology.PathType(between)] = count
 		}
 	}
+
 	return p
 }
 
@@ -112,9 +124,11 @@ func (t tally) compare(u tally) int {
 	for between := range t {
 		sum += between * (t[between] - u[between])
 	}
+
 	for between := len(t) - 1; sum == 0 && between > 0; between-- {
 		sum = t[between] - u[between]
 	}
+
 	return sum
 }
 
@@ -149,6 +163,7 @@ func newMixes(counts map[string]int) *mixes {
 			return m
 		}
 	}
+
 	for number := range size {
 		mix := make([]int, len(m.drivers))
 		for k, driver := range m.drivers {
@@ -156,6 +171,7 @@ func newMixes(counts map[string]int) *mixes {
 		}
 		m.all = append(m.all, mix)
 	}
+
 	return m
 }
 
@@ -167,6 +183,7 @@ func (m *mixes) sum(a, b int) (int, bool) {
 			return 0, false
 		}
 	}
+
 	return a + b, true
 }
 
@@ -188,12 +205,15 @@ func (m *mixes) split(devices []int, t topology.PathType) (groups [][]int) {
 		}
 		groups[i] = append(groups[i], d)
 	}
+
 	return groups
 }
 
 // choose returns, per mix, the pairs of the best selection of devices, of which no two are farther
 // than t; nil of a mix that they cannot give.
-func (m *mixes) choose(devices []int, t topology.PathType, isBetter func(tally, tally) bool) []*tally {
+func (m *mixes) choose(
+	devices []int, t topology.PathType, isBetter func(tally, tally) bool,
+) []*tally {
 	found := make([]*tally, len(m.all))
 	found[0] = &tally{}
 	if len(devices) == 1 {
@@ -202,14 +222,18 @@ func (m *mixes) choose(devices []int, t topology.PathType, isBetter func(tally, 
 		}
 		return found
 	}
+
 	for _, group := range m.split(devices, t) {
 		found = m.join(found, m.choose(group, t-1, isBetter), t, isBetter)
 	}
+
 	return found
 }
 
 // join returns the best selections of two groups whose devices are as far from each other as t.
-func (m *mixes) join(as, bs []*tally, t topology.PathType, isBetter func(tally, tally) bool) []*tally {
+func (m *mixes) join(
+	as, bs []*tally, t topology.PathType, isBetter func(tally, tally) bool,
+) []*tally {
 	found := make([]*tally, len(m.all))
 	for a, ofA := range as {
 		for b, ofB := range bs {
@@ -217,15 +241,18 @@ func (m *mixes) join(as, bs []*tally, t topology.PathType, isBetter func(tally, 
 			if ofA == nil || ofB == nil || !isWanted {
 				continue
 			}
+
 			both := *ofA
 			for between, count := range ofB {
 				both[between] += count
 			}
+
 			both[t] += m.size(a) * m.size(b)
 			if found[sum] == nil || isBetter(both, *found[sum]) {
 				found[sum] = &both
 			}
 		}
 	}
+
 	return found
 }

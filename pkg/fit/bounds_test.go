@@ -19,6 +19,7 @@ func TestBounds(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}
+
 	compared := 0
 	for h, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".txtar")
@@ -29,22 +30,28 @@ func TestBounds(t *testing.T) {
 			best, worst, oneNode, isKnown := allSelections(n, counts)
 			got := n.bounds(counts)
 			if (got != nil) != isKnown {
-				t.Errorf("%s, %v of %d: bounds %v, want some: %t", name, counts, len(n.devices), got, isKnown)
+				t.Errorf("%s, %v of %d: bounds %v, want some: %t", name, counts, len(n.devices),
+					got, isKnown)
 			}
+
 			if got == nil {
 				continue
 			}
+
 			compared++
 			ofOne := -1
 			if got.OneNode != nil {
 				ofOne = got.OneNode.distance()
 			}
+
 			if got.Best.distance() != best || got.Worst.distance() != worst || ofOne != oneNode {
-				t.Errorf("%s, %v of %d: distances %d, %d, %d of %v, want %d, %d, %d", name, counts, len(n.devices),
+				t.Errorf("%s, %v of %d: distances %d, %d, %d of %v, want %d, %d, %d", name, counts,
+					len(n.devices),
 					got.Best.distance(), got.Worst.distance(), ofOne, got, best, worst, oneNode)
 			}
 		}
 	}
+
 	if compared < 10*len(files) {
 		t.Errorf("%d selections on %d hosts are compared", compared, len(files))
 	}
@@ -53,11 +60,17 @@ func TestBounds(t *testing.T) {
 // randomSelection offers up to twelve devices of the host, of two drivers, and wants some of each.
 func randomSelection(random *rand.Rand, host *topology.Host) (*node, map[string]int) {
 	n := &node{host: host}
-	ends := slices.DeleteFunc(slices.Clone(host.Devices), func(d topology.Device) bool { return d.IsBridge })
+	ends := slices.DeleteFunc(slices.Clone(host.Devices), func(d topology.Device) bool {
+		return d.IsBridge
+	})
+
 	for _, i := range random.Perm(len(ends))[:min(12, len(ends))] {
 		id := topology.PCIDevice(ends[i].Address)
-		n.devices = append(n.devices, Device{Driver: fmt.Sprint(random.IntN(2)), Address: id.String(), State: free, pci: id})
+		n.devices = append(n.devices, Device{
+			Driver: fmt.Sprint(random.IntN(2)), Address: id.String(), State: free, pci: id,
+		})
 	}
+
 	return n, map[string]int{"0": random.IntN(4), "1": 1 + random.IntN(3)}
 }
 
@@ -73,18 +86,22 @@ func allSelections(n *node, counts map[string]int) (best, worst, oneNode int, is
 				given[d.Driver]++
 			}
 		}
+
 		if !maps.Equal(given, counts) {
 			continue
 		}
+
 		p := pairs(n.host.Tree(chosen), chosen)
 		if !isKnown || p.distance() < best {
 			best = p.distance()
 		}
+
 		worst, isKnown = max(worst, p.distance()), true
 		if p[topology.SYS] == 0 {
 			oneNode = max(oneNode, p.distance())
 		}
 	}
+
 	return best, worst, oneNode, isKnown
 }
 
@@ -98,18 +115,28 @@ func TestBoundsOfManyDevices(t *testing.T) {
 			if i == 0 {
 				driver = "gpu"
 			}
+
 			address := topology.Address{Bus: uint8(16 * root), Device: uint8(i)}
 			n.host.Devices = append(n.host.Devices, topology.Device{
-				Address: address, Root: topology.PCIeRoot(fmt.Sprintf("pci0000:%02x", 16*root)), Node: topology.OnNode(topology.NodeID(root / 8)),
+				Address: address, Root: topology.PCIeRoot(fmt.Sprintf("pci0000:%02x", 16*root)),
+				Node: topology.OnNode(topology.NodeID(root / 8)),
 			})
-			n.devices = append(n.devices, Device{Driver: driver, Address: address.String(), State: free, pci: topology.PCIDevice(address)})
+
+			n.devices = append(n.devices, Device{
+				Driver:  driver,
+				Address: address.String(),
+				State:   free,
+				pci:     topology.PCIDevice(address),
+			})
 		}
 	}
-	// The nearest are of one socket, whose eight GPUs have a root each; eight functions are of one
-	// of these. The farthest are of all roots, half of them on either socket. On one node they are a
-	// GPU and a function of each root.
+
+	// The nearest are of one socket, whose eight GPUs have a root each; eight functions are of
+	// one of these. The farthest are of all roots, half of them on either socket. On one node
+	// they are a GPU and a function of each root.
 	got := n.bounds(map[string]int{"gpu": 8, "vf": 8})
-	if text := fmt.Sprint(got.Best, "; ", got.Worst, "; ", got.OneNode); text != "36 PHB, 84 NODE; 56 NODE, 64 SYS; 8 PHB, 112 NODE" {
+	if text := fmt.Sprint(got.Best, "; ", got.Worst, "; ",
+		got.OneNode); text != "36 PHB, 84 NODE; 56 NODE, 64 SYS; 8 PHB, 112 NODE" {
 		t.Errorf("bounds %s", text)
 	}
 }

@@ -75,8 +75,11 @@ func count(t testing.TB, o Objects, w Wish, overAll bool) (Answer, Shape) {
 	shape := shapeOf(t, parsed)
 	if overAll {
 		root := resourceapi.FullyQualifiedName("resource.kubernetes.io/pcieRoot")
-		shape.Claims[0].Spec.Devices.Constraints = []resourceapi.DeviceConstraint{{MatchAttribute: &root}}
+		shape.Claims[0].Spec.Devices.Constraints = []resourceapi.DeviceConstraint{
+			{MatchAttribute: &root},
+		}
 	}
+
 	return answerFor(t, o, shape), shape
 }
 
@@ -95,47 +98,84 @@ func TestHosts(t *testing.T) {
 		{host: hgx, wish: Wish{GPUs: 1, NICs: 1, Pair: true}, want: 8, pairs: "1 PHB"},
 		{host: hgx, wish: Wish{GPUs: 2, NICs: 2, Pair: true}, want: 4, pairs: "2 PHB, 4 NODE"},
 		{host: hgx, wish: Wish{GPUs: 4, NICs: 4, Pair: true}, want: 2, pairs: "4 PHB, 24 NODE"},
-		{host: hgx, wish: Wish{GPUs: 8, NICs: 8, Pair: true}, want: 1, pairs: "8 PHB, 48 NODE, 64 SYS"},
+		{host: hgx, wish: Wish{
+			GPUs: 8, NICs: 8, Pair: true,
+		}, want: 1, pairs: "8 PHB, 48 NODE, 64 SYS"},
 		{host: hgx, wish: Wish{GPUs: 4, NICs: 1, Pair: true}, want: 2, pairs: "1 PHB, 9 NODE"},
-		{host: hgx, wish: Wish{GPUs: 9}, pairs: "-", why: "8 of 8 vfio.gpu.nvidia.com are free, 9 needed"},
+		{host: hgx, wish: Wish{
+			GPUs: 9,
+		}, pairs: "-", why: "8 of 8 vfio.gpu.nvidia.com are free, 9 needed"},
 		// A NIC of its GPU's root is of its node.
-		{host: hgx, wish: Wish{GPUs: 4, NICs: 4, Pair: true, OneSocket: true}, want: 2, pairs: "4 PHB, 24 NODE"},
-		{host: hgx, wish: Wish{GPUs: 4, NICs: 1, Pair: true, OneSocket: true}, want: 2, pairs: "1 PHB, 9 NODE"},
-		{host: hgx, wish: Wish{GPUs: 5, NICs: 5, Pair: true, OneSocket: true}, pairs: "-", why: "at most 4 of 8 vfio.gpu.nvidia.com have the same resource.kubernetes.io/numaNode, 5 needed"},
+		{host: hgx, wish: Wish{
+			GPUs: 4, NICs: 4, Pair: true, OneSocket: true,
+		}, want: 2, pairs: "4 PHB, 24 NODE"},
+		{host: hgx, wish: Wish{
+			GPUs: 4, NICs: 1, Pair: true, OneSocket: true,
+		}, want: 2, pairs: "1 PHB, 9 NODE"},
+		{host: hgx, wish: Wish{
+			GPUs: 5, NICs: 5, Pair: true, OneSocket: true,
+		}, pairs: "-",
+			why: "at most 4 of 8 vfio.gpu.nvidia.com have the same resource.kubernetes.io/numaNode, 5 needed"},
 		// The two drivers publish the NUMA node under two names; one driver agrees with itself.
-		{host: hgx, wish: Wish{GPUs: 4, NICs: 4, OneSocket: true}, pairs: "-", why: "sriov has no resource.kubernetes.io/numaNode, its driver publishes dra.net/numaNode: matchAttribute compares one name"},
+		{host: hgx, wish: Wish{
+			GPUs: 4, NICs: 4, OneSocket: true,
+		}, pairs: "-",
+			why: "sriov has no resource.kubernetes.io/numaNode, its driver publishes dra.net/numaNode: matchAttribute compares one name"},
 		{host: hgx, wish: Wish{GPUs: 4, OneSocket: true}, want: 2, pairs: "6 NODE"},
-		{host: hgx, wish: Wish{GPUs: 5, OneSocket: true}, pairs: "-", why: "at most 4 of 8 vfio.gpu.nvidia.com have the same resource.kubernetes.io/numaNode, 5 needed"},
-		{host: hgx, gpu: fleet.Intel(), wish: Wish{GPUs: 1, NICs: 1, Pair: true}, pairs: "-", why: "gpu.intel.com has no resource.kubernetes.io/pcieRoot, its driver publishes gpu.intel.com/pciRoot: matchAttribute compares one name"},
-		{host: hgx, gpu: fleet.ROCm(), wish: Wish{GPUs: 8, NICs: 8, Pair: true}, want: 1, pairs: "8 PHB, 48 NODE, 64 SYS"},
-		{host: hgx, gpu: fleet.ROCm(), wish: Wish{GPUs: 4, OneSocket: true}, pairs: "-", why: "gpu.amd.com has no resource.kubernetes.io/numaNode, its driver publishes gpu.amd.com/numaNode: matchAttribute compares one name"},
+		{host: hgx, wish: Wish{
+			GPUs: 5, OneSocket: true,
+		}, pairs: "-",
+			why: "at most 4 of 8 vfio.gpu.nvidia.com have the same resource.kubernetes.io/numaNode, 5 needed"},
+		{host: hgx, gpu: fleet.Intel(), wish: Wish{
+			GPUs: 1, NICs: 1, Pair: true,
+		}, pairs: "-",
+			why: "gpu.intel.com has no resource.kubernetes.io/pcieRoot, its driver publishes gpu.intel.com/pciRoot: matchAttribute compares one name"},
+		{host: hgx, gpu: fleet.ROCm(), wish: Wish{
+			GPUs: 8, NICs: 8, Pair: true,
+		}, want: 1, pairs: "8 PHB, 48 NODE, 64 SYS"},
+		{host: hgx, gpu: fleet.ROCm(), wish: Wish{
+			GPUs: 4, OneSocket: true,
+		}, pairs: "-",
+			why: "gpu.amd.com has no resource.kubernetes.io/numaNode, its driver publishes gpu.amd.com/numaNode: matchAttribute compares one name"},
 		// CPUs are no PCI devices: pairs are those of the GPUs.
-		{host: hgx, nic: fleet.CPUs(), wish: Wish{GPUs: 8, NICs: 8, Pair: true}, want: 1, pairs: "12 NODE, 16 SYS"},
+		{host: hgx, nic: fleet.CPUs(), wish: Wish{
+			GPUs: 8, NICs: 8, Pair: true,
+		}, want: 1, pairs: "12 NODE, 16 SYS"},
 		// Per socket two roots with a GPU and a NIC, and one with a NIC alone.
 		{host: roots, wish: Wish{GPUs: 1, NICs: 1, Pair: true}, want: 4, pairs: "1 PHB"},
 		{host: roots, wish: Wish{GPUs: 2, NICs: 2, Pair: true}, want: 2, pairs: "2 PHB, 4 NODE"},
-		{host: roots, wish: Wish{GPUs: 4, NICs: 6, Pair: true}, want: 1, pairs: "4 PHB, 16 NODE, 25 SYS"},
+		{host: roots, wish: Wish{
+			GPUs: 4, NICs: 6, Pair: true,
+		}, want: 1, pairs: "4 PHB, 16 NODE, 25 SYS"},
 		{host: roots, wish: Wish{GPUs: 2, NICs: 3}, want: 2, pairs: "2 PHB, 8 NODE"},
 		// A GPU per socket, and no NIC.
 		{host: vgpu, wish: Wish{GPUs: 1}, want: 2, pairs: "-"},
 		{host: vgpu, wish: Wish{GPUs: 2}, want: 1, pairs: "1 SYS"},
-		{host: vgpu, wish: Wish{GPUs: 1, NICs: 1, Pair: true}, pairs: "-", why: "0 of 0 sriov are free, 1 needed"},
+		{host: vgpu, wish: Wish{
+			GPUs: 1, NICs: 1, Pair: true,
+		}, pairs: "-", why: "0 of 0 sriov are free, 1 needed"},
 		// One socket whose devices report no NUMA node, and a root for all.
 		{host: rtx, wish: Wish{GPUs: 2}, want: 2, pairs: "1 PHB"},
-		{host: rtx, wish: Wish{GPUs: 2, OneSocket: true}, pairs: "-", why: "vfio.gpu.nvidia.com has no resource.kubernetes.io/numaNode"},
+		{host: rtx, wish: Wish{
+			GPUs: 2, OneSocket: true,
+		}, pairs: "-", why: "vfio.gpu.nvidia.com has no resource.kubernetes.io/numaNode"},
 	}
+
 	for _, test := range tests {
 		if test.gpu.Name == "" {
 			test.gpu = fleet.NVIDIA()
 		}
+
 		if test.nic.Name == "" {
 			test.nic = fleet.SRIOV()
 		}
+
 		test.wish.GPUClass, test.wish.NICClass = test.gpu.Class, test.nic.Class
 		t.Run(fmt.Sprint(test.host, " ", test.wish), func(t *testing.T) {
 			answer, _ := count(t, objects(t, test.host, test.gpu, test.nic), test.wish, false)
 			got := answer.Nodes[0]
-			if got.Now != test.want || got.Empty != test.want || got.Pairs.String() != test.pairs || got.Guest.String() != test.pairs || got.Why != test.why {
+			if got.Now != test.want || got.Empty != test.want || got.Pairs.String() != test.pairs ||
+				got.Guest.String() != test.pairs || got.Why != test.why {
 				t.Errorf("fits %d times, %d when empty, pairs %s, in the guest %s, why %q\nwant %d, %s, %q",
 					got.Now, got.Empty, got.Pairs, got.Guest, got.Why, test.want, test.pairs, test.why)
 			}
@@ -153,22 +193,29 @@ func TestRandomFleets(t *testing.T) {
 		if seed == 0 {
 			nodes = 200
 		}
+
 		o, wish := randomFleet(random, nodes)
 		answer, shape := count(t, o, wish, random.IntN(4) == 0)
 		claim := shape.Claims[0]
 		empty := o
 		empty.Claims = nil
+
 		for _, n := range answer.Nodes {
 			if want := scheduled(t, o, n.Name, claim); n.Now != want {
-				t.Errorf("seed %d, %s, node %s: %d fit now, the scheduler allocates %d; %s", seed, fmt.Sprint(wish), n.Name, n.Now, want, n.Why)
+				t.Errorf("seed %d, %s, node %s: %d fit now, the scheduler allocates %d; %s", seed,
+					fmt.Sprint(wish), n.Name, n.Now, want, n.Why)
 			}
+
 			if want := scheduled(t, empty, n.Name, claim); n.Empty != want {
-				t.Errorf("seed %d, %s, node %s: %d fit when empty, the scheduler allocates %d", seed, fmt.Sprint(wish), n.Name, n.Empty, want)
+				t.Errorf("seed %d, %s, node %s: %d fit when empty, the scheduler allocates %d",
+					seed, fmt.Sprint(wish), n.Name, n.Empty, want)
 			}
+
 			if (n.Why == "") != (n.Now > 0) {
 				t.Errorf("seed %d, node %s: %d fit now, why not: %q", seed, n.Name, n.Now, n.Why)
 			}
 		}
+
 		checkWritten(t, seed, o, empty, wish)
 	}
 }
@@ -181,15 +228,18 @@ func checkWritten(t *testing.T, seed uint64, o, empty Objects, wish Wish) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	if written == "" {
 		return // no node meets any claim for it
 	}
+
 	_, vm, _ := strings.Cut(written, "\n# kind: VirtualMachine")
 	parsed, err := parse(written, "kind: VirtualMachine"+strings.ReplaceAll(vm, "\n# ", "\n"))
 	expect.NoError(t, err)
 	shape := shapeOf(t, parsed)
 	for _, n := range answer.Nodes {
-		now, whenEmpty := scheduled(t, o, n.Name, shape.Claims[0]), scheduled(t, empty, n.Name, shape.Claims[0])
+		now, whenEmpty := scheduled(t, o, n.Name, shape.Claims[0]), scheduled(t, empty, n.Name,
+			shape.Claims[0])
 		if n.Now != now || n.Empty != whenEmpty {
 			t.Errorf("seed %d, node %s: the scheduler allocates %d now and %d when empty of the written claim, fit says %d and %d", seed, n.Name, now, whenEmpty, n.Now, n.Empty)
 		}
@@ -207,20 +257,27 @@ func scheduled(t *testing.T, o Objects, name string, claim *resourceapi.Resource
 				taken.Insert(structured.MakeDeviceID(r.Driver, r.Pool, r.Device))
 			}
 		}
+
 		features := New(o).features
-		allocator, err := structured.NewAllocator(t.Context(), features, structured.AllocatedState{AllocatedDevices: taken}, classes, o.Slices, cel.NewCache(10, cel.Features{EnableListTypeAttributes: true}))
+		allocator, err := structured.NewAllocator(t.Context(), features, structured.AllocatedState{
+			AllocatedDevices: taken,
+		}, classes, o.Slices, cel.NewCache(10, cel.Features{EnableListTypeAttributes: true}))
+
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		node := &corev1.Node{}
 		node.Name = name
 		results, err := allocator.Allocate(t.Context(), node, []*resourceapi.ResourceClaim{claim})
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		if len(results) == 0 {
 			return count
 		}
+
 		next := claim.DeepCopy()
 		next.Status.Allocation = &results[0]
 		claims = append(claims[:len(claims):len(claims)], next)
@@ -240,19 +297,32 @@ func randomFleet(random *rand.Rand, nodes int) (Objects, Wish) {
 			for j := range random.IntN(7) {
 				root := random.IntN(6)
 				devices = append(devices, fleet.Place{
-					Root: fmt.Sprintf("pci0000:%02x", 16*root), Address: fmt.Sprintf("0000:%02x:%02x.0", 16*root, j), NUMA: int64(root/3 - random.IntN(12)/11),
+					Root:    fmt.Sprintf("pci0000:%02x", 16*root),
+					Address: fmt.Sprintf("0000:%02x:%02x.0", 16*root, j),
+					NUMA:    int64(root/3 - random.IntN(12)/11),
 				})
 			}
+
 			s := d.Slice(fmt.Sprint("node", i), devices)
 			o.Slices = append(o.Slices, s)
+
 			for j := range devices {
 				if random.IntN(3) == 0 {
-					o.Claims = append(o.Claims, fleet.Allocated(fmt.Sprint("c", i, d.Class, j), s, j))
+					o.Claims = append(o.Claims,
+						fleet.Allocated(fmt.Sprint("c", i, d.Class, j), s, j))
 				}
 			}
 		}
 	}
-	wish := Wish{GPUs: random.IntN(4), NICs: 1 + random.IntN(3), GPUClass: gpu.Class, NICClass: nic.Class, OneSocket: random.IntN(4) == 0}
+
+	wish := Wish{
+		GPUs:      random.IntN(4),
+		NICs:      1 + random.IntN(3),
+		GPUClass:  gpu.Class,
+		NICClass:  nic.Class,
+		OneSocket: random.IntN(4) == 0,
+	}
+
 	wish.Pair = random.IntN(3) > 0
 	return o, wish
 }
@@ -261,15 +331,28 @@ func randomFleet(random *rand.Rand, nodes int) (Objects, Wish) {
 func BenchmarkCount(b *testing.B) {
 	gpus, nics := fleet.Host(b, hostFile("x86-2n8g-hgx-h100"))
 	for _, nodes := range []int{50, 200} {
-		o := Objects{Classes: []*resourceapi.DeviceClass{fleet.NVIDIA().DeviceClass(), fleet.SRIOV().DeviceClass()}}
+		o := Objects{
+			Classes: []*resourceapi.DeviceClass{
+				fleet.NVIDIA().DeviceClass(), fleet.SRIOV().DeviceClass(),
+			},
+		}
+
 		for i := range nodes {
 			name := fmt.Sprint("node", i)
 			o.Nodes = append(o.Nodes, fleet.Node(name))
-			o.Slices = append(o.Slices, fleet.NVIDIA().Slice(name, gpus), fleet.SRIOV().Slice(name, nics))
+			o.Slices = append(o.Slices, fleet.NVIDIA().Slice(name, gpus),
+				fleet.SRIOV().Slice(name, nics))
 			o.Claims = append(o.Claims, fleet.Allocated(name, o.Slices[2*i], i%8))
 		}
+
 		for _, pairs := range []int{1, 2, 4, 8} {
-			wish := Wish{GPUs: pairs, NICs: pairs, GPUClass: fleet.NVIDIA().Class, NICClass: fleet.SRIOV().Class, Pair: true}
+			wish := Wish{
+				GPUs:     pairs,
+				NICs:     pairs,
+				GPUClass: fleet.NVIDIA().Class,
+				NICClass: fleet.SRIOV().Class,
+				Pair:     true,
+			}
 			b.Run(fmt.Sprintf("nodes=%d/pairs=%d", nodes, pairs), func(b *testing.B) {
 				for b.Loop() {
 					if _, _, err := wish.Count(b.Context(), New(o)); err != nil {

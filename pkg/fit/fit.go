@@ -24,67 +24,93 @@ import (
 
 // Answer says how often a VM fits.
 type Answer struct {
-	SchemaVersion int      `json:"schemaVersion"` // 2; it rises when a field is removed or changes its meaning
-	VM            string   `json:"vm"`            // its name
-	Now           int      `json:"now"`           // how many such VMs fit beside what runs; a device that several nodes reach counts once
-	Empty         int      `json:"empty"`         // how many would if nothing ran
-	Nodes         []Node   `json:"nodes"`         // by name
-	Notes         []string `json:"notes"`         // what was not counted or read, and why the claim is not stricter
+	// 2; it rises when a field is removed or changes its meaning
+	SchemaVersion int    `json:"schemaVersion"`
+	VM            string `json:"vm"` // its name
+	// how many such VMs fit beside what runs; a device that several nodes reach counts once
+	Now   int    `json:"now"`
+	Empty int    `json:"empty"` // how many would if nothing ran
+	Nodes []Node `json:"nodes"` // by name
+	// what was not counted or read, and why the claim is not stricter
+	Notes []string `json:"notes"`
 }
 
 // Node is the answer for a node.
 type Node struct {
-	Name    string        `json:"name"`    // of the node
-	Now     int           `json:"now"`     // how many such VMs fit beside what runs
-	Empty   int           `json:"empty"`   // how many would if nothing ran
-	Pairs   Pairs         `json:"pairs"`   // pairs of the devices of the next VM, by path type; of the first on the empty node where none fits now
-	Layout  policy.Layout `json:"layout"`  // that the hook would choose for them; "" without any
-	Guest   Pairs         `json:"guest"`   // their pairs in a guest of that layout, with a NUMA cell per NUMA node
-	Plugins *Bounds       `json:"plugins"` // what kubelet may give of device plugins' resources; null where the node's host was not read, or too few are free
-	Why     string        `json:"why"`     // why none fits now; "" where one does
-	Devices []Device      `json:"devices"` // by NUMA node and PCIe root
+	Name  string `json:"name"`  // of the node
+	Now   int    `json:"now"`   // how many such VMs fit beside what runs
+	Empty int    `json:"empty"` // how many would if nothing ran
+	// pairs of the devices of the next VM, by path type; of the first on the empty node where
+	// none fits now
+	Pairs  Pairs         `json:"pairs"`
+	Layout policy.Layout `json:"layout"` // that the hook would choose for them; "" without any
+	// their pairs in a guest of that layout, with a NUMA cell per NUMA node
+	Guest Pairs `json:"guest"`
+	// what kubelet may give of device plugins' resources; null where the node's host was not
+	// read, or too few are free
+	Plugins *Bounds  `json:"plugins"`
+	Why     string   `json:"why"`     // why none fits now; "" where one does
+	Devices []Device `json:"devices"` // by NUMA node and PCIe root
 
-	Partitions []Partition `json:"partitions"` // NVLink partitions of its GPUs, as far as they are known
+	// NVLink partitions of its GPUs, as far as they are known
+	Partitions []Partition `json:"partitions"`
 
 	order []Partition // that the VMs get which fit now
 }
 
 // Count answers for each node, or for the one that the objects single out.
 func (f *Fleet) Count(ctx context.Context, s Shape) (Answer, error) {
-	answer := Answer{SchemaVersion: 2, VM: s.Name, Nodes: []Node{}, Notes: append([]string{}, s.Notes...)}
+	answer := Answer{
+		SchemaVersion: 2, VM: s.Name, Nodes: []Node{}, Notes: append([]string{}, s.Notes...),
+	}
+
 	var nodes []*node
 	for _, of := range f.Nodes {
 		if f.Only == "" || f.Only == of.Name {
 			nodes = append(nodes, f.node(of))
 		}
 	}
+
 	slices.SortFunc(nodes, func(a, b *node) int { return cmp.Compare(a.Name, b.Name) })
 
 	var unread []string
 	for _, n := range nodes {
 		if _, isListed := n.Partitions[n.Name]; isListed && len(n.partitions) == 0 {
-			return answer, fmt.Errorf("partitions of node %s: no GPU of it is at one of their addresses: fill in pciBusId, which Fabric Manager does not know where its VM has no GPUs, or have the driver publish %s", n.Name, moduleAttribute)
+			return answer,
+				fmt.Errorf("partitions of node %s: no GPU of it is at one of their addresses: "+
+					"fill in pciBusId, which Fabric Manager does not know where its VM has no "+
+					"GPUs, or have the driver publish %s", n.Name, moduleAttribute)
 		}
+
 		of, err := n.answer(ctx, s)
 		if err = cmp.Or(ctx.Err(), err); err != nil {
 			return answer, err
 		}
+
 		if of.Empty > 0 && len(s.Devices) > 0 && f.Hosts[n.Name] == nil {
 			unread = append(unread, n.Name)
 		}
+
 		answer.Nodes = append(answer.Nodes, of)
 		answer.Now += of.Now
 		answer.Empty += of.Empty
 	}
 
 	answer.Notes = append(answer.Notes, partitionNotes(answer.Nodes, s)...)
+
 	if shared := sharedPools(nodes); len(shared) > 0 && len(s.Claims) > 0 {
 		answer.Now, answer.Empty = total(ctx, nodes, s, false), total(ctx, nodes, s, true)
-		answer.Notes = append(answer.Notes, "devices that several nodes reach count once in the sum: "+topology.FirstOf(shared, 10, ", "))
+		answer.Notes = append(answer.Notes,
+			"devices that several nodes reach count once in the sum: "+
+				topology.FirstOf(shared, 10, ", "))
 	}
+
 	if len(unread) > 0 {
-		answer.Notes = append(answer.Notes, "not read, so how near the devices of plugins would be is unknown: node "+topology.FirstOf(unread, 10, ", "))
+		answer.Notes = append(answer.Notes,
+			"not read, so how near the devices of plugins would be is unknown: node "+
+				topology.FirstOf(unread, 10, ", "))
 	}
+
 	return answer, ctx.Err()
 }
 
@@ -92,7 +118,14 @@ func (f *Fleet) Count(ctx context.Context, s Shape) (Answer, error) {
 func (n *node) answer(ctx context.Context, s Shape) (Node, error) {
 	empty := n.count(ctx, s, true)
 	now := n.count(ctx, s, false)
-	out := Node{Name: n.Name, Now: now.times, Empty: empty.times, Pairs: Pairs{}, Guest: Pairs{}, Plugins: n.bounds(s.Devices)}
+	out := Node{
+		Name:    n.Name,
+		Now:     now.times,
+		Empty:   empty.times,
+		Pairs:   Pairs{},
+		Guest:   Pairs{},
+		Plugins: n.bounds(s.Devices),
+	}
 
 	first := now.first
 	switch {
@@ -109,18 +142,22 @@ func (n *node) answer(ctx context.Context, s Shape) (Node, error) {
 		if isGiven && now.times > 0 {
 			n.devices[i].State, n.devices[i].By = next, request
 		}
+
 		if isGiven && d.Address != "" && !slices.Contains(ids, d.pci) {
 			ids = append(ids, d.pci)
 		}
+
 		if isGiven {
 			chosen = append(chosen, d)
 		}
 	}
+
 	out.Devices, out.Partitions, out.order = n.devices, n.shown(now.order), now.order
 	host := n.host
 	if n.Hosts[n.Name] == nil {
 		host = hostOf(chosen) // among these a device of several places is settled
 	}
+
 	return out.near(host, ids)
 }
 
@@ -146,6 +183,7 @@ func (n *node) count(ctx context.Context, s Shape, isEmpty bool) counted {
 		c.why = cmp.Or(c.why, why)
 		return c
 	}
+
 	times, first, shortage := n.fill(ctx, s.Claims, n.pools, n.inUse(isEmpty), room)
 	return counted{times: times, first: first, why: cmp.Or(shortage, why)}
 }
@@ -160,14 +198,17 @@ func total(ctx context.Context, nodes []*node, s Shape, isEmpty bool) int {
 		inUse = inUse.Union(n.inUse(isEmpty))
 		rooms[i], _ = n.room(s, isEmpty)
 	}
+
 	for i, n := range nodes {
 		times, _, _ := n.fill(ctx, s.Claims, n.local(), inUse, rooms[i])
 		all, rooms[i] = all+times, rooms[i]-times
 	}
+
 	for i, n := range nodes {
 		times, _, _ := n.fill(ctx, s.Claims, n.pools, inUse, rooms[i])
 		all += times
 	}
+
 	return all
 }
 
@@ -181,5 +222,6 @@ func sharedPools(nodes []*node) (names []string) {
 			}
 		}
 	}
+
 	return names
 }

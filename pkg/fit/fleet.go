@@ -38,24 +38,35 @@ func New(o Objects) *Fleet {
 		labels:  map[string]bool{},
 		// Those of Kubernetes 1.36 that concern devices which one VM has alone. Where a gate is
 		// off, the API server has dropped its fields.
-		features: structured.Features{AdminAccess: true, DeviceTaints: true, ListTypeAttributes: true, PartitionableDevices: true, PrioritizedList: true},
-		cache:    cel.NewCache(10, cel.Features{EnableListTypeAttributes: true}), // as many as the scheduler keeps
+		features: structured.Features{
+			AdminAccess:          true,
+			DeviceTaints:         true,
+			ListTypeAttributes:   true,
+			PartitionableDevices: true,
+			PrioritizedList:      true,
+		},
+		// as many as the scheduler keeps
+		cache: cel.NewCache(10, cel.Features{EnableListTypeAttributes: true}),
 	}
+
 	for _, c := range o.Claims {
 		for id := range requests(c.Status.Allocation) {
 			f.users[id] = c
 		}
 	}
+
 	for _, p := range o.Pods {
 		if p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
 			f.pods[p.Spec.NodeName] = append(f.pods[p.Spec.NodeName], p)
 		}
 	}
+
 	for _, n := range o.Nodes {
 		for key := range n.Labels {
 			f.labels[key] = true
 		}
 	}
+
 	return f
 }
 
@@ -67,6 +78,7 @@ func requests(a *resourceapi.AllocationResult) map[structured.DeviceID]string {
 			of[structured.MakeDeviceID(r.Driver, r.Pool, r.Device)] = r.Request
 		}
 	}
+
 	return of
 }
 
@@ -75,7 +87,9 @@ func (f *Fleet) List() ([]*resourceapi.DeviceClass, error) { return f.Classes, n
 
 // Get returns a device class.
 func (f *Fleet) Get(name string) (*resourceapi.DeviceClass, error) {
-	i := slices.IndexFunc(f.Classes, func(c *resourceapi.DeviceClass) bool { return c.Name == name })
+	i := slices.IndexFunc(f.Classes, func(c *resourceapi.DeviceClass) bool {
+		return c.Name == name
+	})
 	if i < 0 {
 		return nil, fmt.Errorf("there is no DeviceClass %q", topology.Abridge(name))
 	}
@@ -100,6 +114,7 @@ func poolsOf(all []*resourceapi.ResourceSlice) (pools []*pool) {
 			p = &pool{driver: of.driver, name: of.name}
 			known[of], pools = p, append(pools, p)
 		}
+
 		switch newest := p.generation(); {
 		case s.Spec.Pool.Generation > newest:
 			p.slices = []*resourceapi.ResourceSlice{s}
@@ -107,6 +122,7 @@ func poolsOf(all []*resourceapi.ResourceSlice) (pools []*pool) {
 			p.slices = append(p.slices, s)
 		}
 	}
+
 	return pools
 }
 
@@ -125,14 +141,17 @@ func (p *pool) missing() string {
 	if int64(len(p.slices)) == want {
 		return ""
 	}
-	return fmt.Sprintf("pool %s of %s has %d of its %s", p.name, p.driver, len(p.slices), topology.Counted(int(want), "ResourceSlice"))
+	return fmt.Sprintf("pool %s of %s has %d of its %s", p.name, p.driver, len(p.slices),
+		topology.Counted(int(want), "ResourceSlice"))
 }
 
 // isShared reports whether several nodes may reach the pool's devices.
 func (p *pool) isShared() bool {
 	return slices.ContainsFunc(p.slices, func(s *resourceapi.ResourceSlice) bool {
 		return s.Spec.NodeName == nil && (!ptr.Deref(s.Spec.PerDeviceNodeSelection, false) ||
-			slices.ContainsFunc(s.Spec.Devices, func(d resourceapi.Device) bool { return d.NodeName == nil }))
+			slices.ContainsFunc(s.Spec.Devices, func(d resourceapi.Device) bool {
+				return d.NodeName == nil
+			}))
 	})
 }
 
@@ -144,6 +163,7 @@ func (p *pool) devices(of *corev1.Node) (found []*resourceapi.Device) {
 		if !isPerDevice && !reaches(of, spec.NodeName, spec.AllNodes, spec.NodeSelector) {
 			continue
 		}
+
 		for i := range spec.Devices {
 			d := &spec.Devices[i]
 			if !isPerDevice || reaches(of, d.NodeName, d.AllNodes, d.NodeSelector) {
@@ -151,6 +171,7 @@ func (p *pool) devices(of *corev1.Node) (found []*resourceapi.Device) {
 			}
 		}
 	}
+
 	return found
 }
 
@@ -167,14 +188,18 @@ func reaches(of *corev1.Node, name *string, all *bool, selector *corev1.NodeSele
 		parsed, err := nodeaffinity.NewNodeSelector(selector)
 		return err == nil && parsed.Match(of)
 	}
+
 	return false
 }
 
 // Allocation lists the devices that a running pod got by its claims.
 type Allocation struct {
 	Claims map[topology.DeviceID]string // claim, request and driver, by device
-	Nearer string                       // the pairs that it could have with devices of these drivers that are free or its own; "" where none are nearer
-	Fault  string                       // why its GPUs are no NVLink partition; "" where they are, or where partitions are not known
+	// the pairs that it could have with devices of these drivers that are free or its own; ""
+	// where none are nearer
+	Nearer string
+	// why its GPUs are no NVLink partition; "" where they are, or where partitions are not known
+	Fault string
 }
 
 // Given returns what claims gave to a pod on a node, which need not be among the objects.
@@ -185,22 +210,28 @@ func (f *Fleet) Given(name, namespace, pod string) Allocation {
 	isPod := func(r resourceapi.ResourceClaimConsumerReference) bool {
 		return r.Resource == "pods" && r.Name == pod
 	}
+
 	for i, d := range n.devices {
 		c := f.users[d.id]
-		if c == nil || c.Namespace != namespace || d.Address == "" || !slices.ContainsFunc(c.Status.ReservedFor, isPod) {
+		if c == nil || c.Namespace != namespace || d.Address == "" ||
+			!slices.ContainsFunc(c.Status.ReservedFor, isPod) {
 			continue
 		}
+
 		name := cmp.Or(c.Annotations[resourceapi.PodResourceClaimAnnotation], c.Name)
-		found.Claims[d.pci] = fmt.Sprintf("claim %s, request %s, driver %s", name, requests(c.Status.Allocation)[d.id], d.Driver)
+		found.Claims[d.pci] = fmt.Sprintf("claim %s, request %s, driver %s", name,
+			requests(c.Status.Allocation)[d.id], d.Driver)
 		counts[d.Driver]++
 		n.devices[i].State = free // to be given another
 	}
 
 	ids := slices.Collect(maps.Keys(found.Claims))
 	bounds := n.bounds(counts)
-	if now := pairs(n.host.Tree(ids), ids); bounds != nil && bounds.Best.distance() < now.distance() {
+	if now := pairs(n.host.Tree(ids), ids); bounds != nil &&
+		bounds.Best.distance() < now.distance() {
 		found.Nearer = fmt.Sprintf("%s in place of %s", bounds.Best, now)
 	}
+
 	found.Fault = n.partitionFault(ids)
 	return found
 }

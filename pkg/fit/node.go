@@ -17,13 +17,18 @@ import (
 // Device is one that a node offers, by a ResourceSlice or by a device plugin. What is not
 // published is empty.
 type Device struct {
-	Name    string            `json:"name"`    // in its ResourceSlice; of a device plugin its address
-	Driver  string            `json:"driver"`  // that publishes it, or the resource of its device plugin
+	// in its ResourceSlice; of a device plugin its address
+	Name string `json:"name"`
+	// that publishes it, or the resource of its device plugin
+	Driver  string            `json:"driver"`
 	Address string            `json:"address"` // PCI address
 	Root    topology.PCIeRoot `json:"root"`    // PCIe root, or several with commas
 	NUMA    string            `json:"numa"`    // NUMA node, several with commas, or none
-	State   string            `json:"state"`   // free, used, tainted, incomplete: its pool lacks slices; or next: the next VM gets it
-	By      string            `json:"by"`      // the claim or the VM that uses it, its taints, what its pool lacks, or the request that would get it
+	// free, used, tainted, incomplete: its pool lacks slices; or next: the next VM gets it
+	State string `json:"state"`
+	// the claim or the VM that uses it, its taints, what its pool lacks, or the request that
+	// would get it
+	By string `json:"by"`
 
 	pci       topology.DeviceID
 	id        structured.DeviceID
@@ -67,20 +72,24 @@ func (f *Fleet) node(of *corev1.Node) *node {
 		if len(published) > 0 {
 			n.pools = append(n.pools, p)
 		}
+
 		for _, d := range published {
 			n.devices = append(n.devices, f.offer(p, d))
 		}
 	}
 
 	n.host = f.Hosts[of.Name]
+
 	if n.host == nil {
 		n.host = hostOf(n.devices)
 	} else {
 		n.devices = append(n.devices, n.ofPlugins()...)
 	}
+
 	slices.SortStableFunc(n.devices, func(a, b Device) int {
 		return cmp.Or(cmp.Compare(a.NUMA, b.NUMA), cmp.Compare(a.Root, b.Root))
 	})
+
 	n.partitions = n.findPartitions()
 	return n
 }
@@ -90,10 +99,15 @@ func (f *Fleet) offer(p *pool, published *resourceapi.Device) Device {
 	at := placeOf(published)
 	d := Device{
 		Name: published.Name, Driver: p.driver, State: free,
-		id: structured.MakeDeviceID(p.driver, p.name, published.Name), published: published, place: at,
+		id: structured.MakeDeviceID(p.driver, p.name, published.Name), published: published,
+		place: at,
 	}
+
 	d.Root = topology.PCIeRoot(strings.Join(topology.Map(at.roots, topology.PCIeRoot.String), ","))
-	nodes := topology.Map(at.nodes, func(n topology.NodeID) string { return topology.OnNode(n).String() })
+	nodes := topology.Map(at.nodes, func(n topology.NodeID) string {
+		return topology.OnNode(n).String()
+	})
+
 	d.NUMA = cmp.Or(strings.Join(nodes, ","), topology.Affinity{}.String())
 	if at.address != (topology.Address{}) {
 		d.Address, d.pci = at.address.String(), topology.PCIDevice(at.address)
@@ -109,6 +123,7 @@ func (f *Fleet) offer(p *pool, published *resourceapi.Device) Device {
 	case taints != "":
 		d.State, d.By = tainted, taints
 	}
+
 	return d
 }
 
@@ -119,6 +134,7 @@ func placeOf(d *resourceapi.Device) (at place) {
 		if a.StringValue != nil {
 			texts = []string{*a.StringValue}
 		}
+
 		numbers := a.IntValues
 		if a.IntValue != nil {
 			numbers = []int64{*a.IntValue}
@@ -131,8 +147,12 @@ func placeOf(d *resourceapi.Device) (at place) {
 					at.address = address
 				}
 			}
+
 		case isRoot:
-			at.roots = topology.Map(texts, func(text string) topology.PCIeRoot { return topology.PCIeRoot(text) })
+			at.roots = topology.Map(texts, func(text string) topology.PCIeRoot {
+				return topology.PCIeRoot(text)
+			})
+
 		case isNode:
 			for _, number := range numbers {
 				if number >= 0 {
@@ -141,6 +161,7 @@ func placeOf(d *resourceapi.Device) (at place) {
 			}
 		}
 	}
+
 	return at
 }
 
@@ -165,6 +186,7 @@ func meaning(name string) property {
 	case "numaNode", "numaNodeID":
 		return isNode
 	}
+
 	return isOther
 }
 
@@ -176,23 +198,33 @@ func hostOf(devices []Device) *topology.Host {
 		if d.published == nil || d.Address == "" {
 			continue
 		}
+
 		shares := func(isAt func(place) bool) int {
-			return topology.CountFunc(devices, func(other Device) bool { return other.id != devices[i].id && isAt(other.place) })
+			return topology.CountFunc(devices, func(other Device) bool {
+				return other.id != devices[i].id && isAt(other.place)
+			})
 		}
+
 		at := topology.Device{Address: d.place.address}
 		if len(d.place.roots) > 0 {
 			at.Root = mostShared(d.place.roots, func(root topology.PCIeRoot) int {
 				return shares(func(p place) bool { return slices.Contains(p.roots, root) })
 			})
 		}
+
 		if len(d.place.nodes) > 0 {
 			at.Node = topology.OnNode(mostShared(d.place.nodes, func(node topology.NodeID) int {
 				return shares(func(p place) bool { return slices.Contains(p.nodes, node) })
 			}))
 		}
+
 		h.Devices = append(h.Devices, at)
 	}
-	slices.SortStableFunc(h.Devices, func(a, b topology.Device) int { return a.Address.Compare(b.Address) })
+
+	slices.SortStableFunc(h.Devices, func(a, b topology.Device) int {
+		return a.Address.Compare(b.Address)
+	})
+
 	return h
 }
 
@@ -213,16 +245,21 @@ func (n *node) ofPlugins() (devices []Device) {
 				if !strings.EqualFold(p.PCIVendorSelector, f.IDs()) {
 					continue
 				}
+
 				d := Device{
 					Name: f.Address.String(), Address: f.Address.String(), Driver: p.ResourceName,
-					Root: f.Root, NUMA: f.Node.String(), State: free, pci: topology.PCIDevice(f.Address),
+					Root: f.Root, NUMA: f.Node.String(), State: free,
+					pci: topology.PCIDevice(f.Address),
 				}
+
 				if d.By = n.Held[HostDevice{n.Name, d.pci}]; d.By != "" {
 					d.State = used
 				}
+
 				devices = append(devices, d)
 			}
 		}
 	}
+
 	return devices
 }

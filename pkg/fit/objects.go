@@ -61,6 +61,7 @@ func Parse(files ...File) (Objects, error) {
 			return p.objects, fmt.Errorf("%s: %w", file.Name, err)
 		}
 	}
+
 	return p.objects, nil
 }
 
@@ -77,9 +78,11 @@ func (p *parser) file(data []byte) error {
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
+
 		if err == nil {
 			err = p.document(document)
 		}
+
 		if err != nil {
 			return err
 		}
@@ -108,11 +111,15 @@ func (p *parser) document(document []byte) error {
 	if !isList {
 		return p.object(metav1.TypeMeta{Kind: kind, APIVersion: list.APIVersion}, data)
 	}
+
 	for _, item := range list.Items {
-		if err := p.object(metav1.TypeMeta{Kind: kind, APIVersion: list.APIVersion}, item); err != nil {
+		if err := p.object(metav1.TypeMeta{
+			Kind: kind, APIVersion: list.APIVersion,
+		}, item); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -126,17 +133,20 @@ func (p *parser) object(of metav1.TypeMeta, data []byte) error {
 	name := strings.TrimPrefix(head.Namespace+"/"+head.Name, "/")
 	isDRA := strings.HasPrefix(head.APIVersion, resourceapi.GroupName+"/")
 	if isDRA && head.APIVersion != resourceapi.SchemeGroupVersion.String() {
-		return fmt.Errorf("%s %s is of %s, must be of %s", head.Kind, name, head.APIVersion, resourceapi.SchemeGroupVersion)
+		return fmt.Errorf("%s %s is of %s, must be of %s", head.Kind, name, head.APIVersion,
+			resourceapi.SchemeGroupVersion)
 	}
 
 	key := head.Kind + " " + name
 	if head.Name != "" && p.seen[key] {
 		return nil
 	}
+
 	p.seen[key] = true
 	if err := p.objects.add(head.Kind, data); err != nil {
 		return fmt.Errorf("parse %s: %w", key, err)
 	}
+
 	return nil
 }
 
@@ -160,6 +170,7 @@ func (o *Objects) add(kind string, data []byte) error {
 	case "VirtualMachine":
 		return decode(&o.VMs, data)
 	}
+
 	return nil
 }
 

@@ -22,6 +22,7 @@ func pairs(tree *topology.Tree, ids []topology.DeviceID) Pairs {
 			p[tree.PathType(a, b)]++
 		}
 	}
+
 	return p
 }
 
@@ -33,6 +34,7 @@ func (p Pairs) String() string {
 			parts = append(parts, fmt.Sprintf("%d %s", p[t], t))
 		}
 	}
+
 	return cmp.Or(strings.Join(parts, ", "), "-")
 }
 
@@ -56,7 +58,9 @@ func (out Node) near(host *topology.Host, ids []topology.DeviceID) (Node, error)
 			nodes = append(nodes, node)
 		}
 	}
+
 	slices.Sort(nodes)
+
 	for i, node := range slices.Compact(nodes) {
 		cell := topology.CellID(i)
 		d.Cells = append(d.Cells, domain.Cell{ID: cell})
@@ -67,9 +71,12 @@ func (out Node) near(host *topology.Host, ids []topology.DeviceID) (Node, error)
 	if err != nil || len(ids) == 0 {
 		return out, err
 	}
+
 	plan, err := placement.New(placement.Input{Domain: d, Host: host, Policy: wanted})
 	if err == nil {
-		out.Layout, out.Pairs, out.Guest = plan.Layout, pairs(plan.HostTree, ids), pairs(plan.GuestTree, ids)
+		out.Layout, out.Pairs, out.Guest = plan.Layout, pairs(plan.HostTree,
+			ids), pairs(plan.GuestTree, ids)
 	}
+
 	return out, err
 }

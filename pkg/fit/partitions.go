@@ -19,10 +19,12 @@ import (
 
 // Partition is an NVLink partition of a node: a VM's GPUs are one, or CUDA does not start in it.
 type Partition struct {
-	ID    int      `json:"id"`    // that Fabric Manager has given it
-	GPUs  []string `json:"gpus"`  // PCI addresses
-	State string   `json:"state"` // free; used: by one VM; blocked: some of its GPUs are used, or an overlapping partition is active; or next: a VM counted here gets it
-	By    string   `json:"by"`    // what uses or blocks it, or which VM gets it: "VM 1" is the next
+	ID   int      `json:"id"`   // that Fabric Manager has given it
+	GPUs []string `json:"gpus"` // PCI addresses
+	// free; used: by one VM; blocked: some of its GPUs are used, or an overlapping partition is
+	// active; or next: a VM counted here gets it
+	State string `json:"state"`
+	By    string `json:"by"` // what uses or blocks it, or which VM gets it: "VM 1" is the next
 
 	key      string // of the partition on its node
 	devices  sets.Set[structured.DeviceID]
@@ -33,8 +35,8 @@ type Partition struct {
 // The state of a partition beside free, used and next.
 const blocked = "blocked"
 
-// Attributes of dra-driver-nvidia-gpu, with its gate FabricManagerPartitioning: the GPU's physical id,
-// and per size the partition that it is in (site/content/docs/guides/gpu-allocation,
+// Attributes of dra-driver-nvidia-gpu, with its gate FabricManagerPartitioning: the GPU's
+// physical id, and per size the partition that it is in (site/content/docs/guides/gpu-allocation,
 // fabric-manager-partitioning.md).
 const (
 	moduleAttribute    = "gpu.nvidia.com/gpuModuleID"
@@ -56,6 +58,7 @@ func (n *node) findPartitions() (found []Partition) {
 					places.Insert(topology.PCIDevice(address))
 				}
 			}
+
 			if places.Len() == len(p.Modules) {
 				found = append(found, n.partition(p.ID, places, p.IsActive))
 			}
@@ -63,10 +66,12 @@ func (n *node) findPartitions() (found []Partition) {
 	} else {
 		found = n.publishedPartitions()
 	}
+
 	found = slices.DeleteFunc(found, func(p Partition) bool { return p.devices.Len() == 0 })
 	slices.SortFunc(found, func(a, b Partition) int {
 		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(len(b.GPUs), len(a.GPUs)))
 	})
+
 	return found
 }
 
@@ -83,6 +88,7 @@ func (n *node) moduleAddresses() map[nvlink.Module]topology.Address {
 			}
 		}
 	}
+
 	return addresses
 }
 
@@ -96,54 +102,72 @@ func (n *node) publishedPartitions() (found []Partition) {
 			continue
 		}
 		for name, a := range d.published.Attributes {
-			size, isPartition := strings.CutPrefix(qualify(string(name), d.Driver), partitionAttribute)
+			size, isPartition := strings.CutPrefix(qualify(string(name), d.Driver),
+				partitionAttribute)
 			of, err := strconv.Atoi(size)
 			if !isPartition || err != nil || a.IntValue == nil {
 				continue
 			}
+
 			k := key{of, int(*a.IntValue)}
 			if places[k] == nil {
 				places[k] = sets.New[topology.DeviceID]()
 			}
+
 			places[k].Insert(d.pci)
 		}
 	}
+
 	for k, gpus := range places {
 		if gpus.Len() == k.size {
 			found = append(found, n.partition(k.id, gpus, false))
 		}
 	}
+
 	return found
 }
 
 // partition returns the partition of the GPUs at these places.
 func (n *node) partition(id int, places sets.Set[topology.DeviceID], isActive bool) Partition {
-	p := Partition{ID: id, GPUs: []string{}, State: free, places: places, isActive: isActive, devices: sets.New[structured.DeviceID]()}
+	p := Partition{
+		ID:       id,
+		GPUs:     []string{},
+		State:    free,
+		places:   places,
+		isActive: isActive,
+		devices:  sets.New[structured.DeviceID](),
+	}
+
 	users := sets.New[string]()
 	isUsed := 0
 	for _, d := range n.devices {
 		if d.Address == "" || !places.Has(d.pci) {
 			continue
 		}
+
 		p.devices.Insert(n.idOf(d))
 		if d.State == used {
 			users.Insert(d.By)
 			isUsed++
 		}
 	}
+
 	for place := range places {
 		p.GPUs = append(p.GPUs, place.String())
 	}
+
 	slices.Sort(p.GPUs)
 	p.key = fmt.Sprint(id, p.GPUs)
 
 	p.By = strings.Join(sets.List(users), ", ")
+
 	switch {
 	case isUsed == p.devices.Len() && users.Len() == 1:
 		p.State = used
 	case isUsed > 0:
 		p.State = blocked
 	}
+
 	return p
 }
 
@@ -164,9 +188,9 @@ func (n *node) gpus() sets.Set[structured.DeviceID] {
 	return all
 }
 
-// usable returns the partitions of which no GPU is in use, the best to take first: the one that leaves
-// the most others of the largest size, then of the next. One that overlaps an active partition cannot
-// be activated, unless nothing runs.
+// usable returns the partitions of which no GPU is in use, the best to take first: the one that
+// leaves the most others of the largest size, then of the next. One that overlaps an active
+// partition cannot be activated, unless nothing runs.
 func (n *node) usable(inUse sets.Set[structured.DeviceID], isEmpty bool) []Partition {
 	isFree := func(p Partition, taken sets.Set[topology.DeviceID]) bool {
 		if p.devices.HasAny(inUse.UnsortedList()...) || p.places.HasAny(taken.UnsortedList()...) {
@@ -176,6 +200,7 @@ func (n *node) usable(inUse sets.Set[structured.DeviceID], isEmpty bool) []Parti
 			return q.isActive && q.key != p.key && q.places.HasAny(p.places.UnsortedList()...)
 		})
 	}
+
 	left := func(p Partition) map[int]int {
 		sizes := map[int]int{}
 		for _, q := range n.partitions {
@@ -183,6 +208,7 @@ func (n *node) usable(inUse sets.Set[structured.DeviceID], isEmpty bool) []Parti
 				sizes[len(q.GPUs)]++
 			}
 		}
+
 		return sizes
 	}
 
@@ -192,6 +218,7 @@ func (n *node) usable(inUse sets.Set[structured.DeviceID], isEmpty bool) []Parti
 			found = append(found, p)
 		}
 	}
+
 	slices.SortStableFunc(found, func(a, b Partition) int { return compareSizes(left(b), left(a)) })
 	return found
 }
@@ -201,16 +228,21 @@ func compareSizes(a, b map[int]int) int {
 	sizes := sets.KeySet(a).Union(sets.KeySet(b)).UnsortedList()
 	slices.Sort(sizes)
 	slices.Reverse(sizes)
+
 	for _, size := range sizes {
 		if c := cmp.Compare(a[size], b[size]); c != 0 {
 			return c
 		}
 	}
+
 	return 0
 }
 
 // fillPartitions is fill where the GPUs of a VM have to be a partition.
-func (n *node) fillPartitions(ctx context.Context, claims []*resourceapi.ResourceClaim, inUse sets.Set[structured.DeviceID], room int, isEmpty bool) counted {
+func (n *node) fillPartitions(
+	ctx context.Context, claims []*resourceapi.ResourceClaim, inUse sets.Set[structured.DeviceID],
+	room int, isEmpty bool,
+) counted {
 	all := n.gpus()
 	c := counted{}
 	for c.times < room {
@@ -219,28 +251,36 @@ func (n *node) fillPartitions(ctx context.Context, claims []*resourceapi.Resourc
 			c.why = why
 			return c
 		}
+
 		inUse.Insert(slices.Collect(maps.Keys(got))...)
 		c.times, c.order = c.times+1, append(c.order, of)
 		if c.times == 1 {
 			c.first = got
 		}
 	}
+
 	return c
 }
 
 // allocatePartition allocates devices to one VM whose GPUs are exactly those of a partition: the
 // scheduler's allocator sees no others.
-func (n *node) allocatePartition(ctx context.Context, claims []*resourceapi.ResourceClaim, inUse, all sets.Set[structured.DeviceID], isEmpty bool) (given, Partition, string) {
-	_, why := n.allocate(ctx, claims, n.pools, inUse.Clone()) // the cause, if there are too few in any case
+func (n *node) allocatePartition(
+	ctx context.Context, claims []*resourceapi.ResourceClaim, inUse,
+	all sets.Set[structured.DeviceID], isEmpty bool,
+) (given, Partition, string) {
+	// the cause, if there are too few in any case
+	_, why := n.allocate(ctx, claims, n.pools, inUse.Clone())
 	if why != "" {
 		return nil, Partition{}, why
 	}
+
 	for _, p := range n.usable(inUse, isEmpty) {
 		got, why := n.allocate(ctx, claims, n.pools, inUse.Union(all.Difference(p.devices)))
 		if why == "" && n.covers(got, p) {
 			return got, p, ""
 		}
 	}
+
 	return nil, Partition{}, "no free GPUs are an NVLink partition of the size that the VM needs"
 }
 
@@ -252,6 +292,7 @@ func (n *node) covers(got given, p Partition) bool {
 			places.Insert(d.pci)
 		}
 	}
+
 	return places.Equal(p.places)
 }
 
@@ -260,27 +301,34 @@ func (n *node) takesGPUs(ctx context.Context, claims []*resourceapi.ResourceClai
 	if len(n.partitions) == 0 {
 		return false
 	}
+
 	all := n.gpus()
 	got, why := n.allocate(ctx, claims, n.pools, sets.New[structured.DeviceID]())
 	if why != "" {
 		return false // it says what is missing
 	}
+
 	return slices.ContainsFunc(slices.Collect(maps.Keys(got)), all.Has)
 }
 
-// countPartitions counts VMs whose GPUs a device plugin gives: at most one per free partition of their
-// number. It returns those partitions, in the order of VMs.
+// countPartitions counts VMs whose GPUs a device plugin gives: at most one per free partition of
+// their number. It returns those partitions, in the order of VMs.
 func (n *node) countPartitions(s Shape, room int, isEmpty bool) (int, []Partition, string) {
 	size := 0
 	resources := sets.New[string]()
 	for _, d := range n.devices {
-		if d.published == nil && s.Devices[d.Driver] > 0 && slices.ContainsFunc(n.partitions, func(p Partition) bool { return p.places.Has(d.pci) }) {
+		if d.published == nil && s.Devices[d.Driver] > 0 &&
+			slices.ContainsFunc(n.partitions, func(p Partition) bool {
+				return p.places.Has(d.pci)
+			}) {
 			resources.Insert(d.Driver)
 		}
 	}
+
 	for resource := range resources {
 		size += s.Devices[resource]
 	}
+
 	if size == 0 {
 		return room, nil, ""
 	}
@@ -291,26 +339,31 @@ func (n *node) countPartitions(s Shape, room int, isEmpty bool) (int, []Partitio
 			inUse.Insert(n.idOf(d))
 		}
 	}
+
 	var order []Partition
 	for range room {
 		usable := n.usable(inUse, isEmpty)
 		i := slices.IndexFunc(usable, func(p Partition) bool { return len(p.GPUs) == size })
 		if i < 0 {
-			return len(order), order, "no free GPUs are an NVLink partition of the size that the VM needs"
+			return len(order), order,
+				"no free GPUs are an NVLink partition of the size that the VM needs"
 		}
+
 		inUse = inUse.Union(usable[i].devices)
 		order = append(order, usable[i])
 	}
+
 	return len(order), order, ""
 }
 
-// partitionFault says that a VM's GPUs are no partition, and which of their number are; "" where they
-// are one, or no partition has any of them.
+// partitionFault says that a VM's GPUs are no partition, and which of their number are; "" where
+// they are one, or no partition has any of them.
 func (n *node) partitionFault(ids []topology.DeviceID) string {
 	all, gpus := sets.New[topology.DeviceID](), sets.New(ids...)
 	for _, p := range n.partitions {
 		all = all.Union(p.places)
 	}
+
 	gpus = gpus.Intersection(all)
 	isThese := func(p Partition) bool { return p.places.Equal(gpus) }
 	if gpus.Len() == 0 || slices.ContainsFunc(n.partitions, isThese) {
@@ -323,7 +376,9 @@ func (n *node) partitionFault(ids []topology.DeviceID) string {
 			others = append(others, fmt.Sprintf("%d (%s)", p.ID, strings.Join(p.GPUs, " ")))
 		}
 	}
-	return fmt.Sprintf("its %s no NVLink partition, so CUDA may not start (802, system not yet initialized); of that number are: %s",
+
+	return fmt.Sprintf("its %s no NVLink partition, so CUDA may not start (802, system not yet "+
+		"initialized); of that number are: %s",
 		are(gpus.Len()), cmp.Or(topology.FirstOf(others, 8, ", "), "none"))
 }
 
@@ -341,12 +396,14 @@ func (n *node) shown(order []Partition) []Partition {
 	if found == nil {
 		found = []Partition{}
 	}
+
 	for i := range found {
 		p := &found[i]
 		vm := slices.IndexFunc(order, func(q Partition) bool { return q.key == p.key })
 		active := slices.IndexFunc(found, func(q Partition) bool {
 			return q.isActive && q.key != p.key && q.places.HasAny(p.places.UnsortedList()...)
 		})
+
 		switch {
 		case vm >= 0:
 			p.State, p.By = next, fmt.Sprintf("VM %d", vm+1)
@@ -354,6 +411,7 @@ func (n *node) shown(order []Partition) []Partition {
 			p.State, p.By = blocked, fmt.Sprintf("partition %d, which is active", found[active].ID)
 		}
 	}
+
 	return found
 }
 
@@ -363,27 +421,38 @@ func partitionNotes(nodes []Node, s Shape) (notes []string) {
 	for _, n := range nodes {
 		if len(n.order) > 0 {
 			ids := topology.Map(n.order, func(p Partition) string { return fmt.Sprint(p.ID) })
-			notes = append(notes, fmt.Sprintf("node %s: NVLink partition %s, in this order the most others stay whole", n.Name, topology.FirstOf(ids, 16, ", then ")))
+			notes = append(notes,
+				fmt.Sprintf("node %s: NVLink partition %s, in this order the most others stay whole", n.Name, topology.FirstOf(ids, 16, ", then ")))
 		}
 	}
+
 	switch {
 	case len(notes) == 0:
 		return nil
 	case len(s.Claims) == 0:
-		return append(notes, "nothing holds a VM to these: kubelet gives any free GPUs, and with others than a partition CUDA does not start (802)")
+		return append(notes,
+			"nothing holds a VM to these: kubelet gives any free GPUs, and with others than a "+
+				"partition CUDA does not start (802)")
+
 	case !holdsToPartition(s.Claims):
-		return append(notes, fmt.Sprintf("the claim does not hold a VM to these: the scheduler may give other GPUs, with which CUDA does not start (802); "+
-			"a matchAttribute %sN does, where the driver publishes it", partitionAttribute))
+		return append(notes,
+			fmt.Sprintf("the claim does not hold a VM to these: the scheduler may give other "+
+				"GPUs, with which CUDA does not start (802); "+
+				"a matchAttribute %sN does, where the driver publishes it", partitionAttribute))
 	}
-	return append(notes, "the claim holds a VM to a partition; which one the scheduler takes nobody can say")
+
+	return append(notes,
+		"the claim holds a VM to a partition; which one the scheduler takes nobody can say")
 }
 
 // holdsToPartition reports whether a claim has a constraint on the published attribute.
 func holdsToPartition(claims []*resourceapi.ResourceClaim) bool {
 	return slices.ContainsFunc(claims, func(claim *resourceapi.ResourceClaim) bool {
-		return slices.ContainsFunc(claim.Spec.Devices.Constraints, func(c resourceapi.DeviceConstraint) bool {
-			return c.MatchAttribute != nil && strings.HasPrefix(string(*c.MatchAttribute), partitionAttribute)
-		})
+		return slices.ContainsFunc(claim.Spec.Devices.Constraints,
+			func(c resourceapi.DeviceConstraint) bool {
+				return c.MatchAttribute != nil &&
+					strings.HasPrefix(string(*c.MatchAttribute), partitionAttribute)
+			})
 	})
 }
 
@@ -392,9 +461,10 @@ func (f *Fleet) publishesPartitions(size int) bool {
 	name := fmt.Sprint(partitionAttribute, size)
 	return slices.ContainsFunc(f.Slices, func(s *resourceapi.ResourceSlice) bool {
 		return slices.ContainsFunc(s.Spec.Devices, func(d resourceapi.Device) bool {
-			return slices.ContainsFunc(slices.Collect(maps.Keys(d.Attributes)), func(key resourceapi.QualifiedName) bool {
-				return qualify(string(key), s.Spec.Driver) == name
-			})
+			return slices.ContainsFunc(slices.Collect(maps.Keys(d.Attributes)),
+				func(key resourceapi.QualifiedName) bool {
+					return qualify(string(key), s.Spec.Driver) == name
+				})
 		})
 	})
 }

@@ -30,7 +30,8 @@ func partitionsOf(t testing.TB, board string) nvlink.List {
 	return list
 }
 
-// hgx is a node with eight GPUs and NICs, of which each GPU has a random physical id and some are used.
+// hgx is a node with eight GPUs and NICs, of which each GPU has a random physical id and some are
+// used.
 type hgx struct {
 	Objects
 	list   nvlink.List
@@ -40,17 +41,25 @@ type hgx struct {
 
 func newHGX(t testing.TB, random *rand.Rand, board string) hgx {
 	t.Helper()
-	h := hgx{Objects: objects(t, "x86-2n8g-hgx-h100", fleet.NVIDIA(), fleet.SRIOV()), list: partitionsOf(t, board), used: sets.New[nvlink.Module]()}
+	h := hgx{
+		Objects: objects(t, "x86-2n8g-hgx-h100", fleet.NVIDIA(), fleet.SRIOV()),
+		list:    partitionsOf(t, board),
+		used:    sets.New[nvlink.Module](),
+	}
+
 	for i := range random.Perm(8) {
 		h.module = append(h.module, nvlink.Module(i+1))
 	}
+
 	random.Shuffle(8, func(i, j int) { h.module[i], h.module[j] = h.module[j], h.module[i] })
+
 	for i := range 8 {
 		if random.IntN(4) == 0 {
 			h.Claims = append(h.Claims, fleet.Allocated(fmt.Sprint("c", i), h.Slices[0], i))
 			h.used.Insert(h.module[i])
 		}
 	}
+
 	return h
 }
 
@@ -60,9 +69,13 @@ func (h hgx) publish(withPartitions bool) {
 		attributes := h.Slices[0].Spec.Devices[i].Attributes
 		module := int64(h.module[i])
 		attributes["gpuModuleID"] = resourceapi.DeviceAttribute{IntValue: &module}
+
 		for _, p := range h.list.Partitions {
 			if id := int64(p.ID); withPartitions && slices.Contains(p.Modules, h.module[i]) {
-				attributes[resourceapi.QualifiedName(fmt.Sprint("partition", len(p.Modules)))] = resourceapi.DeviceAttribute{IntValue: &id}
+				attributes[resourceapi.QualifiedName(fmt.Sprint("partition",
+					len(p.Modules)))] = resourceapi.DeviceAttribute{
+					IntValue: &id,
+				}
 			}
 		}
 	}
@@ -76,6 +89,7 @@ func (h hgx) fits(size int) int {
 			free = append(free, p)
 		}
 	}
+
 	best := 0
 	for set := range 1 << len(free) {
 		taken, count := sets.New[nvlink.Module](), 0
@@ -85,10 +99,12 @@ func (h hgx) fits(size int) int {
 				count++
 			}
 		}
+
 		if taken.Len() == count*size {
 			best = max(best, count)
 		}
 	}
+
 	return best
 }
 
@@ -100,12 +116,16 @@ func (h hgx) legal(addresses []string) bool {
 		})
 		return h.module[i]
 	})
+
 	slices.Sort(modules)
-	return slices.ContainsFunc(h.list.Partitions, func(p nvlink.Partition) bool { return slices.Equal(p.Modules, modules) })
+	return slices.ContainsFunc(h.list.Partitions, func(p nvlink.Partition) bool {
+		return slices.Equal(p.Modules, modules)
+	})
 }
 
-// TestPartitionsOfList counts VMs on nodes whose partitions a file lists: as many as a search of all
-// sets finds, each with GPUs that are a partition. A pair of each GPU with its NIC changes nothing.
+// TestPartitionsOfList counts VMs on nodes whose partitions a file lists: as many as a search of
+// all sets finds, each with GPUs that are a partition. A pair of each GPU with its NIC changes
+// nothing.
 func TestPartitionsOfList(t *testing.T) {
 	for seed := range uint64(24) {
 		random := rand.New(rand.NewPCG(seed, 41))
@@ -119,17 +139,22 @@ func TestPartitionsOfList(t *testing.T) {
 				h.list.Addresses[h.module[i]] = address
 			}
 		}
+
 		h.Partitions = map[string]nvlink.List{"node": h.list}
+
 		for _, size := range []int{1, 2, 3, 4, 8} {
 			wish := Wish{GPUs: size, GPUClass: fleet.NVIDIA().Class, NICClass: fleet.SRIOV().Class}
 			if seed%4 < 2 {
 				wish.NICs, wish.Pair = size, true
 			}
+
 			answer, _ := count(t, h.Objects, wish, false)
 			n := answer.Nodes[0]
 			if want := h.fits(size); n.Now != want || n.Empty != (hgx{list: h.list}).fits(size) {
-				t.Errorf("seed %d, %d GPUs: %d fit now, %d when empty, want %d, %d; %s", seed, size, n.Now, n.Empty, want, (hgx{list: h.list}).fits(size), n.Why)
+				t.Errorf("seed %d, %d GPUs: %d fit now, %d when empty, want %d, %d; %s", seed, size,
+					n.Now, n.Empty, want, (hgx{list: h.list}).fits(size), n.Why)
 			}
+
 			vms := 0
 			for _, p := range n.Partitions {
 				if p.State == next {
@@ -139,9 +164,11 @@ func TestPartitionsOfList(t *testing.T) {
 					t.Errorf("seed %d, %d GPUs: partition %d of %v", seed, size, p.ID, p.GPUs)
 				}
 			}
+
 			if vms != n.Now {
 				t.Errorf("seed %d, %d GPUs: %d partitions for %d VMs", seed, size, vms, n.Now)
 			}
+
 			notes := strings.Join(answer.Notes, "\n")
 			if n.Now > 0 && !strings.Contains(notes, "the claim does not hold a VM to these") {
 				t.Errorf("seed %d: notes %s", seed, notes)
@@ -158,6 +185,7 @@ func TestPublishedPartitions(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 42))
 		h := newHGX(t, random, boards[seed%3])
 		h.publish(true)
+
 		for _, size := range []int{1, 2, 3, 4, 8} {
 			wish := Wish{GPUs: size, GPUClass: fleet.NVIDIA().Class}
 			answer, claim, err := wish.Count(t.Context(), New(h.Objects))
@@ -165,34 +193,41 @@ func TestPublishedPartitions(t *testing.T) {
 			if answer.Now != h.fits(size) {
 				t.Errorf("seed %d, %d GPUs: %d fit, want %d", seed, size, answer.Now, h.fits(size))
 			}
+
 			if (claim == "") != (size == 3) {
 				t.Errorf("seed %d, %d GPUs: claim %q", seed, size, claim)
 			}
+
 			if claim == "" {
 				continue
 			}
+
 			written++
 			o, err := parse(claim, text("vm", wish))
 			expect.NoError(t, err)
 			shape := shapeOf(t, o)
 			sets := allocations(t, h.Objects, shape.Claims[0])
 			if len(sets) != answer.Now {
-				t.Errorf("seed %d, %d GPUs: %d fit, the scheduler allocates %d", seed, size, answer.Now, len(sets))
+				t.Errorf("seed %d, %d GPUs: %d fit, the scheduler allocates %d", seed, size,
+					answer.Now, len(sets))
 			}
+
 			for _, addresses := range sets {
 				if !h.legal(addresses) {
-					t.Errorf("seed %d: the scheduler allocates %v, which are no partition", seed, addresses)
+					t.Errorf("seed %d: the scheduler allocates %v, which are no partition", seed,
+						addresses)
 				}
 			}
 		}
 	}
+
 	if written != 24*4 {
 		t.Errorf("%d claims are written, want %d", written, 24*4)
 	}
 }
 
-// allocations returns the addresses of the GPUs that the scheduler's allocator gives to one claim after
-// the other.
+// allocations returns the addresses of the GPUs that the scheduler's allocator gives to one claim
+// after the other.
 func allocations(t *testing.T, o Objects, claim *resourceapi.ResourceClaim) (all [][]string) {
 	t.Helper()
 	taken := sets.New[structured.DeviceID]()
@@ -201,15 +236,24 @@ func allocations(t *testing.T, o Objects, claim *resourceapi.ResourceClaim) (all
 			taken.Insert(id)
 		}
 	}
+
 	f := New(o)
 	for {
-		allocator, err := structured.NewAllocator(t.Context(), f.features, structured.AllocatedState{AllocatedDevices: taken}, f, o.Slices, cel.NewCache(10, cel.Features{EnableListTypeAttributes: true}))
+		allocator, err := structured.NewAllocator(t.Context(), f.features,
+			structured.AllocatedState{
+				AllocatedDevices: taken,
+			}, f, o.Slices, cel.NewCache(10, cel.Features{EnableListTypeAttributes: true}))
+
 		expect.NoError(t, err)
-		results, err := allocator.Allocate(t.Context(), o.Nodes[0], []*resourceapi.ResourceClaim{claim})
+		results, err := allocator.Allocate(t.Context(), o.Nodes[0], []*resourceapi.ResourceClaim{
+			claim,
+		})
+
 		expect.NoError(t, err)
 		if len(results) == 0 {
 			return all
 		}
+
 		var addresses []string
 		for _, d := range f.node(o.Nodes[0]).devices {
 			if _, isGiven := requests(&results[0])[d.id]; isGiven {
@@ -217,18 +261,20 @@ func allocations(t *testing.T, o Objects, claim *resourceapi.ResourceClaim) (all
 				taken.Insert(d.id)
 			}
 		}
+
 		all = append(all, addresses)
 	}
 }
 
-// TestPartitionsLeft: a VM of two takes a partition of the half that is broken already, so that one of
-// four still fits. An active partition blocks those that overlap.
+// TestPartitionsLeft: a VM of two takes a partition of the half that is broken already, so that
+// one of four still fits. An active partition blocks those that overlap.
 func TestPartitionsLeft(t *testing.T) {
 	h := newHGX(t, rand.New(rand.NewPCG(0, 0)), "hgx-h100")
 	h.Claims, h.used = nil, sets.New[nvlink.Module]()
 	for i := range h.module {
 		h.module[i] = nvlink.Module(i + 1)
 	}
+
 	h.publish(false)
 	h.Partitions = map[string]nvlink.List{"node": h.list}
 	h.Claims = append(h.Claims, fleet.Allocated("one", h.Slices[0], 4)) // physical id 5
@@ -237,16 +283,20 @@ func TestPartitionsLeft(t *testing.T) {
 	for _, p := range answer.Nodes[0].Partitions {
 		got[p.ID] = p.State + " " + p.By
 	}
+
 	expect.Same(t, map[int]string{
-		0: "blocked ml/one", 1: "free ", 2: "blocked ml/one", 3: "next VM 2", 4: "next VM 3", 5: "blocked ml/one", 6: "next VM 1",
-		7: "free ", 8: "free ", 9: "free ", 10: "free ", 11: "used ml/one", 12: "free ", 13: "free ", 14: "free ",
+		0: "blocked ml/one", 1: "free ", 2: "blocked ml/one", 3: "next VM 2", 4: "next VM 3",
+		5: "blocked ml/one", 6: "next VM 1",
+		7: "free ", 8: "free ", 9: "free ", 10: "free ", 11: "used ml/one", 12: "free ",
+		13: "free ", 14: "free ",
 	}, got, "partitions (-want +got)")
 
 	h.list.Partitions[3].IsActive = true // of physical ids 1 and 3
 	answer, _ = count(t, h.Objects, Wish{GPUs: 4, GPUClass: fleet.NVIDIA().Class}, false)
 	n := answer.Nodes[0]
 	if n.Now != 0 || n.Empty != 2 || n.Partitions[1].By != "partition 3, which is active" {
-		t.Errorf("%d of four fit beside an active partition, %d when empty; partition 1: %s %s", n.Now, n.Empty, n.Partitions[1].State, n.Partitions[1].By)
+		t.Errorf("%d of four fit beside an active partition, %d when empty; partition 1: %s %s",
+			n.Now, n.Empty, n.Partitions[1].State, n.Partitions[1].By)
 	}
 }
 
@@ -264,12 +314,19 @@ func TestPartitionsOfPlugins(t *testing.T) {
 			held = topology.PCIDevice(d.Address) // the last, physical id 8
 		}
 	}
+
 	kubevirt := &v1.KubeVirt{}
-	kubevirt.Spec.Configuration.PermittedHostDevices = &v1.PermittedHostDevices{PciHostDevices: []v1.PciHostDevice{{PCIVendorSelector: "10de:2330", ResourceName: gpu}}}
-	o := Objects{
-		Nodes: []*corev1.Node{fleet.Node("node")}, KubeVirts: []*v1.KubeVirt{kubevirt}, Hosts: map[string]*topology.Host{"node": read},
-		Held: map[HostDevice]string{{"node", held}: "ml/one"}, Partitions: map[string]nvlink.List{"node": list},
+	kubevirt.Spec.Configuration.PermittedHostDevices = &v1.PermittedHostDevices{
+		PciHostDevices: []v1.PciHostDevice{{PCIVendorSelector: "10de:2330", ResourceName: gpu}},
 	}
+
+	o := Objects{
+		Nodes: []*corev1.Node{fleet.Node("node")}, KubeVirts: []*v1.KubeVirt{kubevirt},
+		Hosts:      map[string]*topology.Host{"node": read},
+		Held:       map[HostDevice]string{{"node", held}: "ml/one"},
+		Partitions: map[string]nvlink.List{"node": list},
+	}
+
 	for size, want := range map[int]int{1: 7, 2: 3, 3: 0, 4: 1, 8: 0} {
 		answer, err := New(o).Count(t.Context(), Shape{Devices: map[string]int{gpu: size}})
 		expect.NoError(t, err)
@@ -279,12 +336,15 @@ func TestPartitionsOfPlugins(t *testing.T) {
 	}
 }
 
-// TestPartitionsNowhere: a list whose GPUs are not known by address is an error that says what to do.
+// TestPartitionsNowhere: a list whose GPUs are not known by address is an error that says what to
+// do.
 func TestPartitionsNowhere(t *testing.T) {
 	h := newHGX(t, rand.New(rand.NewPCG(0, 0)), "hgx-h100")
 	h.Partitions = map[string]nvlink.List{"node": h.list}
 	_, err := New(h.Objects).Count(t.Context(), Shape{})
-	if err == nil || !strings.HasPrefix(err.Error(), "partitions of node node: no GPU of it is at one of their addresses: fill in pciBusId") {
+	if err == nil ||
+		!strings.HasPrefix(err.Error(),
+			"partitions of node node: no GPU of it is at one of their addresses: fill in pciBusId") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -295,22 +355,34 @@ func TestPartitionFault(t *testing.T) {
 	for i := range h.module {
 		h.module[i] = nvlink.Module(i + 1)
 	}
+
 	h.publish(true)
+
 	for name, test := range map[string]struct {
 		gpus []int // positions, from 0
 		want string
 	}{
-		"a partition":           {[]int{0, 2}, ""},
-		"one GPU":               {[]int{5}, ""},
-		"no partition of two":   {[]int{0, 1}, "its 2 GPUs are no NVLink partition, so CUDA may not start (802, system not yet initialized); of that number are: 3 (0000:1b:00.0 0000:52:00.0), 4 "},
-		"no partition of three": {[]int{0, 1, 2}, "its 3 GPUs are no NVLink partition, so CUDA may not start (802, system not yet initialized); of that number are: none"},
+		"a partition": {[]int{0, 2}, ""},
+		"one GPU":     {[]int{5}, ""},
+		"no partition of two": {[]int{
+			0, 1,
+		},
+			"its 2 GPUs are no NVLink partition, so CUDA may not start (802, system not yet initialized); of that number are: 3 (0000:1b:00.0 0000:52:00.0), 4 "},
+		"no partition of three": {[]int{
+			0, 1, 2,
+		},
+			"its 3 GPUs are no NVLink partition, so CUDA may not start (802, system not yet initialized); of that number are: none"},
 	} {
 		claim := fleet.Allocated("c", h.Slices[0], test.gpus...)
-		claim.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: "pod"}}
+		claim.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{
+			{Resource: "pods", Name: "pod"},
+		}
+
 		o := h.Objects
 		o.Claims = []*resourceapi.ResourceClaim{claim}
 		got := New(o).Given("node", "ml", "pod")
-		if len(got.Claims) != len(test.gpus) || !strings.HasPrefix(got.Fault, test.want) || (got.Fault == "") != (test.want == "") {
+		if len(got.Claims) != len(test.gpus) || !strings.HasPrefix(got.Fault, test.want) ||
+			(got.Fault == "") != (test.want == "") {
 			t.Errorf("%s: %q, want %q", name, got.Fault, test.want)
 		}
 	}

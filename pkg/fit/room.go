@@ -22,6 +22,7 @@ func (n *node) room(s Shape, isEmpty bool) (int, string) {
 	if why == "" && !isEmpty {
 		why = n.unavailable()
 	}
+
 	if why != "" {
 		return 0, why
 	}
@@ -32,11 +33,13 @@ func (n *node) room(s Shape, isEmpty bool) (int, string) {
 			room, why = times, limit
 		}
 	}
+
 	if _, isKnown := n.Status.Allocatable[corev1.ResourcePods]; isKnown {
 		if left := n.left(corev1.ResourcePods, isEmpty); int(left) < room {
 			room, why = int(left), "it has no room for another pod"
 		}
 	}
+
 	return room, why
 }
 
@@ -55,18 +58,24 @@ func (n *node) refuses(s Shape) string {
 		case !isSet && !n.labels[key]: // on no node: KubeVirt's version does not set it, or not yet
 		case key == v1.NodeSchedulable && isSet: // see unavailable
 		case !isSet:
-			return fmt.Sprintf("it lacks the label %s=%s, which KubeVirt demands", key, s.Labels[key])
+			return fmt.Sprintf("it lacks the label %s=%s, which KubeVirt demands", key,
+				s.Labels[key])
+
 		case value != s.Labels[key]:
-			return fmt.Sprintf("it has the label %s=%s, and KubeVirt demands %s", key, value, s.Labels[key])
+			return fmt.Sprintf("it has the label %s=%s, and KubeVirt demands %s", key, value,
+				s.Labels[key])
 		}
 	}
 
 	isHard := func(t *corev1.Taint) bool {
 		return t.Effect != corev1.TaintEffectPreferNoSchedule && !isCondition(t)
 	}
-	if t, isRefused := scheduling.FindMatchingUntoleratedTaint(klog.Background(), n.Spec.Taints, s.Pod.Tolerations, isHard, true); isRefused {
+
+	if t, isRefused := scheduling.FindMatchingUntoleratedTaint(klog.Background(), n.Spec.Taints,
+		s.Pod.Tolerations, isHard, true); isRefused {
 		return "the VM does not tolerate its taint " + t.ToString()
 	}
+
 	return ""
 }
 
@@ -89,19 +98,24 @@ func (n *node) unavailable() string {
 	if n.Spec.Unschedulable {
 		return "it is cordoned"
 	}
+
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
 			return strings.TrimSuffix("it is not ready: "+c.Reason, ": ")
 		}
 	}
+
 	if value, isSet := n.Labels[v1.NodeSchedulable]; isSet && value != "true" {
-		return fmt.Sprintf("it has the label %s=%s: virt-handler does not run on it", v1.NodeSchedulable, value)
+		return fmt.Sprintf("it has the label %s=%s: virt-handler does not run on it",
+			v1.NodeSchedulable, value)
 	}
+
 	for _, t := range n.Spec.Taints {
 		if isCondition(&t) && t.Effect != corev1.TaintEffectPreferNoSchedule {
 			return "it has the taint " + t.ToString()
 		}
 	}
+
 	return ""
 }
 
@@ -111,12 +125,15 @@ func (n *node) times(name corev1.ResourceName, need resource.Quantity, isEmpty b
 	if each == 0 {
 		return math.MaxInt, ""
 	}
+
 	left := n.left(name, isEmpty)
 	free := resource.NewQuantity(left, need.Format)
 	if name == corev1.ResourceCPU {
 		free = resource.NewMilliQuantity(left, need.Format)
 	}
-	return int(left / each), fmt.Sprintf("%s of %s are free, and %s are needed", free, name, need.String())
+
+	return int(left / each), fmt.Sprintf("%s of %s are free, and %s are needed", free, name,
+		need.String())
 }
 
 // left returns how much of a resource the node has, less what its pods request unless it is empty.
@@ -125,13 +142,17 @@ func (n *node) left(name corev1.ResourceName, isEmpty bool) int64 {
 	if isEmpty {
 		return left
 	}
+
 	for _, p := range n.pods[n.Name] {
 		taken := int64(1)
 		if name != corev1.ResourcePods {
-			taken = amount(name, podrequests.PodRequests(p, podrequests.PodResourcesOptions{})[name])
+			taken = amount(name,
+				podrequests.PodRequests(p, podrequests.PodResourcesOptions{})[name])
 		}
+
 		left -= min(taken, left)
 	}
+
 	return left
 }
 

@@ -20,9 +20,10 @@ type Shape struct {
 	Claims  []*resourceapi.ResourceClaim // of Dynamic Resource Allocation
 	Devices map[string]int               // of device plugins, by resource
 	Needs   corev1.ResourceList          // CPUs, memory, huge pages, and the resources of Devices
-	Pod     corev1.PodSpec               // node selector, affinity and tolerations, which KubeVirt copies
-	Labels  map[string]string            // that KubeVirt demands of the node beside those of Pod
-	Notes   []string                     // what the VM asks for that is not counted
+	// node selector, affinity and tolerations, which KubeVirt copies
+	Pod    corev1.PodSpec
+	Labels map[string]string // that KubeVirt demands of the node beside those of Pod
+	Notes  []string          // what the VM asks for that is not counted
 }
 
 // NewShape returns the shape of the one VM of the objects: CPUs and memory as KubeVirt requests
@@ -31,8 +32,10 @@ type Shape struct {
 // nothing is refused.
 func NewShape(o Objects) (Shape, error) {
 	if len(o.VMs) != 1 || o.VMs[0].Spec.Template == nil {
-		return Shape{}, fmt.Errorf("read VM: %d VMs in the files, want 1, with a spec.template", len(o.VMs))
+		return Shape{}, fmt.Errorf("read VM: %d VMs in the files, want 1, with a spec.template",
+			len(o.VMs))
 	}
+
 	vm := o.VMs[0]
 	spec := vm.Spec.Template.Spec
 
@@ -40,10 +43,13 @@ func NewShape(o Objects) (Shape, error) {
 		Name:    vm.Name,
 		Devices: devicesOf(spec),
 		Needs:   needsOf(spec),
-		Pod:     corev1.PodSpec{NodeSelector: spec.NodeSelector, Affinity: spec.Affinity, Tolerations: spec.Tolerations},
-		Labels:  labelsOf(spec),
-		Notes:   uncounted(vm),
+		Pod: corev1.PodSpec{
+			NodeSelector: spec.NodeSelector, Affinity: spec.Affinity, Tolerations: spec.Tolerations,
+		},
+		Labels: labelsOf(spec),
+		Notes:  uncounted(vm),
 	}
+
 	for name, count := range s.Devices {
 		s.Needs[corev1.ResourceName(name)] = *resource.NewQuantity(int64(count), resource.DecimalSI)
 	}
@@ -52,14 +58,19 @@ func NewShape(o Objects) (Shape, error) {
 	if s.Claims, err = claimsOf(vm, o); err != nil {
 		return s, fmt.Errorf("read VM %s: %w", vm.Name, err)
 	}
+
 	if len(s.Needs) == 0 && !takesDevices(s.Claims) {
-		return s, reasons.WithHint("name its devices in spec.template.spec.domain.devices or its claims, or its CPUs and memory",
-			fmt.Errorf("read VM %s: %w", vm.Name, errNothing))
+		return s,
+			reasons.WithHint("name its devices in spec.template.spec.domain.devices or its "+
+				"claims, or its CPUs and memory",
+				fmt.Errorf("read VM %s: %w", vm.Name, errNothing))
 	}
+
 	return s, nil
 }
 
-var errNothing = errors.New("it requests no devices, dedicated CPUs or memory, so any number would fit")
+var errNothing = errors.New("it requests no devices, dedicated CPUs or memory, so any number " +
+	"would fit")
 
 // devicesOf counts the devices of device plugins, by resource.
 func devicesOf(spec v1.VirtualMachineInstanceSpec) map[string]int {
@@ -67,9 +78,11 @@ func devicesOf(spec v1.VirtualMachineInstanceSpec) map[string]int {
 	for _, gpu := range spec.Domain.Devices.GPUs {
 		devices[gpu.DeviceName]++
 	}
+
 	for _, device := range spec.Domain.Devices.HostDevices {
 		devices[device.DeviceName]++
 	}
+
 	delete(devices, "") // of devices that have a claim
 	return devices
 }
@@ -87,15 +100,21 @@ func needsOf(spec v1.VirtualMachineInstanceSpec) corev1.ResourceList {
 	}
 
 	m := ptr.Deref(spec.Domain.Memory, v1.Memory{})
-	if _, isRequested := needs[corev1.ResourceMemory]; m.Guest != nil && (!isRequested || m.Hugepages != nil) {
+	if _, isRequested := needs[corev1.ResourceMemory]; m.Guest != nil &&
+		(!isRequested || m.Hugepages != nil) {
 		needs[corev1.ResourceMemory] = *m.Guest
 	}
+
 	if m.Hugepages != nil {
-		needs[corev1.ResourceName(corev1.ResourceHugePagesPrefix+m.Hugepages.PageSize)] = needs[corev1.ResourceMemory]
+		needs[corev1.ResourceName(corev1.ResourceHugePagesPrefix+
+			m.Hugepages.PageSize)] = needs[corev1.ResourceMemory]
 		delete(needs, corev1.ResourceMemory)
 	}
 
-	maps.DeleteFunc(needs, func(_ corev1.ResourceName, q resource.Quantity) bool { return q.Sign() <= 0 })
+	maps.DeleteFunc(needs, func(_ corev1.ResourceName, q resource.Quantity) bool {
+		return q.Sign() <= 0
+	})
+
 	return needs
 }
 
@@ -104,26 +123,33 @@ func needsOf(spec v1.VirtualMachineInstanceSpec) corev1.ResourceList {
 func labelsOf(spec v1.VirtualMachineInstanceSpec) map[string]string {
 	labels := map[string]string{v1.NodeSchedulable: "true"}
 	if ptr.Deref(spec.Domain.CPU, v1.CPU{}).DedicatedCPUPlacement {
-		labels[v1.CPUManager], labels[v1.DeprecatedCPUManager] = "true", "true" // by KubeVirt's version
+		// by KubeVirt's version
+		labels[v1.CPUManager], labels[v1.DeprecatedCPUManager] = "true", "true"
 	}
+
 	if spec.Architecture != "" {
 		labels[corev1.LabelArchStable] = spec.Architecture
 	}
+
 	return labels
 }
 
 // uncounted says what a VM asks for that is not counted.
 func uncounted(vm *v1.VirtualMachine) (notes []string) {
 	if i := vm.Spec.Instancetype; i != nil {
-		notes = append(notes, fmt.Sprintf("not counted: the CPUs, memory and devices of instance type %s", i.Name))
+		notes = append(notes,
+			fmt.Sprintf("not counted: the CPUs, memory and devices of instance type %s", i.Name))
 	}
+
 	spec := vm.Spec.Template.Spec
 	if a := spec.Affinity; a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil) {
 		notes = append(notes, "not counted: the VM's affinity to other pods")
 	}
+
 	if len(spec.TopologySpreadConstraints) > 0 {
 		notes = append(notes, "not counted: the VM's topology spread constraints")
 	}
+
 	return notes
 }
 
@@ -134,12 +160,17 @@ func claimsOf(vm *v1.VirtualMachine, o Objects) (claims []*resourceapi.ResourceC
 		if template == nil {
 			return nil, fmt.Errorf("no template was read for its resource claim %q", entry.Name)
 		}
-		claim := &resourceapi.ResourceClaim{ObjectMeta: template.ObjectMeta, Spec: *template.Spec.Spec.DeepCopy()}
+
+		claim := &resourceapi.ResourceClaim{
+			ObjectMeta: template.ObjectMeta, Spec: *template.Spec.Spec.DeepCopy(),
+		}
 		if err := preset(claim.Spec.Devices.Requests); err != nil {
 			return nil, err
 		}
+
 		claims = append(claims, claim)
 	}
+
 	return claims, nil
 }
 
@@ -150,6 +181,7 @@ func preset(requests []resourceapi.DeviceRequest) error {
 			*mode, *count = resourceapi.DeviceAllocationModeExactCount, max(*count, 1)
 		}
 	}
+
 	for _, r := range requests {
 		for i := range r.FirstAvailable {
 			set(&r.FirstAvailable[i].AllocationMode, &r.FirstAvailable[i].Count)
@@ -161,6 +193,7 @@ func preset(requests []resourceapi.DeviceRequest) error {
 			return fmt.Errorf("request %s has neither exactly nor firstAvailable", r.Name)
 		}
 	}
+
 	return nil
 }
 
@@ -173,5 +206,6 @@ func takesDevices(claims []*resourceapi.ResourceClaim) bool {
 			}
 		}
 	}
+
 	return false
 }

@@ -53,11 +53,13 @@ func TestShape(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			shape := shapeOf(t, o)
 			needs := map[corev1.ResourceName]string{}
 			for name, q := range shape.Needs {
 				needs[name] = q.String()
 			}
+
 			expect.Same(t, test.needs, needs, "needs (-want +got)")
 		})
 	}
@@ -68,8 +70,10 @@ func TestParse(t *testing.T) {
 	if _, err := parse("kind: ResourceSlice\napiVersion: resource.k8s.io/v1beta1"); err == nil {
 		t.Error("a slice of v1beta1 is read as one of v1")
 	}
+
 	o, err := parse("kind: NodeList\napiVersion: v1\nitems: [{metadata: {name: a}}]\n---\nkind: Secret\n", "kind: List\nitems: [{kind: Node}, {kind: Pod}]")
 	if err != nil || len(o.Nodes) != 2 || len(o.Pods) != 1 {
-		t.Errorf("%d nodes and %d pods of two lists, want 2 and 1: %v", len(o.Nodes), len(o.Pods), err)
+		t.Errorf("%d nodes and %d pods of two lists, want 2 and 1: %v", len(o.Nodes), len(o.Pods),
+			err)
 	}
 }

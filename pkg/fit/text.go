@@ -14,7 +14,9 @@ import (
 //go:embed text.tmpl
 var templateText string
 
-var templates = template.Must(template.New("").Funcs(template.FuncMap{"printable": topology.Printable}).Parse(templateText))
+var templates = template.Must(template.New("").Funcs(template.FuncMap{
+	"printable": topology.Printable,
+}).Parse(templateText))
 
 // text executes a template.
 func text(name string, data any) string {
@@ -53,23 +55,29 @@ func (t *table) String() string {
 
 // Text returns the answer as a line per node, and of a single node its devices.
 func (a Answer) Text() string {
-	nodes := newTable("NODE", "FIT NOW", "WHEN EMPTY", "PAIRS OF THE NEXT", "IN ITS GUEST", "WHY NOT NOW")
+	nodes := newTable("NODE", "FIT NOW", "WHEN EMPTY", "PAIRS OF THE NEXT", "IN ITS GUEST",
+		"WHY NOT NOW")
 	for _, n := range a.Nodes {
 		guest := strings.TrimSpace(fmt.Sprint(n.Layout, " ", n.Guest))
-		nodes.row(n.Name, fmt.Sprint(n.Now), fmt.Sprint(n.Empty), n.pairsText(), guest, cmp.Or(n.Why, "-"))
+		nodes.row(n.Name, fmt.Sprint(n.Now), fmt.Sprint(n.Empty), n.pairsText(), guest,
+			cmp.Or(n.Why, "-"))
 	}
 
 	b := &strings.Builder{}
-	fmt.Fprintf(b, "%s\n%s: %d fit now, %d when empty\n", nodes, topology.Printable(a.VM), a.Now, a.Empty)
+	fmt.Fprintf(b, "%s\n%s: %d fit now, %d when empty\n", nodes, topology.Printable(a.VM), a.Now,
+		a.Empty)
 	for _, note := range a.Notes {
 		fmt.Fprintln(b, topology.Printable(note))
 	}
+
 	if len(a.Nodes) == 1 && len(a.Nodes[0].Devices) > 0 {
 		fmt.Fprintf(b, "\n%s", a.Nodes[0].picture())
 	}
+
 	if len(a.Nodes) == 1 && len(a.Nodes[0].Partitions) > 0 {
 		fmt.Fprintf(b, "\n%s", a.Nodes[0].partitionTable())
 	}
+
 	return b.String()
 }
 
@@ -77,19 +85,24 @@ func (n Node) pairsText() string {
 	if n.Plugins == nil {
 		return n.Pairs.String()
 	}
+
 	oneNode := "refused"
 	if n.Plugins.OneNode != nil {
 		oneNode = n.Plugins.OneNode.String()
 	}
-	return fmt.Sprintf("best %s; worst %s; single-numa-node %s", n.Plugins.Best, n.Plugins.Worst, oneNode)
+
+	return fmt.Sprintf("best %s; worst %s; single-numa-node %s", n.Plugins.Best, n.Plugins.Worst,
+		oneNode)
 }
 
 // picture lists the devices of the node.
 func (n Node) picture() *table {
 	t := newTable("NUMA", "PCIE ROOT", "DEVICE", "ADDRESS", "STATE", "BY")
 	for _, d := range n.Devices {
-		t.row(d.NUMA, cmp.Or(d.Root.String(), "unknown"), d.Name, cmp.Or(d.Address, "-"), d.State, cmp.Or(d.By, "-"))
+		t.row(d.NUMA, cmp.Or(d.Root.String(), "unknown"), d.Name, cmp.Or(d.Address, "-"), d.State,
+			cmp.Or(d.By, "-"))
 	}
+
 	return t
 }
 
@@ -97,7 +110,9 @@ func (n Node) picture() *table {
 func (n Node) partitionTable() *table {
 	t := newTable("PARTITION", "SIZE", "STATE", "BY", "GPUS")
 	for _, p := range n.Partitions {
-		t.row(fmt.Sprint(p.ID), fmt.Sprint(len(p.GPUs)), p.State, cmp.Or(p.By, "-"), strings.Join(p.GPUs, " "))
+		t.row(fmt.Sprint(p.ID), fmt.Sprint(len(p.GPUs)), p.State, cmp.Or(p.By, "-"),
+			strings.Join(p.GPUs, " "))
 	}
+
 	return t
 }

@@ -14,9 +14,11 @@ type Wish struct {
 	GPUs, NICs         int
 	GPUClass, NICClass string // DeviceClasses
 	Pair               bool   // each GPU shares a PCIe root with its NIC
-	MustPair           bool   // or else the VM does not fit; without it the claim is written unpaired then
-	OneSocket          bool   // all devices are of one NUMA node, or else the VM does not fit
-	Partition          bool   // the GPUs are one NVLink partition; Count sets it where the driver publishes them
+	// or else the VM does not fit; without it the claim is written unpaired then
+	MustPair  bool
+	OneSocket bool // all devices are of one NUMA node, or else the VM does not fit
+	// the GPUs are one NVLink partition; Count sets it where the driver publishes them
+	Partition bool
 }
 
 // Count answers for the strictest claim of the wish that a node meets if nothing runs. It returns
@@ -27,16 +29,19 @@ func (w Wish) Count(ctx context.Context, f *Fleet) (answer Answer, claim string,
 	w.Partition = f.publishesPartitions(w.GPUs)
 	answer, claim, err = w.count(ctx, f)
 	if err == nil && claim == "" && w.Pair && !w.MustPair {
-		note := "a GPU and its NIC may be of two PCIe roots, since no node has them of one" + answer.Cause()
+		note := "a GPU and its NIC may be of two PCIe roots, since no node has them of one" +
+			answer.Cause()
 		w.Pair = false
 		answer, claim, err = w.count(ctx, f)
 		if claim != "" {
 			answer.Notes = append(answer.Notes, note)
 		}
 	}
+
 	if err != nil || claim == "" {
 		return answer, "", err
 	}
+
 	return answer, text("comment", answer) + claim, nil
 }
 
@@ -47,6 +52,7 @@ func (w Wish) count(ctx context.Context, f *Fleet) (answer Answer, claim string,
 	if err != nil {
 		return answer, "", err
 	}
+
 	shape, err := NewShape(o)
 	if err != nil {
 		return answer, "", err
@@ -58,6 +64,7 @@ func (w Wish) count(ctx context.Context, f *Fleet) (answer Answer, claim string,
 	if err != nil || answer.Empty == 0 {
 		return answer, "", err
 	}
+
 	return answer, template + "# " + strings.ReplaceAll(vm, "\n", "\n# ") + "\n", nil
 }
 

@@ -17,7 +17,11 @@ import (
 // requests. KubeVirt's types lack qemu:override, so that every call writes it.
 func writeCliques(vm VM) Writing {
 	found := findCliques(vm.Plan)
-	return Writing{Managed: domain.Managed{Fragments: found.overrides}, Line: found.String(), Warnings: found.warnings(vm.Domain())}
+	return Writing{
+		Managed:  domain.Managed{Fragments: found.overrides},
+		Line:     found.String(),
+		Warnings: found.warnings(vm.Domain()),
+	}
 }
 
 // cliques has the GPUs of a domain, by clique.
@@ -45,11 +49,13 @@ func findCliques(plan *placement.Plan) cliques {
 			used[set.Number], users[set.Alias] = true, true
 		}
 	}
+
 	byTop := map[*topology.Node][]peer{}
 	var gpus []peer
 	for _, gpu := range plan.Devices {
 		switch why := noClique(gpu, d); {
-		case gpu.Function == nil || gpu.Function.Vendor != nvidia || gpu.Function.Class>>16 != display:
+		case gpu.Function == nil || gpu.Function.Vendor != nvidia ||
+			gpu.Function.Class>>16 != display:
 		case users[gpu.Alias]:
 			c.kept = append(c.kept, gpu.ID)
 		case why != "":
@@ -60,6 +66,7 @@ func findCliques(plan *placement.Plan) cliques {
 			gpus, byTop[top] = append(gpus, found), append(byTop[top], found)
 		}
 	}
+
 	for _, gpu := range gpus {
 		switch members := byTop[gpu.top]; {
 		case gpu.top == nil || len(members) == 1:
@@ -68,6 +75,7 @@ func findCliques(plan *placement.Plan) cliques {
 			c.grant(used, members)
 		}
 	}
+
 	return c
 }
 
@@ -77,23 +85,30 @@ func (c *cliques) grant(used map[int]bool, gpus []peer) {
 	for used[number] {
 		number++
 	}
+
 	if number > domain.MaxClique {
 		for _, gpu := range gpus {
 			c.refuse(gpu.ID, fmt.Sprintf("QEMU knows only %d cliques", domain.MaxClique+1))
 		}
 		return
 	}
+
 	used[number] = true
 	ids, kind := make([]topology.DeviceID, len(gpus)), "switch"
 	for i, gpu := range gpus {
 		ids[i] = gpu.ID
-		c.overrides = append(c.overrides, domain.Clique{Alias: gpu.Alias, Number: number, Own: true})
+		c.overrides = append(c.overrides, domain.Clique{
+			Alias: gpu.Alias, Number: number, Own: true,
+		})
 	}
+
 	top := gpus[0].top
 	if top.Kind == topology.Root {
 		kind = "PCIe root"
 	}
-	c.granted = append(c.granted, fmt.Sprintf("clique %d is %s under %s %s", number, joinIDs(ids), kind, top.ID))
+
+	c.granted = append(c.granted,
+		fmt.Sprintf("clique %d is %s under %s %s", number, joinIDs(ids), kind, top.ID))
 }
 
 // QEMU accepts NVIDIA's GPUs of a display class only (hw/vfio/pci-quirks.c,
@@ -115,6 +130,7 @@ func noClique(gpu placement.Decision, d *domain.Domain) string {
 	case !domain.IsUserAlias(gpu.Alias):
 		return "it has no alias ua-… to name it by"
 	}
+
 	return ""
 }
 
@@ -128,19 +144,23 @@ func reach(plan *placement.Plan, gpu placement.Decision) (top *topology.Node, bl
 	if node.Parent.Kind == topology.Root {
 		return nil, "it is part of the root complex, where paths between peers are unknown"
 	}
+
 	for at := node.Parent; at != nil; at = at.Parent {
 		switch at.Kind {
 		case topology.UpstreamPort, topology.Root:
 			top = at
 		case topology.RootPort, topology.DownstreamPort:
 			address := at.ID.(topology.Address)
-			if why := redirects(plan.Host.Device(address), at.Kind == topology.RootPort); why != "" {
+			if why := redirects(plan.Host.Device(address),
+				at.Kind == topology.RootPort); why != "" {
 				return top, fmt.Sprintf("%s %s", address, why)
 			}
+
 		default:
 			return top, fmt.Sprintf("%s is a bridge to conventional PCI", at.ID)
 		}
 	}
+
 	return top, ""
 }
 
@@ -154,12 +174,15 @@ func redirects(port *topology.Device, isRootPort bool) string {
 	case port.Details.ACS == nil && !isRootPort:
 		return ""
 	case port.Details.ACS == nil || isRootPort && !port.Details.ACS.CanRedirect:
-		return "is a root port that may not pass requests to others (no ACS capability to redirect them)"
+		return "is a root port that may not pass requests to others (no ACS capability to " +
+			"redirect them)"
+
 	case port.Details.ACS.RequestRedirect || port.Details.ACS.CompletionRedirect:
 		return "redirects requests between peers (ACS)"
 	case port.Details.ACS.EgressControl:
 		return "controls which peers get requests (ACS)"
 	}
+
 	return ""
 }
 
@@ -172,14 +195,18 @@ func alone(plan *placement.Plan, gpus []peer, gpu peer) string {
 		if other.ID == gpu.ID {
 			continue
 		}
+
 		shared := 0
-		for theirs := plan.HostTree.Node(other.ID).Path(); shared < min(len(path), len(theirs)) && path[shared] == theirs[shared]; {
+		for theirs := plan.HostTree.Node(other.ID).Path(); shared < min(len(path),
+			len(theirs)) && path[shared] == theirs[shared]; {
 			shared++
 		}
+
 		if shared > nearest {
 			nearest, others = shared, other.blocked
 		}
 	}
+
 	switch {
 	case len(gpus) == 1:
 		return "no other GPU of the VM can be in one, and alone it needs none"
@@ -188,6 +215,7 @@ func alone(plan *placement.Plan, gpus []peer, gpu peer) string {
 	case slices.Contains(path[:nearest], gpu.top): // its own requests get far enough
 		return others
 	}
+
 	return gpu.blocked
 }
 
@@ -202,10 +230,13 @@ func (c cliques) String() string {
 	if len(c.kept) > 0 {
 		parts = append(parts, "the domain's own stays for "+joinIDs(c.kept))
 	}
+
 	if len(c.granted) > 0 {
-		parts = append(parts, "this lets the driver try: compare what a peer received before you rely on it",
+		parts = append(parts,
+			"this lets the driver try: compare what a peer received before you rely on it",
 			"a hook sidecar's is lost where the cluster has a Plugin object")
 	}
+
 	return strings.Join(parts, "; ")
 }
 
@@ -214,13 +245,20 @@ func (c cliques) String() string {
 func (c cliques) warnings(d *domain.Domain) []reasons.Warning {
 	var warnings []reasons.Warning
 	if len(c.refused) > 0 {
-		parts := topology.Map(slices.Sorted(maps.Keys(c.refused)), func(why string) string { return joinIDs(c.refused[why]) + ": " + why })
-		warnings = append(warnings, reasons.NewWarning(reasons.CodeCliqueRefused, nil, "no GPUDirect clique for "+strings.Join(parts, "; ")))
+		parts := topology.Map(slices.Sorted(maps.Keys(c.refused)), func(why string) string {
+			return joinIDs(c.refused[why]) + ": " + why
+		})
+		warnings = append(warnings,
+			reasons.NewWarning(reasons.CodeCliqueRefused, nil, "no GPUDirect clique for "+
+				strings.Join(parts, "; ")))
 	}
+
 	if d.HidesKVM && len(c.granted)+len(c.kept) > 0 {
 		warnings = append(warnings, reasons.NewWarning(reasons.CodeHypervisorHidden, nil,
-			"the domain hides the hypervisor (features/kvm/hidden), and NVIDIA's driver then does not look for GPUDirect cliques"))
+			"the domain hides the hypervisor (features/kvm/hidden), and NVIDIA's driver then does "+
+				"not look for GPUDirect cliques"))
 	}
+
 	return warnings
 }
 

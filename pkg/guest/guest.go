@@ -12,11 +12,15 @@ import (
 
 // keys returns all keys.
 func keys() []key {
-	const ports = host.Related | host.Details // the devices and the ports above them, with ids, links and ACS
+	// the devices and the ports above them, with ids, links and ACS
+	const ports = host.Related | host.Details
 	return []key{
 		{policy.KeyNCCLTopology, NCCLEntry, ports, writeNCCLTopology},
-		{policy.KeyPortSpeed, domain.PortOverrideMark, host.Related | host.LinkSpeeds, writePortSpeed}, // all bridges above the devices, and drivers
-		{policy.KeyMMIOWindow, optionMark(policy.KeyMMIOWindow), host.Related, writeMMIOWindow},        // BARs, and the vendor of the root ports
+		// all bridges above the devices, and drivers
+		{policy.KeyPortSpeed, domain.PortOverrideMark, host.Related | host.LinkSpeeds,
+			writePortSpeed},
+		// BARs, and the vendor of the root ports
+		{policy.KeyMMIOWindow, optionMark(policy.KeyMMIOWindow), host.Related, writeMMIOWindow},
 		{policy.KeyVIOMMU, domain.IOMMUMark, 0, writeVIOMMU},
 		{policy.KeyClique, domain.CliqueMark, ports, writeCliques},
 	}
@@ -30,6 +34,7 @@ func Needs(p policy.Policy) host.Needs {
 			needs |= k.needs
 		}
 	}
+
 	return needs
 }
 
@@ -41,22 +46,28 @@ func Write(vm VM) *placement.Plan {
 	var warnings []reasons.Warning
 	for _, k := range keys() {
 		if vm.VMI == nil && vm.Policy.Origins[k.name] == policy.OriginDefault {
-			if k.mark == domain.PortOverrideMark && vm.MovesControllers() && len(vm.Domain().Managed(k.mark)) > 0 {
+			if k.mark == domain.PortOverrideMark && vm.MovesControllers() &&
+				len(vm.Domain().Managed(k.mark)) > 0 {
 				managed[k.mark] = domain.Managed{} // they name controllers that may be others now
 			}
 			continue
 		}
+
 		var w Writing
 		if !vm.Policy.IsDefault(k.name) {
 			w = k.write(vm)
 		}
+
 		if w.Changes(vm.Domain(), k.mark) {
 			managed[k.mark] = w.Managed
 		}
+
 		if w.Line != "" {
 			extras = append(extras, placement.Extra{Key: k.name, Text: w.Line})
 		}
+
 		warnings = append(warnings, w.Warnings...)
 	}
+
 	return vm.With(managed, extras, warnings)
 }

@@ -18,6 +18,7 @@ func (h hostLinks) paths(n *topology.Node) [][]*topology.Node {
 			paths = append(paths, h.plan.HostTree.Node(id).Path())
 		}
 	}
+
 	return paths
 }
 
@@ -31,12 +32,13 @@ func shared(paths [][]*topology.Node) []*topology.Node {
 		}
 		common = common[:n]
 	}
+
 	return common
 }
 
-// slowest returns the least speed and the least width of the links on a part of a path, each of which
-// has its lower end there; the zero Link where none is known. A guest's link may stand for several of
-// the host: mirror leaves out switches that change no path type.
+// slowest returns the least speed and the least width of the links on a part of a path, each of
+// which has its lower end there; the zero Link where none is known. A guest's link may stand for
+// several of the host: mirror leaves out switches that change no path type.
 func (h hostLinks) slowest(path []*topology.Node) topology.Link {
 	var slowest topology.Link
 	for _, n := range path {
@@ -46,13 +48,17 @@ func (h hostLinks) slowest(path []*topology.Node) topology.Link {
 		case slowest == topology.Link{}:
 			slowest = *link
 		default:
-			slowest = topology.Link{Speed: min(slowest.Speed, link.Speed), Width: min(slowest.Width, link.Width)}
+			slowest = topology.Link{
+				Speed: min(slowest.Speed, link.Speed), Width: min(slowest.Width, link.Width),
+			}
 		}
 	}
+
 	return slowest
 }
 
-// lowerEnd returns the function of the host at the lower end of a link, nil for a node that is none.
+// lowerEnd returns the function of the host at the lower end of a link, nil for a node that is
+// none.
 func (h hostLinks) lowerEnd(n *topology.Node) *topology.Device {
 	switch n.Kind {
 	case topology.UpstreamPort, topology.Bridge, topology.MDEVParent:
@@ -62,13 +68,16 @@ func (h hostLinks) lowerEnd(n *topology.Node) *topology.Device {
 			return h.plan.Host.Function(id)
 		}
 	}
+
 	return nil
 }
 
-// ofSwitch adds the links of the ports of a switch and of all switches under it, and returns that of
-// its upstream port; the zero Link where the host has none. Of the host's paths the first nodes, as many
-// as above says, lead to the switch above this one.
-func (h hostLinks) ofSwitch(upstream *topology.Node, above int, links map[*topology.Node]topology.Link) topology.Link {
+// ofSwitch adds the links of the ports of a switch and of all switches under it, and returns that
+// of its upstream port; the zero Link where the host has none. Of the host's paths the first
+// nodes, as many as above says, lead to the switch above this one.
+func (h hostLinks) ofSwitch(
+	upstream *topology.Node, above int, links map[*topology.Node]topology.Link,
+) topology.Link {
 	paths := h.paths(upstream)
 	common := shared(paths)
 	above = min(above, len(common))
@@ -77,18 +86,23 @@ func (h hostLinks) ofSwitch(upstream *topology.Node, above int, links map[*topol
 	}
 
 	uplink := h.slowest(common[above:])
-	hasOwnLink := slices.ContainsFunc(common[above:], func(n *topology.Node) bool { return h.lowerEnd(n) != nil })
+	hasOwnLink := slices.ContainsFunc(common[above:], func(n *topology.Node) bool {
+		return h.lowerEnd(n) != nil
+	})
+
 	if len(common) > 1 && !hasOwnLink {
 		// Virtual functions of one device, or vGPUs, under a switch that the host does not have.
 		uplink = h.slowest(paths[0][len(common):])
 	}
 
 	links[upstream] = uplink
+
 	for _, port := range upstream.Children {
 		if port.Kind == topology.DownstreamPort {
 			links[port] = h.ofDownstream(port, len(common), uplink, links)
 		}
 	}
+
 	return uplink
 }
 
@@ -102,20 +116,25 @@ func lastSwitch(path []*topology.Node) int {
 	return -1
 }
 
-// ofDownstream returns the link of a switch's downstream port: of the switch under it, or of the device.
-// One without a passthrough device has the uplink's.
-func (h hostLinks) ofDownstream(port *topology.Node, above int, uplink topology.Link, links map[*topology.Node]topology.Link) topology.Link {
+// ofDownstream returns the link of a switch's downstream port: of the switch under it, or of the
+// device. One without a passthrough device has the uplink's.
+func (h hostLinks) ofDownstream(
+	port *topology.Node, above int, uplink topology.Link, links map[*topology.Node]topology.Link,
+) topology.Link {
 	paths := h.paths(port)
 	if len(paths) == 0 {
 		return uplink
 	}
+
 	for _, child := range port.Children {
 		if child.Kind == topology.UpstreamPort {
 			return h.ofSwitch(child, above, links)
 		}
 	}
+
 	if own := h.slowest(paths[0][min(above, len(paths[0])):]); own != (topology.Link{}) {
 		return own
 	}
+
 	return uplink // parts of one device
 }

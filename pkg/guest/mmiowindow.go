@@ -11,8 +11,8 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// writeMMIOWindow sets a window of OVMF that holds the devices' 64-bit BARs, where OVMF would choose a
-// smaller one. The user's own entry stays: QEMU refuses a second one.
+// writeMMIOWindow sets a window of OVMF that holds the devices' 64-bit BARs, where OVMF would
+// choose a smaller one. The user's own entry stays: QEMU refuses a second one.
 //
 // pcihole64 does not matter: no firmware reads it, and QEMU reports all that the firmware has given
 // to the root bus (hw/pci-host/q35.c, q35_host_get_pci_hole64_end).
@@ -20,23 +20,28 @@ func writeMMIOWindow(vm VM) Writing {
 	if len(vm.Devices) == 0 {
 		return Writing{}
 	}
+
 	mark := optionMark(policy.KeyMMIOWindow)
 	var written uint64
 	if len(vm.Domain().Managed(mark)) > 0 {
 		written = vm.Domain().WindowBytes()
 	}
+
 	bits := 0
 	if vm.PhysBits != nil {
 		bits = vm.PhysBits()
 	}
+
 	without := domain.Changes{Managed: map[domain.Mark]domain.Managed{mark: {}}}
-	set, text, isEnough := chooseWindow(Firmware(vm.Plan, vm.Domain().After(without), bits), written)
+	set, text, isEnough := chooseWindow(Firmware(vm.Plan, vm.Domain().After(without), bits),
+		written)
 	switch {
 	case !isEnough:
 		return refused(reasons.CodeMMIOWindow, text)
 	case set == 0:
 		return Writing{Line: text}
 	}
+
 	value := fmt.Sprintf("name=%s,string=%d,id=%s", domain.WindowEntry, set>>20, mark)
 	return one(domain.Option{Name: domain.OptionFWCfg, Value: value}, text)
 }
@@ -51,14 +56,18 @@ func Firmware(plan *placement.Plan, d *domain.Domain, hostPhysBits int) firmware
 			guest.Functions = append(guest.Functions, device.Function)
 		}
 	}
+
 	guest.IntelHost = isIntel(plan.Host, guest.Functions)
 	guest.PendingPorts = plan.Budgets.BusNumbers.Used - 1 // of the bus itself
+
 	for _, c := range plan.Controllers {
 		n := plan.GuestTree.Node(topology.Index(c.Index))
-		if c.Index != 0 && c.Model != domain.ExpanderBus && n != nil && n.Top() == plan.GuestTree.Roots[0] {
+		if c.Index != 0 && c.Model != domain.ExpanderBus && n != nil &&
+			n.Top() == plan.GuestTree.Roots[0] {
 			guest.PendingPorts--
 		}
 	}
+
 	guest.PendingPorts = max(0, guest.PendingPorts)
 	return guest
 }
@@ -75,6 +84,7 @@ func isIntel(host *topology.Host, functions []*topology.Device) bool {
 			return port.Vendor == intel
 		}
 	}
+
 	return true
 }
 
@@ -87,16 +97,20 @@ func chooseWindow(guest firmware.Guest, written uint64) (set uint64, text string
 	if sum == 0 {
 		return 0, "no device has a 64-bit BAR on the host", true
 	}
+
 	window, known := guest.Window(taken)
 	enough := guest.SmallestWindow(taken)
 	if guest.Domain.Arch == "aarch64" {
 		enough = 0 // OVMF chooses none
 	}
+
 	need := "64-bit BARs of " + topology.BytesNeeded(sum)
 	if all := guest.Required(taken, max(window.Bytes, enough)); all > sum {
 		need += " take " + topology.BytesNeeded(all) + " with alignment and hotplug ports"
 	}
-	there := fmt.Sprintf("%s, the window has %s: %s", need, topology.BytesThere(window.Bytes), window.Reason)
+
+	there := fmt.Sprintf("%s, the window has %s: %s", need, topology.BytesThere(window.Bytes),
+		window.Reason)
 	bits, source := guest.SureBits()
 	users := guest.Domain.FWCfg(domain.WindowEntry)
 	stays := written > 0 && written == enough && guest.HasRoom(enough, bits)
@@ -108,19 +122,31 @@ func chooseWindow(guest firmware.Guest, written uint64) (set uint64, text string
 	case guest.Domain.Arch == "aarch64", !guest.Domain.UEFI:
 		return 0, there, false
 	case users != nil:
-		return 0, fmt.Sprintf("%s, and the domain's own %s %q stays", need, users.Name, topology.Abridge(users.Value)), false
+		return 0, fmt.Sprintf("%s, and the domain's own %s %q stays", need, users.Name,
+			topology.Abridge(users.Value)), false
+
 	case enough == firmware.LeastWindow:
-		return 0, fmt.Sprintf("%s, the window has at least %s", need, topology.BytesThere(enough)), true
+		return 0, fmt.Sprintf("%s, the window has at least %s", need,
+			topology.BytesThere(enough)), true
+
 	case enough == 0:
-		return 0, fmt.Sprintf("%s, and the largest window that OVMF takes has %s", need, topology.BytesThere(firmware.MostWindow)), false
+		return 0, fmt.Sprintf("%s, and the largest window that OVMF takes has %s", need,
+			topology.BytesThere(firmware.MostWindow)), false
+
 	case bits > 0 && !guest.HasRoom(enough, bits):
 		memory := "the guest's memory"
 		if most := guest.Domain.MaxMemoryBytes; most > guest.Domain.MemoryBytes {
 			memory += ", which can grow to " + topology.BytesThere(most)
 		}
-		return 0, fmt.Sprintf("%s, and %d bits of %s have no room for a window of %s after %s", need, bits, source, topology.BytesThere(enough), memory), false
+		return 0, fmt.Sprintf("%s, and %d bits of %s have no room for a window of %s after %s",
+			need, bits, source, topology.BytesThere(enough), memory), false
+
 	case !known:
-		return enough, fmt.Sprintf("the window has at least %s: %s; the guest's physical address bits are not known", topology.BytesThere(enough), need), true
+		return enough,
+			fmt.Sprintf("the window has at least %s: %s; the guest's physical address bits are "+
+				"not known", topology.BytesThere(enough), need), true
 	}
-	return enough, fmt.Sprintf("the window has %s: %s; without the key it has %s: %s", topology.BytesThere(enough), need, topology.BytesThere(window.Bytes), window.Reason), true
+
+	return enough, fmt.Sprintf("the window has %s: %s; without the key it has %s: %s",
+		topology.BytesThere(enough), need, topology.BytesThere(window.Bytes), window.Reason), true
 }

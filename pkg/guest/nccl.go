@@ -16,32 +16,42 @@ import (
 // NCCLEntry is the fw_cfg entry with the topology file for NCCL, in base64.
 const NCCLEntry = domain.EntryPrefix + "nccl-topology"
 
-// writeNCCLTopology writes the topology file for NCCL or RCCL into an entry of fw_cfg, in every call: KubeVirt's
-// types lose it in between (virtwrap/api/schema.go, SysInfo). It is in base64 because libvirt 9
-// keeps XML references and single commas, at which QEMU ends the value (src/qemu/qemu_command.c,
-// qemuBuildSysinfoCommandLine; seen in its arguments).
+// writeNCCLTopology writes the topology file for NCCL or RCCL into an entry of fw_cfg, in every
+// call: KubeVirt's types lose it in between (virtwrap/api/schema.go, SysInfo). It is in base64
+// because libvirt 9 keeps XML references and single commas, at which QEMU ends the value
+// (src/qemu/qemu_command.c, qemuBuildSysinfoCommandLine; seen in its arguments).
 func writeNCCLTopology(vm VM) Writing {
 	file := nccl.New(vm.Plan)
 	if file.IsEmpty() {
 		return Writing{Warnings: file.Warnings}
 	}
+
 	text := file.String()
-	w := one(domain.FirmwareEntry{Name: NCCLEntry, Value: base64.StdEncoding.EncodeToString([]byte(text))},
-		fmt.Sprintf("a file for %s of %d bytes in the fw_cfg entry %s", file.Library, len(text), NCCLEntry))
+	w := one(domain.FirmwareEntry{
+		Name: NCCLEntry, Value: base64.StdEncoding.EncodeToString([]byte(text)),
+	},
+		fmt.Sprintf("a file for %s of %d bytes in the fw_cfg entry %s", file.Library, len(text),
+			NCCLEntry))
+
 	w.Warnings = file.Warnings
+
 	if vm.Policy.NCCLTopology == policy.NCCLTopologyCloudInit {
 		if missing := missingReader(vm); missing == "" {
 			w.Line += ", which cloud-init copies to " + cloudinit.File
 		} else {
-			w.Warnings = append(w.Warnings, reasons.NewWarning(reasons.CodeNCCLNoReader, nil, missing))
+			w.Warnings = append(w.Warnings,
+				reasons.NewWarning(reasons.CodeNCCLNoReader, nil, missing))
 		}
 	}
+
 	return w
 }
 
 // NCCLExtras returns the line that says that the topology file adds nothing, where that is so.
 func NCCLExtras(plan *placement.Plan) []placement.Extra {
-	hasFile := slices.ContainsFunc(plan.Extras, func(e placement.Extra) bool { return e.Key == policy.KeyNCCLTopology })
+	hasFile := slices.ContainsFunc(plan.Extras, func(e placement.Extra) bool {
+		return e.Key == policy.KeyNCCLTopology
+	})
 	if !hasFile || !plan.ShowsHost() {
 		return nil
 	}
@@ -55,6 +65,7 @@ func missingReader(vm VM) string {
 	if vm.VMI == nil {
 		return ""
 	}
+
 	data := vm.VMI.CloudInit()
 	switch {
 	case data == nil:
@@ -64,8 +75,10 @@ func missingReader(vm VM) string {
 	case vm.CloudInitSkipped != "":
 		return vm.CloudInitSkipped
 	}
+
 	if _, err := cloudinit.Merge(data.UserData); err != nil {
 		return err.Error()
 	}
+
 	return ""
 }

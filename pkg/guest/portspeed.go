@@ -26,13 +26,17 @@ func writePortSpeed(vm VM) Writing {
 	case !libvirt.HasExpanderBuses(vm.Domain()):
 		return Writing{Line: fmt.Sprintf("machine %q has no root ports", vm.Domain().Machine)}
 	}
+
 	p := newPortSpeed(vm.Plan)
 	for _, root := range vm.GuestTree.Roots {
 		for n := range root.Walk() {
 			switch {
 			case n.Kind != topology.RootPort:
-			case slices.ContainsFunc(n.Children, func(c *topology.Node) bool { return c.Kind == topology.UpstreamPort }):
+			case slices.ContainsFunc(n.Children, func(c *topology.Node) bool {
+				return c.Kind == topology.UpstreamPort
+			}):
 				p.addSwitch(n)
+
 			default:
 				p.addRootPort(n)
 			}
@@ -44,6 +48,7 @@ func writePortSpeed(vm VM) Writing {
 	for _, port := range p.written {
 		w.Fragments = append(w.Fragments, port.override())
 	}
+
 	return w
 }
 
@@ -67,7 +72,10 @@ type portLink struct {
 
 func newPortSpeed(plan *placement.Plan) *portSpeed {
 	d := plan.Domain()
-	devices := topology.Map(plan.Devices, func(d placement.Decision) placement.Device { return d.Device })
+	devices := topology.Map(plan.Devices, func(d placement.Decision) placement.Device {
+		return d.Device
+	})
+
 	return &portSpeed{
 		hostLinks: hostLinks{plan}, refused: map[string][]string{},
 		allSwitches: placement.SwitchPortsRefused(d, devices), users: libvirt.PortLinkOption(d),
@@ -78,32 +86,40 @@ func newPortSpeed(plan *placement.Plan) *portSpeed {
 func (p portLink) override() domain.PortOverride {
 	speed, width, _ := libvirt.LinkProperties(p.Link)
 	return domain.PortOverride{
-		Alias: p.QEMUAlias(), Driver: libvirt.LinkDriver(p.Model), Speed: speed, Width: width, Own: true,
+		Alias: p.QEMUAlias(), Driver: libvirt.LinkDriver(p.Model), Speed: speed, Width: width,
+		Own: true,
 	}
 }
 
-// addRootPort gives a root port the link of the device directly under it, where QEMU's own is slower.
+// addRootPort gives a root port the link of the device directly under it, where QEMU's own is
+// slower.
 func (p *portSpeed) addRootPort(n *topology.Node) {
 	device := slices.IndexFunc(n.Children, func(c *topology.Node) bool {
 		id, isPassedThrough := c.ID.(topology.DeviceID)
-		return isPassedThrough && id.Kind() == topology.KindPCI // the link of a mediated device is unknown
+		// the link of a mediated device is unknown
+		return isPassedThrough && id.Kind() == topology.KindPCI
 	})
+
 	port := p.controller(n)
 	if device < 0 || port == nil {
 		return
 	}
+
 	link := p.slowest(p.plan.HostTree.Node(n.Children[device].ID).Path())
 	if link.Speed <= libvirt.DefaultRootPortLink().Speed {
 		p.isEnough = p.isEnough || link.Speed > 0
 		return
 	}
+
 	if p.users != nil {
 		return
 	}
+
 	if why := p.refusal(portLink{*port, link}); why != "" {
 		p.refused[why] = append(p.refused[why], "root port "+p.name(*port))
 		return
 	}
+
 	p.rootPorts = append(p.rootPorts, link)
 	p.written = append(p.written, portLink{*port, link})
 }
@@ -114,6 +130,7 @@ func (p *portSpeed) addSwitch(rootPort *topology.Node) {
 	if len(p.paths(rootPort)) == 0 {
 		return
 	}
+
 	links := map[*topology.Node]topology.Link{}
 	for _, upstream := range rootPort.Children {
 		if upstream.Kind == topology.UpstreamPort {
@@ -129,25 +146,31 @@ func (p *portSpeed) addSwitch(rootPort *topology.Node) {
 		if !isPort {
 			continue
 		}
+
 		port := p.controller(n)
 		if port == nil {
 			return // libvirt has yet to add it
 		}
+
 		if n.Kind == topology.UpstreamPort && name == "" {
 			name = p.name(*port)
 		}
+
 		ports = append(ports, portLink{*port, link})
 		why = cmp.Or(why, p.refusal(ports[len(ports)-1]))
 	}
+
 	if why != "" {
 		p.refused[why] = append(p.refused[why], "switch "+name)
 		return
 	}
+
 	for _, port := range ports {
 		if port.Model == domain.UpstreamPort {
 			p.switches = append(p.switches, port.Link)
 		}
 	}
+
 	p.written = append(p.written, ports...)
 }
 
@@ -163,8 +186,10 @@ func (p *portSpeed) refusal(port portLink) string {
 	case !isKnown:
 		return fmt.Sprintf("QEMU has no value for %s", port.Link)
 	case port.Model == domain.RootPort && since != "" && libvirt.IsOlderThan(d.Machine, since):
-		return fmt.Sprintf("QEMU has %s GT/s since %s, and machine %q runs on older ones", number(port.Speed), since, topology.Abridge(d.Machine))
+		return fmt.Sprintf("QEMU has %s GT/s since %s, and machine %q runs on older ones",
+			number(port.Speed), since, topology.Abridge(d.Machine))
 	}
+
 	return ""
 }
 
@@ -196,26 +221,44 @@ func (p *portSpeed) String() string {
 		if n > 1 {
 			noun = fmt.Sprintf("%d switches advertise", n)
 		}
-		parts = append(parts, fmt.Sprintf("%s the host's links, up to %s, which takes QEMU 10.0 or newer", noun, fastest(p.switches)))
+
+		parts = append(parts,
+			fmt.Sprintf("%s the host's links, up to %s, which takes QEMU 10.0 or newer", noun,
+				fastest(p.switches)))
 	}
+
 	if n := len(p.rootPorts); n > 0 {
 		noun := "1 root port advertises"
 		if n > 1 {
 			noun = fmt.Sprintf("%d root ports advertise", n)
 		}
+
 		link := fastest(p.rootPorts)
-		parts = append(parts, fmt.Sprintf("%s the host's links, up to %s, which takes QEMU %s or newer", noun, link, libvirt.SpeedSince(link.Speed)))
+		parts = append(parts,
+			fmt.Sprintf("%s the host's links, up to %s, which takes QEMU %s or newer", noun, link,
+				libvirt.SpeedSince(link.Speed)))
 	}
+
 	if p.users != nil {
-		parts = append(parts, fmt.Sprintf("the domain's own %s %q stays", p.users.Name, topology.Abridge(p.users.Value)))
+		parts = append(parts,
+			fmt.Sprintf("the domain's own %s %q stays", p.users.Name,
+				topology.Abridge(p.users.Value)))
 	}
+
 	switch {
 	case len(parts) > 0 || len(p.refused) > 0:
 	case p.isEnough:
-		parts = []string{fmt.Sprintf("root ports advertise QEMU's %s GT/s, which is enough", number(libvirt.DefaultRootPortLink().Speed))}
+		parts = []string{
+			fmt.Sprintf("root ports advertise QEMU's %s GT/s, which is enough",
+				number(libvirt.DefaultRootPortLink().Speed)),
+		}
+
 	default:
-		parts = []string{"ports stay as they are: the host shows no link of a device that is under one"}
+		parts = []string{
+			"ports stay as they are: the host shows no link of a device that is under one",
+		}
 	}
+
 	return strings.Join(parts, "; ")
 }
 
@@ -230,10 +273,15 @@ func (p *portSpeed) warnings() []reasons.Warning {
 	if len(p.refused) == 0 {
 		return nil
 	}
+
 	parts := topology.Map(slices.Sorted(maps.Keys(p.refused)), func(why string) string {
 		return strings.Join(p.refused[why], ", ") + ": " + why
 	})
-	return []reasons.Warning{reasons.NewWarning(reasons.CodePortSpeedRefused, nil, "no link of the host for "+strings.Join(parts, "; "))}
+
+	return []reasons.Warning{
+		reasons.NewWarning(reasons.CodePortSpeedRefused, nil, "no link of the host for "+
+			strings.Join(parts, "; ")),
+	}
 }
 
 func number(speed float64) string { return strconv.FormatFloat(speed, 'f', -1, 64) }
@@ -246,6 +294,7 @@ func SpeedWarnings(plan *placement.Plan) []reasons.Warning {
 	if plan.Policy.NCCLTopology != policy.NCCLTopologyNone {
 		return nil
 	}
+
 	links := hostLinks{plan}
 	var fast []*topology.Device
 	lowest, highest := 0.0, 0.0
@@ -259,20 +308,24 @@ func SpeedWarnings(plan *placement.Plan) []reasons.Warning {
 			}
 		}
 	}
+
 	if !topology.HasPair(fast) {
 		return nil
 	}
+
 	return []reasons.Warning{reasons.NewWarning(reasons.CodePortSpeed, nil, fmt.Sprintf(
-		"emulated root ports advertise %s GT/s: NCCL underestimates the links of %d GPUs and NICs, the fastest of which has %s GT/s on the host",
+		"emulated root ports advertise %s GT/s: NCCL underestimates the links of %d GPUs and "+
+			"NICs, the fastest of which has %s GT/s on the host",
 		number(lowest), len(fast), number(highest)))}
 }
 
-// atRootPorts returns the GPUs and NICs that the topology file would name and that are directly under
-// a root port of the guest. The link of a mediated device is unknown.
+// atRootPorts returns the GPUs and NICs that the topology file would name and that are directly
+// under a root port of the guest. The link of a mediated device is unknown.
 func atRootPorts(plan *placement.Plan) []placement.Decision {
 	return slices.DeleteFunc(slices.Clone(plan.Devices), func(d placement.Decision) bool {
 		n := plan.GuestTree.Node(d.ID)
 		isUnderRootPort := n != nil && n.Parent != nil && n.Parent.Kind == topology.RootPort
-		return !isUnderRootPort || !d.Function.IsPaired() || d.Predicted == nil || d.ID.Kind() != topology.KindPCI
+		return !isUnderRootPort || !d.Function.IsPaired() || d.Predicted == nil ||
+			d.ID.Kind() != topology.KindPCI
 	})
 }

@@ -10,26 +10,31 @@ import (
 	"hook-sidecar/pkg/reasons"
 )
 
-// writeVIOMMU gives the guest an IOMMU. KubeVirt's types lose its alias, its driver's attributes and
-// the I/O APIC between two calls (virtwrap/api/schema.go, IOMMUDevice and Features), so that
+// writeVIOMMU gives the guest an IOMMU. KubeVirt's types lose its alias, its driver's attributes
+// and the I/O APIC between two calls (virtwrap/api/schema.go, IOMMUDevice and Features), so that
 // every call writes them.
 func writeVIOMMU(vm VM) Writing {
 	d, wanted := vm.Domain(), vm.Policy.VIOMMU
 	if why := conflict(d, wanted); why != "" {
-		return refused(reasons.CodeVIOMMURefused, fmt.Sprintf("no vIOMMU of model %s: %s", wanted, why))
+		return refused(reasons.CodeVIOMMURefused,
+			fmt.Sprintf("no vIOMMU of model %s: %s", wanted, why))
 	}
+
 	var instead []domain.Fragment
 	for _, i := range d.IOMMUs() {
 		switch {
 		case i.Mark() != "":
 		case isEmptied(i, wanted):
 			instead = append(instead, i)
-		case i == domain.IOMMU{Model: policy.VIOMMUSMMUv3}: // KubeVirt reduces the hook's own to this
+		case i == domain.IOMMU{Model: policy.VIOMMUSMMUv3}:
+			// KubeVirt reduces the hook's own to this
 			return Writing{Line: describeVIOMMU(d, i)}
+
 		default:
 			return Writing{Line: "the domain has its own, which stays as it is"}
 		}
 	}
+
 	iommu := newIOMMU(d, wanted)
 	w := one(iommu, describeVIOMMU(d, iommu))
 	w.Instead = instead
@@ -60,12 +65,14 @@ func newIOMMU(d *domain.Domain, wanted string) domain.IOMMU {
 	if wanted == policy.VIOMMUSMMUv3 {
 		return iommu
 	}
+
 	iommu.IntRemap, iommu.CachingMode, iommu.AddressBits = "on", "on", addressBits
 	own := slices.ContainsFunc(d.IOMMUs(), func(i domain.IOMMU) bool { return i.IOAPIC })
 	iommu.IOAPIC = own || d.IOAPIC == ""
 	if d.VCPUs > xAPICs {
 		iommu.EIM = "on"
 	}
+
 	return iommu
 }
 
@@ -85,14 +92,17 @@ func conflict(d *domain.Domain, wanted string) string {
 		return fmt.Sprintf("it needs QEMU's I/O APIC, and the domain wants that of %q", d.IOAPIC)
 	case wanted == policy.VIOMMUIntel && d.BareIOAPIC:
 		return "it needs QEMU's I/O APIC, and the domain's <ioapic> has no driver"
-	case wanted == policy.VIOMMUSMMUv3 && len(d.Hostdevs) > 0 && !slices.ContainsFunc(d.IOMMUs(), isUsers):
+	case wanted == policy.VIOMMUSMMUv3 && len(d.Hostdevs) > 0 &&
+		!slices.ContainsFunc(d.IOMMUs(), isUsers):
 		return "with it QEMU does not start with a passthrough device"
 	}
+
 	for _, i := range d.IOMMUs() {
 		if i.Mark() == "" && i.Model != string(wanted) {
 			return fmt.Sprintf("the domain has one of model %q", i.Model)
 		}
 	}
+
 	return ""
 }
 
@@ -100,13 +110,17 @@ func conflict(d *domain.Domain, wanted string) string {
 func describeVIOMMU(d *domain.Domain, iommu domain.IOMMU) string {
 	text := "SMMUv3 for all devices"
 	if iommu.Model == policy.VIOMMUIntel {
-		text = fmt.Sprintf("VT-d with interrupt remapping, caching mode and %d address bits", iommu.AddressBits)
+		text = fmt.Sprintf("VT-d with interrupt remapping, caching mode and %d address bits",
+			iommu.AddressBits)
 	}
+
 	if iommu.EIM != "" {
 		text += fmt.Sprintf(", and extended interrupt mode for %d vCPUs", d.VCPUs)
 	}
+
 	if n := len(d.Hostdevs); n > 1 {
 		text += fmt.Sprintf("; each of the %d devices locks the guest's memory once", n)
 	}
+
 	return text
 }

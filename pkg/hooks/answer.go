@@ -23,6 +23,7 @@ func (s *Server) answer(ctx context.Context, call Call) (domain []byte, err erro
 			domain, err = call.Domain, nil
 		}
 	}()
+
 	domain, err = s.config.Mutator.Mutate(ctx, call)
 	switch {
 	case call.Migration:
@@ -30,12 +31,14 @@ func (s *Server) answer(ctx context.Context, call Call) (domain []byte, err erro
 			log.Warn("refusal ignored during a migration", "error", err)
 		}
 		return call.Domain, nil
+
 	case err != nil:
 		return nil, err
 	case len(domain) == 0 && len(call.Domain) > 0:
 		log.Error("the mutator returned an empty domain, returning the input")
 		return call.Domain, nil
 	}
+
 	return domain, nil
 }
 
@@ -45,6 +48,7 @@ func (s *Server) cloudInit(call CloudInitCall, others int) (data []byte) {
 	if s.config.CloudInit == nil {
 		return call.Data
 	}
+
 	log := s.config.Logger.With("protocol", call.Protocol)
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -52,6 +56,7 @@ func (s *Server) cloudInit(call CloudInitCall, others int) (data []byte) {
 			data = call.Data
 		}
 	}()
+
 	const field = 5 // bytes of the second field's tag and length
 	data = s.config.CloudInit(call)
 	switch {
@@ -62,11 +67,14 @@ func (s *Server) cloudInit(call CloudInitCall, others int) (data []byte) {
 			"bytes", len(data)+others, "limit", MaxReply-field)
 		return call.Data
 	}
+
 	return data
 }
 
 // intercept logs every call that fails.
-func (s *Server) intercept(ctx context.Context, request any, rpc *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+func (s *Server) intercept(
+	ctx context.Context, request any, rpc *grpc.UnaryServerInfo, handler grpc.UnaryHandler,
+) (any, error) {
 	response, err := s.handle(ctx, rpc.FullMethod, request, handler)
 	if err != nil {
 		refusal := status.Convert(err)
@@ -74,12 +82,15 @@ func (s *Server) intercept(ctx context.Context, request any, rpc *grpc.UnaryServ
 		s.config.Logger.Warn("call failed",
 			"method", method, "code", refusal.Code().String(), "error", refusal.Message())
 	}
+
 	return response, err
 }
 
 // handle handles one call at a time, which bounds memory. Info and Shutdown do not wait,
 // because virt-launcher gives Info one second (KubeVirt pkg/hooks/manager.go).
-func (s *Server) handle(ctx context.Context, method string, request any, handler grpc.UnaryHandler) (any, error) {
+func (s *Server) handle(
+	ctx context.Context, method string, request any, handler grpc.UnaryHandler,
+) (any, error) {
 	switch method {
 	case info.Info_Info_FullMethodName, v1alpha3.Callbacks_Shutdown_FullMethodName:
 		return handler(ctx, request)
@@ -100,5 +111,6 @@ func logPanic(log *slog.Logger, cause any) {
 	if len(text) > most {
 		text = text[:most] + "…"
 	}
+
 	log.Error("call panicked, returning the input", "panic", text, "stack", string(debug.Stack()))
 }

@@ -51,7 +51,8 @@ func (i Info) Version() (string, error) {
 			return version, nil
 		}
 	}
-	return "", fmt.Errorf("no common version: the hook supports %q, virt-launcher %q", i.Versions, Versions())
+	return "", fmt.Errorf("no common version: the hook supports %q, virt-launcher %q", i.Versions,
+		Versions())
 }
 
 // Dial connects to the socket of a hook. It waits at most two seconds for the
@@ -69,6 +70,7 @@ func Dial(ctx context.Context, socket string) (*Client, error) {
 		}
 		return conn, err
 	}
+
 	conn, err := grpc.NewClient("passthrough:///"+socket,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithAuthority("localhost"),
@@ -76,12 +78,14 @@ func Dial(ctx context.Context, socket string) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", socket, err)
 	}
+
 	if err := waitReady(ctx, conn); err != nil {
 		if dialErr := cause.Load(); dialErr != nil {
 			err = *dialErr
 		}
 		return nil, errors.Join(fmt.Errorf("connect to %s: %w", socket, err), conn.Close())
 	}
+
 	return &Client{socket: socket, conn: conn}, nil
 }
 
@@ -96,6 +100,7 @@ func waitReady(ctx context.Context, conn *grpc.ClientConn) error {
 		case connectivity.TransientFailure:
 			return errors.New("the peer closed the connection or does not speak gRPC")
 		}
+
 		if !conn.WaitForStateChange(ctx, state) {
 			return fmt.Errorf("no answer: %w", ctx.Err())
 		}
@@ -118,41 +123,57 @@ func (c *Client) Info(ctx context.Context) (Info, error) {
 	if err != nil {
 		return Info{}, c.failed("Info", err)
 	}
+
 	reported := Info{Name: result.GetName(), Versions: result.GetVersions()}
 	for _, point := range result.GetHookPoints() {
 		reported.HookPoints = append(reported.HookPoints, point.GetName())
 	}
+
 	return reported, nil
 }
 
 // OnDefineDomain sends a domain and its VMI and returns the hook's domain, within one
 // minute. version is that of Info.Version. The error has the hook's gRPC status.
-func (c *Client) OnDefineDomain(ctx context.Context, version string, domain, vmi []byte) ([]byte, error) {
+func (c *Client) OnDefineDomain(
+	ctx context.Context, version string, domain, vmi []byte,
+) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, hookTimeout)
 	defer cancel()
+
 	// The messages are those of all versions.
 	method := "/kubevirt.hooks." + version + ".Callbacks/OnDefineDomain"
 	var result v1alpha3.OnDefineDomainResult
-	if err := c.conn.Invoke(ctx, method, &v1alpha3.OnDefineDomainParams{DomainXML: domain, Vmi: vmi}, &result); err != nil {
+	if err := c.conn.Invoke(ctx, method, &v1alpha3.OnDefineDomainParams{
+		DomainXML: domain, Vmi: vmi,
+	}, &result); err != nil {
 		return nil, c.failed("OnDefineDomain", err)
 	}
+
 	return result.GetDomainXML(), nil
 }
 
 // MutateDomain sends a domain and its VMI as KubeVirt does for a structured plugin, and
 // returns the hook's domain, within 30 seconds. invocation is Boot, MigrationTarget or
 // MigrationSource. Errors are as with OnDefineDomain.
-func (c *Client) MutateDomain(ctx context.Context, invocation string, domain, vmi []byte) ([]byte, error) {
-	return c.callPlugin(ctx, plugin.DomainHookService_MutateDomain_FullMethodName, invocation, domain, vmi)
+func (c *Client) MutateDomain(
+	ctx context.Context, invocation string, domain, vmi []byte,
+) ([]byte, error) {
+	return c.callPlugin(ctx, plugin.DomainHookService_MutateDomain_FullMethodName, invocation,
+		domain, vmi)
 }
 
 // GuestDefinition is MutateDomain under the name that it has in KubeVirt 1.10.
-func (c *Client) GuestDefinition(ctx context.Context, invocation string, domain, vmi []byte) ([]byte, error) {
-	return c.callPlugin(ctx, plugin.LauncherHookService_GuestDefinition_FullMethodName, invocation, domain, vmi)
+func (c *Client) GuestDefinition(
+	ctx context.Context, invocation string, domain, vmi []byte,
+) ([]byte, error) {
+	return c.callPlugin(ctx, plugin.LauncherHookService_GuestDefinition_FullMethodName, invocation,
+		domain, vmi)
 }
 
 // callPlugin calls a method by its full name. The messages of both have the same fields.
-func (c *Client) callPlugin(ctx context.Context, method, invocation string, domain, vmi []byte) ([]byte, error) {
+func (c *Client) callPlugin(
+	ctx context.Context, method, invocation string, domain, vmi []byte,
+) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, pluginTimeout)
 	defer cancel()
 	var result plugin.MutateDomainResponse
@@ -164,6 +185,7 @@ func (c *Client) callPlugin(ctx context.Context, method, invocation string, doma
 	}, &result); err != nil {
 		return nil, c.failed(path.Base(method), err)
 	}
+
 	return result.GetDomain(), nil
 }
 

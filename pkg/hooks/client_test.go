@@ -25,11 +25,13 @@ func TestDialReportsTheCause(t *testing.T) {
 	listener := listen(t, stale)
 	listener.SetUnlinkOnClose(false)
 	expect.NoError(t, listener.Close())
+
 	for path, want := range map[string]error{
 		filepath.Join(dir, "none.sock"): fs.ErrNotExist,
 		stale:                           syscall.ECONNREFUSED,
 	} {
-		if _, err := hooks.Dial(t.Context(), path); !errors.Is(err, want) || !strings.Contains(err.Error(), path) {
+		if _, err := hooks.Dial(t.Context(), path); !errors.Is(err, want) ||
+			!strings.Contains(err.Error(), path) {
 			t.Errorf("Dial: %v, want %v and the path", err, want)
 		}
 	}
@@ -44,14 +46,18 @@ func TestDialOfAnotherServer(t *testing.T) {
 			if err != nil {
 				return // the test has ended
 			}
+
 			if err := conn.Close(); err != nil {
 				t.Error(err)
 			}
 		}
 	}()
-	if _, err := hooks.Dial(t.Context(), path); err == nil || !strings.Contains(err.Error(), "gRPC") {
+
+	if _, err := hooks.Dial(t.Context(), path); err == nil ||
+		!strings.Contains(err.Error(), "gRPC") {
 		t.Errorf("Dial of a peer that hangs up: %v", err)
 	}
+
 	if err := listener.Close(); err != nil {
 		t.Error(err)
 	}
@@ -68,11 +74,14 @@ func TestDialGivesUp(t *testing.T) {
 		if err != nil {
 			t.Errorf("accept: %v", err)
 		}
+
 		accepted <- conn
 	}()
+
 	if _, err := hooks.Dial(ctx, path); !errors.Is(err, context.Canceled) {
 		t.Errorf("Dial of a silent peer: %v, want %v", err, context.Canceled)
 	}
+
 	if err := errors.Join((<-accepted).Close(), listener.Close()); err != nil {
 		t.Error(err)
 	}
@@ -89,6 +98,7 @@ func TestClientSendsKubeVirtsAuthority(t *testing.T) {
 			received <- headers[":authority"]
 			return &info.InfoResult{}, nil
 		}))
+
 	info.RegisterInfoServer(server, info.UnimplementedInfoServer{})
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listen(t, path)) }()
@@ -98,16 +108,20 @@ func TestClientSendsKubeVirtsAuthority(t *testing.T) {
 			t.Error(err)
 		}
 	}()
+
 	var client *hooks.Client
 	for err := errors.New("not yet"); err != nil; {
 		client, err = hooks.Dial(t.Context(), path)
 	}
+
 	if _, err := client.Info(t.Context()); err != nil {
 		t.Error(err)
 	}
+
 	if got := <-received; len(got) != 1 || got[0] != "localhost" {
 		t.Errorf("authority %q, want localhost", got)
 	}
+
 	if err := client.Close(); err != nil {
 		t.Error(err)
 	}

@@ -57,12 +57,17 @@ func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
+
 	// Each once: gRPC ends the process when a service is registered twice.
 	c.Versions = slices.Compact(slices.Sorted(slices.Values(c.Versions)))
-	c.Versions = slices.DeleteFunc(c.Versions, func(version string) bool { return !slices.Contains(Versions(), version) })
+	c.Versions = slices.DeleteFunc(c.Versions, func(version string) bool {
+		return !slices.Contains(Versions(), version)
+	})
+
 	if len(c.Versions) == 0 {
 		c.Versions = Versions()
 	}
+
 	c.Grace = cmp.Or(c.Grace, DefaultGrace)
 	c.Patience = cmp.Or(c.Patience, DefaultPatience)
 	return c
@@ -73,9 +78,12 @@ func (c Config) validate() error {
 	if c.HookSocket == "" && c.PluginSocket == "" {
 		return errors.New("serve hooks: no socket: set a hook socket, a plugin socket or both")
 	}
+
 	if c.HookSocket == c.PluginSocket {
-		return fmt.Errorf("serve hooks: hook socket and plugin socket must differ: both are %s", c.HookSocket)
+		return fmt.Errorf("serve hooks: hook socket and plugin socket must differ: both are %s",
+			c.HookSocket)
 	}
+
 	return nil
 }
 

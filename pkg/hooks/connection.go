@@ -25,6 +25,7 @@ func (s *socket) Accept() (net.Conn, error) {
 		if s.open.Add(1) <= maxConnections {
 			return &connection{Conn: accepted, socket: s, closed: make(chan struct{})}, nil
 		}
+
 		s.open.Add(-1)
 		_ = accepted.Close()
 	}
@@ -56,7 +57,9 @@ type connectionCredentials struct {
 	credentials.TransportCredentials
 }
 
-func (connectionCredentials) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+func (connectionCredentials) ServerHandshake(
+	conn net.Conn,
+) (net.Conn, credentials.AuthInfo, error) {
 	return conn, conn.(*connection), nil
 }
 
@@ -66,6 +69,7 @@ func connectionOf(ctx context.Context) *connection {
 	if !ok {
 		return nil
 	}
+
 	c, _ := caller.AuthInfo.(*connection)
 	return c
 }
@@ -81,6 +85,7 @@ func AwaitReply(ctx context.Context) {
 	if c == nil {
 		return
 	}
+
 	select {
 	case <-c.closed:
 	case <-time.After(replyTime):

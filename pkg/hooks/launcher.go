@@ -20,24 +20,29 @@ func (s *Server) watchLauncher(ctx context.Context) {
 	if c == nil || s.launcherSeen.Load() {
 		return
 	}
+
 	socket, ok := c.Conn.(*net.UnixConn)
 	if !ok {
 		return
 	}
+
 	process, err := outsidePeer(socket)
 	if err != nil || process == nil {
 		return // then Shutdown or a signal ends the server
 	}
+
 	if s.launcherSeen.Swap(true) {
 		_ = process.Close()
 		return
 	}
+
 	s.launcher.Go(func() {
 		if err := waitReadable(process); err == nil {
 			s.config.Logger.Info("virt-launcher has ended")
 			s.shutdown()
 		}
 	})
+
 	// The end of the server ends the wait.
 	context.AfterFunc(s.ctx, func() { _ = process.Close() })
 }

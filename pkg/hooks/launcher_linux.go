@@ -16,6 +16,7 @@ func outsidePeer(socket *net.UnixConn) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	var process *os.File
 	var failed error
 	err = raw.Control(func(fd uintptr) {
@@ -24,17 +25,21 @@ func outsidePeer(socket *net.UnixConn) (*os.File, error) {
 			failed = err
 			return
 		}
+
 		pidfd, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PEERPIDFD)
 		if err != nil {
 			failed = err
 			return
 		}
+
 		if failed = unix.SetNonblock(pidfd, true); failed != nil { // so that Go's runtime polls it
 			failed = errors.Join(failed, unix.Close(pidfd))
 			return
 		}
+
 		process = os.NewFile(uintptr(pidfd), "virt-launcher")
 	})
+
 	return process, errors.Join(err, failed)
 }
 

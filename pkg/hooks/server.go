@@ -32,7 +32,9 @@ type Server struct {
 
 // New returns a server that does nothing until Run.
 func New(config Config) *Server {
-	return &Server{config: config.withDefaults(), turn: make(chan struct{}, 1), ready: make(chan struct{})}
+	return &Server{
+		config: config.withDefaults(), turn: make(chan struct{}, 1), ready: make(chan struct{}),
+	}
 }
 
 // Ready returns a channel that is closed when every socket accepts calls. It
@@ -46,6 +48,7 @@ func (s *Server) Run(ctx context.Context) error {
 	if err := s.config.validate(); err != nil {
 		return err
 	}
+
 	s.ctx, s.shutdown = context.WithCancel(ctx)
 	defer s.launcher.Wait()
 	defer s.shutdown()
@@ -58,6 +61,7 @@ func (s *Server) Run(ctx context.Context) error {
 	for _, e := range endpoints {
 		serving.Go(e.serve)
 	}
+
 	close(s.ready)
 	<-ended.Done()
 
@@ -81,6 +85,7 @@ func (s *Server) listen() ([]*endpoint, error) {
 		if socket.path == "" {
 			continue
 		}
+
 		// virt-launcher gives up on a socket that does not answer Info: register first.
 		services := grpc.NewServer(s.options()...)
 		socket.register(services)
@@ -88,9 +93,13 @@ func (s *Server) listen() ([]*endpoint, error) {
 		if err != nil {
 			return nil, errors.Join(append(s.close(endpoints), err)...)
 		}
+
 		s.config.Logger.Info("listening", "socket", socket.path)
-		endpoints = append(endpoints, &endpoint{socket: opened, server: services, log: s.config.Logger})
+		endpoints = append(endpoints, &endpoint{
+			socket: opened, server: services, log: s.config.Logger,
+		})
 	}
+
 	return endpoints, nil
 }
 
@@ -110,7 +119,9 @@ func (s *Server) options() []grpc.ServerOption {
 		grpc.MaxHeaderListSize(maxHeaders),
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.ConnectionTimeout(patience),
-		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: patience, Time: patience, Timeout: patience}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			MaxConnectionIdle: patience, Time: patience, Timeout: patience,
+		}),
 	}
 }
 
@@ -134,6 +145,7 @@ func (s *Server) close(endpoints []*endpoint) []error {
 	for i, e := range endpoints {
 		closing.Go(func() { errs[i] = e.close(s.config.Grace) })
 	}
+
 	closing.Wait()
 	return errs
 }
@@ -163,11 +175,13 @@ func (e *endpoint) close(grace time.Duration) error {
 		e.server.GracefulStop()
 		close(drained)
 	}()
+
 	select {
 	case <-drained:
 	case <-time.After(grace):
 		e.log.Warn("calls in progress were cut off", "socket", e.socket.path, "grace", grace)
 		e.server.Stop()
 	}
+
 	return err
 }

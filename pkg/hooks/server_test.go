@@ -56,6 +56,7 @@ func callInBackground(t *testing.T, socket string) <-chan reply {
 		domain, err := client.OnDefineDomain(t.Context(), hooks.V1alpha3, []byte("<domain/>"), nil)
 		got <- reply{domain, err}
 	}()
+
 	return got
 }
 
@@ -76,6 +77,7 @@ func waitDone(t *testing.T, server *hookstest.Server) {
 	case <-time.After(tooLong):
 		t.Fatal("the server does not end")
 	}
+
 	if err := server.Wait(); err != nil {
 		t.Errorf("Run: %v", err)
 	}
@@ -91,13 +93,16 @@ func TestFirstConnectionGetsInfo(t *testing.T) {
 		go func() {
 			ended <- hooks.New(hooks.Config{Mutator: newBlocker(), HookSocket: socket}).Run(ctx)
 		}()
+
 		var client *hooks.Client
 		for err := errors.New("not yet"); err != nil; {
 			client, err = hooks.Dial(ctx, socket)
 		}
+
 		if _, err := client.Info(ctx); err != nil {
 			t.Errorf("Info on the first connection: %v", err)
 		}
+
 		cancel()
 		if err := errors.Join(<-ended, client.Close()); err != nil {
 			t.Error(err)
@@ -111,11 +116,15 @@ func TestEnd(t *testing.T) {
 			t.Errorf("Shutdown: %v", err)
 		}
 	}
+
 	stop := func(_ *testing.T, server *hookstest.Server) { server.Stop() }
 	for name, end := range map[string]func(*testing.T, *hookstest.Server){
-		"Shutdown":                 shutdown,
-		"end of the context":       stop,
-		"Shutdown and the context": func(t *testing.T, s *hookstest.Server) { shutdown(t, s); stop(t, s) },
+		"Shutdown":           shutdown,
+		"end of the context": stop,
+		"Shutdown and the context": func(t *testing.T, s *hookstest.Server) {
+			shutdown(t, s)
+			stop(t, s)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			mutator := newBlocker()
@@ -125,13 +134,16 @@ func TestEnd(t *testing.T) {
 			end(t, server)
 			waitGone(server.HookSocket)
 			waitGone(server.PluginSocket)
-			if _, err := hooks.Dial(t.Context(), server.HookSocket); !errors.Is(err, fs.ErrNotExist) {
+			if _, err := hooks.Dial(t.Context(), server.HookSocket); !errors.Is(err,
+				fs.ErrNotExist) {
 				t.Errorf("Dial after the end: %v, want %v", err, fs.ErrNotExist)
 			}
+
 			close(mutator.release)
 			if got := <-underway; got.err != nil || string(got.domain) != "<domain/>" {
 				t.Errorf("the call in progress: %q, %v, want its answer", got.domain, got.err)
 			}
+
 			waitDone(t, server)
 			waitNoGoroutines(t)
 		})
@@ -144,35 +156,43 @@ func waitNoGoroutines(t *testing.T) {
 	stacks := make([]byte, 1<<20)
 	for start := time.Now(); time.Since(start) < tooLong; runtime.Gosched() {
 		stacks = stacks[:runtime.Stack(stacks[:cap(stacks)], true)]
-		if !bytes.Contains(stacks, []byte("hooks.(*Server).")) && !bytes.Contains(stacks, []byte("hooks.(*endpoint).")) {
+		if !bytes.Contains(stacks, []byte("hooks.(*Server).")) &&
+			!bytes.Contains(stacks, []byte("hooks.(*endpoint).")) {
 			return
 		}
 	}
+
 	t.Errorf("a goroutine of the server is still running:\n%s", stacks)
 }
 
 func TestSecondShutdown(t *testing.T) {
 	mutator := newBlocker()
 	server := hookstest.Start(t, hooks.Config{Mutator: mutator})
-	conn, err := grpc.NewClient("unix:"+server.HookSocket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient("unix:"+server.HookSocket,
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	expect.NoError(t, err)
 	defer conn.Close()
 	client := v1alpha3.NewCallbacksClient(conn)
+
 	// The call in progress keeps the server running between the two.
 	underway := callInBackground(t, server.HookSocket)
 	<-mutator.called
 	if _, err := client.Shutdown(t.Context(), &v1alpha3.ShutdownParams{}); err != nil {
 		t.Errorf("first Shutdown: %v", err)
 	}
+
 	// The server is draining the connection, so it may answer or refuse the second
 	// call. The call must not hang or fail otherwise.
-	if _, err := client.Shutdown(t.Context(), &v1alpha3.ShutdownParams{}); err != nil && status.Code(err) != codes.Unavailable {
+	if _, err := client.Shutdown(t.Context(), &v1alpha3.ShutdownParams{}); err != nil &&
+		status.Code(err) != codes.Unavailable {
 		t.Errorf("second Shutdown: %v", err)
 	}
+
 	close(mutator.release)
 	if got := <-underway; got.err != nil {
 		t.Errorf("the call in progress: %v", got.err)
 	}
+
 	waitDone(t, server)
 }
 
@@ -180,9 +200,13 @@ func TestContextDoneBeforeRun(t *testing.T) {
 	socket := filepath.Join(hookstest.Dir(t), "a.sock")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := hooks.New(hooks.Config{Mutator: newBlocker(), HookSocket: socket}).Run(ctx); err != nil {
+
+	if err := hooks.New(hooks.Config{
+		Mutator: newBlocker(), HookSocket: socket,
+	}).Run(ctx); err != nil {
 		t.Errorf("Run: %v", err)
 	}
+
 	if _, err := os.Lstat(socket); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the socket after Run: %v, want it gone", err)
 	}
@@ -195,20 +219,26 @@ func TestInvalidConfig(t *testing.T) {
 		config hooks.Config
 		want   string
 	}{
-		"no socket":  {hooks.Config{Mutator: mutator}, "no socket"},
-		"one socket": {hooks.Config{Mutator: mutator, HookSocket: socket, PluginSocket: socket}, socket},
+		"no socket": {hooks.Config{Mutator: mutator}, "no socket"},
+		"one socket": {hooks.Config{
+			Mutator: mutator, HookSocket: socket, PluginSocket: socket,
+		}, socket},
 	}
+
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			server := hooks.New(tt.config)
-			if err := server.Run(t.Context()); err == nil || !strings.Contains(err.Error(), tt.want) {
+			if err := server.Run(t.Context()); err == nil ||
+				!strings.Contains(err.Error(), tt.want) {
 				t.Errorf("Run: %v, want an error with %q", err, tt.want)
 			}
+
 			select {
 			case <-server.Ready():
 				t.Error("a server that failed is ready")
 			default:
 			}
+
 			if _, err := os.Lstat(socket); !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("the socket after a failed Run: %v, want none", err)
 			}

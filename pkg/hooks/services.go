@@ -25,12 +25,15 @@ func (i infoService) Info(ctx context.Context, _ *info.InfoParams) (*info.InfoRe
 	i.server.watchLauncher(ctx)
 	versions := i.server.config.Versions
 	points := []*info.HookPoint{{Name: "OnDefineDomain"}}
-	if i.server.config.CloudInit != nil && (slices.Contains(versions, V1alpha2) || slices.Contains(versions, V1alpha3)) {
+	if i.server.config.CloudInit != nil &&
+		(slices.Contains(versions, V1alpha2) || slices.Contains(versions, V1alpha3)) {
 		points = append(points, &info.HookPoint{Name: "PreCloudInitIso"})
 	}
+
 	if slices.Contains(versions, V1alpha3) {
 		points = append(points, &info.HookPoint{Name: "Shutdown"})
 	}
+
 	return &info.InfoResult{Name: "hook-sidecar", HookPoints: points, Versions: versions}, nil
 }
 
@@ -51,14 +54,20 @@ func callbacksService(version string) *grpc.ServiceDesc {
 	return &service
 }
 
-func (c callbacks) OnDefineDomain(ctx context.Context, p *v1alpha3.OnDefineDomainParams) (*v1alpha3.OnDefineDomainResult, error) {
-	domain, err := c.server.answer(ctx, Call{Protocol: c.version, Domain: p.GetDomainXML(), VMI: p.GetVmi()})
+func (c callbacks) OnDefineDomain(
+	ctx context.Context, p *v1alpha3.OnDefineDomainParams,
+) (*v1alpha3.OnDefineDomainResult, error) {
+	domain, err := c.server.answer(ctx, Call{
+		Protocol: c.version, Domain: p.GetDomainXML(), VMI: p.GetVmi(),
+	})
 	return &v1alpha3.OnDefineDomainResult{DomainXML: domain}, err
 }
 
 // PreCloudInitIso changes CloudInitData only: virt-launcher reads the older
 // CloudInitNoCloudSource where the other one is not valid.
-func (c callbacks) PreCloudInitIso(_ context.Context, p *v1alpha3.PreCloudInitIsoParams) (*v1alpha3.PreCloudInitIsoResult, error) {
+func (c callbacks) PreCloudInitIso(
+	_ context.Context, p *v1alpha3.PreCloudInitIsoParams,
+) (*v1alpha3.PreCloudInitIsoResult, error) {
 	call := CloudInitCall{Protocol: c.version, Data: p.GetCloudInitData(), VMI: p.GetVmi()}
 	return &v1alpha3.PreCloudInitIsoResult{
 		CloudInitNoCloudSource: p.GetCloudInitNoCloudSource(),
@@ -67,7 +76,9 @@ func (c callbacks) PreCloudInitIso(_ context.Context, p *v1alpha3.PreCloudInitIs
 }
 
 // Shutdown ends the server after this reply.
-func (c callbacks) Shutdown(context.Context, *v1alpha3.ShutdownParams) (*v1alpha3.ShutdownResult, error) {
+func (c callbacks) Shutdown(
+	context.Context, *v1alpha3.ShutdownParams,
+) (*v1alpha3.ShutdownResult, error) {
 	c.server.config.Logger.Info("virt-launcher requested shutdown")
 	c.server.shutdown()
 	return &v1alpha3.ShutdownResult{}, nil
@@ -102,19 +113,25 @@ func launcherService() *grpc.ServiceDesc {
 
 // MutateDomain changes the domain in context Boot or without a context. In any other
 // context the domain is already running elsewhere, so it stays unchanged.
-func (p pluginService) MutateDomain(ctx context.Context, r *plugin.MutateDomainRequest) (*plugin.MutateDomainResponse, error) {
+func (p pluginService) MutateDomain(
+	ctx context.Context, r *plugin.MutateDomainRequest,
+) (*plugin.MutateDomainResponse, error) {
 	if kind := r.GetDomainType(); kind != libvirtDomain {
-		return nil, status.Errorf(codes.InvalidArgument, "invalid domain_type %.40q: must be %s", kind, libvirtDomain)
+		return nil, status.Errorf(codes.InvalidArgument, "invalid domain_type %.40q: must be %s",
+			kind, libvirtDomain)
 	}
+
 	call := Call{Protocol: Plugin, Domain: r.GetDomain(), VMI: r.GetVmi()}
 	switch invocation := r.GetSidecarContext().GetInvocationContext(); invocation {
 	case "", Boot:
 	case MigrationTarget, MigrationSource:
 		call.Migration = true
 	default:
-		p.server.config.Logger.Warn("unknown invocation context, returning the input", "context", invocation)
+		p.server.config.Logger.Warn("unknown invocation context, returning the input", "context",
+			invocation)
 		call.Migration = true
 	}
+
 	domain, err := p.server.answer(ctx, call)
 	return &plugin.MutateDomainResponse{Domain: domain}, err
 }

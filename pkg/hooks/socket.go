@@ -53,6 +53,7 @@ func SocketName(containerName string) string {
 		sum := sha256.Sum256([]byte(containerName))
 		part = hex.EncodeToString(sum[:3])
 	}
+
 	return "hostdev-" + part + ".sock"
 }
 
@@ -74,30 +75,38 @@ type socket struct {
 // likely a typo.
 func openSocket(path string, makeDir bool) (*socket, error) {
 	if len(path) > MaxSocketPath {
-		return nil, fmt.Errorf("listen on %s: the path has %d bytes, must be at most %d", path, len(path), MaxSocketPath)
+		return nil, fmt.Errorf("listen on %s: the path has %d bytes, must be at most %d", path,
+			len(path), MaxSocketPath)
 	}
+
 	if makeDir {
-		if err := os.Mkdir(filepath.Dir(path), dirMode); err != nil && !errors.Is(err, fs.ErrExist) {
+		if err := os.Mkdir(filepath.Dir(path), dirMode); err != nil &&
+			!errors.Is(err, fs.ErrExist) {
 			return nil, fmt.Errorf("create the directory of socket %s: %w", path, err)
 		}
 	}
+
 	if err := removeStale(path); err != nil {
 		return nil, err
 	}
+
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", path, err)
 	}
+
 	// Go would remove the path even if it is another file by then.
 	listener.SetUnlinkOnClose(false)
 	opened := &socket{UnixListener: listener, path: path}
 	if opened.file, err = os.Lstat(path); err != nil {
 		return nil, errors.Join(fmt.Errorf("stat socket %s: %w", path, err), listener.Close())
 	}
+
 	if err := os.Chmod(path, socketMode); err != nil {
 		err = fmt.Errorf("set the mode of socket %s: %w", path, err)
 		return nil, errors.Join(err, listener.Close(), opened.remove())
 	}
+
 	return opened, nil
 }
 
@@ -115,17 +124,22 @@ func removeStale(path string) error {
 	case found.Mode()&fs.ModeSocket == 0:
 		return fmt.Errorf("listen on %s: the path exists and is not a socket", path)
 	}
+
 	conn, err := net.DialTimeout("unix", path, probeTimeout)
 	if err == nil {
-		err = fmt.Errorf("listen on %s: another process listens there: %w", path, syscall.EADDRINUSE)
+		err = fmt.Errorf("listen on %s: another process listens there: %w", path,
+			syscall.EADDRINUSE)
 		return errors.Join(err, conn.Close())
 	}
+
 	if !errors.Is(err, syscall.ECONNREFUSED) {
 		return fmt.Errorf("check whether a process listens on %s: %w", path, err)
 	}
+
 	if err := os.Remove(path); err != nil {
 		return fmt.Errorf("remove stale socket %s: %w", path, err)
 	}
+
 	return nil
 }
 
@@ -135,8 +149,10 @@ func (s *socket) remove() error {
 	if err == nil && os.SameFile(found, s.file) {
 		err = os.Remove(s.path)
 	}
+
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove socket %s: %w", s.path, err)
 	}
+
 	return nil
 }

@@ -26,31 +26,41 @@ import (
 // Both sockets together handle one call at a time, which bounds memory.
 func TestOneAtATime(t *testing.T) {
 	var working, most atomic.Int32
-	server := hookstest.Start(t, hooks.Config{Mutator: hookstest.Func(func(_ context.Context, call hooks.Call) ([]byte, error) {
-		now := working.Add(1)
-		defer working.Add(-1)
-		for seen := most.Load(); now > seen && !most.CompareAndSwap(seen, now); seen = most.Load() {
-		}
-		for range 1000 {
-			runtime.Gosched() // let the others go first
-		}
-		return call.Domain, nil
-	})})
+	server := hookstest.Start(t,
+		hooks.Config{Mutator: hookstest.Func(func(_ context.Context, call hooks.Call) ([]byte,
+			error) {
+			now := working.Add(1)
+			defer working.Add(-1)
+			for seen := most.Load(); now > seen && !most.CompareAndSwap(seen,
+				now); seen = most.Load() {
+			}
+
+			for range 1000 {
+				runtime.Gosched() // let the others go first
+			}
+
+			return call.Domain, nil
+		})})
+
 	domain := make([]byte, 1<<20)
 	var calls sync.WaitGroup
 	for i := range 8 {
 		calls.Go(func() {
 			var err error
 			if i%2 == 0 {
-				_, err = hookstest.Dial(t, server.HookSocket).OnDefineDomain(t.Context(), hooks.V1alpha3, domain, nil)
+				_, err = hookstest.Dial(t, server.HookSocket).OnDefineDomain(t.Context(),
+					hooks.V1alpha3, domain, nil)
 			} else {
-				_, err = hookstest.Dial(t, server.PluginSocket).MutateDomain(t.Context(), "", domain, nil)
+				_, err = hookstest.Dial(t, server.PluginSocket).MutateDomain(t.Context(), "",
+					domain, nil)
 			}
+
 			if err != nil {
 				t.Errorf("call %d: %v", i, err)
 			}
 		})
 	}
+
 	calls.Wait()
 	if got := most.Load(); got != 1 {
 		t.Errorf("%d calls were handled at once, want 1", got)
@@ -71,47 +81,62 @@ func (s *stalling) Write(data []byte) (int, error) {
 			return n, err
 		}
 	}
+
 	return len(data), nil
 }
 
 // callStalled starts a call of which the server gets only a number of bytes.
 func callStalled(t *testing.T, socket string, bytes int64) <-chan error {
 	t.Helper()
-	conn, err := grpc.NewClient("passthrough:socket", grpc.WithTransportCredentials(insecure.NewCredentials()),
+	conn,
+		err := grpc.NewClient("passthrough:socket",
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			inner, err := new(net.Dialer).DialContext(ctx, "unix", socket)
 			s := &stalling{Conn: inner}
 			s.left.Store(bytes)
 			return s, err
 		}))
+
 	expect.NoError(t, err)
 	t.Cleanup(func() {
 		if err := conn.Close(); err != nil {
 			t.Error(err)
 		}
 	})
+
 	ended := make(chan error, 1)
 	go func() {
-		_, err := v1alpha3.NewCallbacksClient(conn).OnDefineDomain(t.Context(), &v1alpha3.OnDefineDomainParams{DomainXML: make([]byte, 1<<20)})
+		_, err := v1alpha3.NewCallbacksClient(conn).OnDefineDomain(t.Context(),
+			&v1alpha3.OnDefineDomainParams{
+				DomainXML: make([]byte, 1<<20),
+			})
 		ended <- err
 	}()
+
 	return ended
 }
 
 // The connection of a client that stalls is closed, and other clients do not wait for
 // it. gRPC sends the first ping after a second at the earliest.
 func TestStalledClient(t *testing.T) {
-	server := hookstest.Start(t, hooks.Config{Mutator: hookstest.Func(hookstest.Echo), Patience: 100 * time.Millisecond})
+	server := hookstest.Start(t, hooks.Config{
+		Mutator: hookstest.Func(hookstest.Echo), Patience: 100 * time.Millisecond,
+	})
+
 	var ended []<-chan error
 	for _, bytes := range []int64{1 << 10, 60 << 10, 900 << 10} {
 		ended = append(ended, callStalled(t, server.HookSocket, bytes))
 	}
+
 	client := hookstest.Dial(t, server.HookSocket)
 	for range 3 {
-		if got, err := client.OnDefineDomain(t.Context(), hooks.V1alpha3, []byte("<domain/>"), nil); err != nil || string(got) != "<domain/>" {
+		if got, err := client.OnDefineDomain(t.Context(), hooks.V1alpha3, []byte("<domain/>"),
+			nil); err != nil || string(got) != "<domain/>" {
 			t.Errorf("with stalled clients: %q, %v", got, err)
 		}
 	}
+
 	for _, end := range ended {
 		if err := <-end; status.Code(err) != codes.Unavailable {
 			t.Errorf("an incomplete call: %v, want Unavailable", err)
@@ -128,6 +153,7 @@ func TestInfoDoesNotWait(t *testing.T) {
 	if _, err := hookstest.Dial(t, server.HookSocket).Info(t.Context()); err != nil {
 		t.Errorf("Info during a call: %v", err)
 	}
+
 	close(mutator.release)
 	if got := <-underway; got.err != nil {
 		t.Error(got.err)
@@ -137,7 +163,10 @@ func TestInfoDoesNotWait(t *testing.T) {
 // A connection past the limit is closed at once, and silent connections, which are in
 // the way of nobody until then, are closed in time.
 func TestManyConnections(t *testing.T) {
-	server := hookstest.Start(t, hooks.Config{Mutator: hookstest.Func(mark), Patience: 500 * time.Millisecond})
+	server := hookstest.Start(t, hooks.Config{
+		Mutator: hookstest.Func(mark), Patience: 500 * time.Millisecond,
+	})
+
 	var silent []net.Conn
 	for range 40 {
 		conn, err := net.Dial("unix", server.HookSocket)
@@ -145,11 +174,13 @@ func TestManyConnections(t *testing.T) {
 		defer conn.Close()
 		silent = append(silent, conn)
 	}
+
 	for i, conn := range silent {
 		if _, err := io.Copy(io.Discard, conn); err != nil && !errors.Is(err, syscall.ECONNRESET) {
 			t.Errorf("connection %d: %v, want it closed", i, err)
 		}
 	}
+
 	if _, err := hookstest.Dial(t, server.HookSocket).Info(t.Context()); err != nil {
 		t.Errorf("Info after that: %v", err)
 	}
@@ -158,28 +189,36 @@ func TestManyConnections(t *testing.T) {
 // AwaitReply returns when the client hangs up, and soon where it does not.
 func TestAwaitReply(t *testing.T) {
 	returned := make(chan struct{})
-	server := hookstest.Start(t, hooks.Config{Mutator: hookstest.Func(func(ctx context.Context, call hooks.Call) ([]byte, error) {
-		go func() {
-			hooks.AwaitReply(ctx)
-			returned <- struct{}{}
-		}()
-		return call.Domain, nil
-	})})
+	server := hookstest.Start(t,
+		hooks.Config{Mutator: hookstest.Func(func(ctx context.Context, call hooks.Call) ([]byte,
+			error) {
+			go func() {
+				hooks.AwaitReply(ctx)
+				returned <- struct{}{}
+			}()
+			return call.Domain, nil
+		})})
+
 	for _, hangUp := range []bool{true, false} {
 		client, err := hooks.Dial(t.Context(), server.HookSocket)
 		expect.NoError(t, err)
-		if _, err := client.OnDefineDomain(t.Context(), hooks.V1alpha3, []byte("<domain/>"), nil); err != nil {
+		if _, err := client.OnDefineDomain(t.Context(), hooks.V1alpha3, []byte("<domain/>"),
+			nil); err != nil {
 			t.Error(err)
 		}
+
 		if !hangUp {
 			<-returned
 		}
+
 		if err := client.Close(); err != nil {
 			t.Error(err)
 		}
+
 		if hangUp {
 			<-returned
 		}
 	}
+
 	hooks.AwaitReply(t.Context()) // of no call
 }

@@ -24,11 +24,15 @@ func BenchmarkReadHost(b *testing.B) {
 			ids = append(ids, topology.PCIDevice(d.Address))
 		}
 	}
+
 	if len(ids) != 16 {
 		b.Fatalf("%d devices", len(ids))
 	}
+
 	for name, fsys := range map[string]fs.FS{"snapshot": snapshot, "directory": open(b, dir)} {
-		for what, needs := range map[string]host.Needs{"places": host.Classes | host.Groups, "related": host.Related} {
+		for what, needs := range map[string]host.Needs{
+			"places": host.Classes | host.Groups, "related": host.Related,
+		} {
 			b.Run(what+"/"+name, func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {

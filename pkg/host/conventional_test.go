@@ -13,23 +13,30 @@ import (
 // snapshot of before, is not.
 func TestConventional(t *testing.T) {
 	const nic = "devices/pci0000:00/0000:00:02.0/0000:01:00.0"
-	fsys := described(t, "pci0000:00/0000:00:14.0 conventional\npci0000:00/0000:00:02.0/0000:01:00.0 acs=rr")
+	fsys := described(t,
+		"pci0000:00/0000:00:14.0 conventional\npci0000:00/0000:00:02.0/0000:01:00.0 acs=rr")
 	if size := len(fsys[nic+"/config"].Data); size != 4096 {
 		t.Fatalf("the PCI Express function has %d bytes of configuration space", size)
 	}
+
 	snapshot, problems, err := host.TakeSnapshot(fsys)
 	if err != nil || len(problems) > 0 {
 		t.Fatal(problems, err)
 	}
+
 	text, err := snapshot.Format("")
 	expect.NoError(t, err)
 	copied, err := host.ParseSnapshot(text)
 	expect.NoError(t, err)
-	for address, want := range map[topology.Address]bool{{Device: 0x14}: true, {Device: 0x02}: false, {Bus: 1}: false} {
+
+	for address, want := range map[topology.Address]bool{
+		{Device: 0x14}: true, {Device: 0x02}: false, {Bus: 1}: false,
+	} {
 		live, _ := host.Read(fsys, nil, host.All)
 		if got := live.Device(address).Conventional; got != want {
 			t.Errorf("%s: conventional %v, want %v", address, got, want)
 		}
+
 		read, _ := host.Read(copied, nil, host.All)
 		if got := read.Device(address).Conventional; got != want {
 			t.Errorf("%s in a snapshot: conventional %v, want %v", address, got, want)

@@ -23,7 +23,8 @@ var refusedOfCorpus = map[string]string{
 	"topo/ml-engineering-README.md-cf23ecff.txt": `row GPU0: "CNS" is of nvidia-smi topo -p2p, which says what peers may do and not where they are`,
 }
 
-// pairedIn matches, per directory, what a file calls a GPU or a NIC: the classes of topology.Device.
+// pairedIn matches, per directory, what a file calls a GPU or a NIC: the classes of
+// topology.Device.
 var pairedIn = map[string]*regexp.Regexp{
 	"crafted": regexp.MustCompile(`pci_type="0[23]`),
 	"lstopo":  regexp.MustCompile(`type="PCIDev"[^>]* pci_type="(0[23]|1200)`),
@@ -56,19 +57,30 @@ func TestCorpus(t *testing.T) {
 			}
 			continue
 		}
+
 		read[kind]++
-		if refusedOfCorpus[filepath.ToSlash(name)] != "" || len(problems) > 0 && name != filepath.Join("sysfs", "snap-nvidiagpunumanodes.txtar") {
+		if refusedOfCorpus[filepath.ToSlash(name)] != "" || len(problems) > 0 &&
+			name != filepath.Join("sysfs", "snap-nvidiagpunumanodes.txtar") {
 			t.Errorf("%s is read, with problems %v", name, problems)
 		}
+
 		if pattern := pairedIn[kind]; pattern != nil {
-			got := topology.CountFunc(guest.Devices, func(d topology.Device) bool { return d.IsPaired() })
+			got := topology.CountFunc(guest.Devices, func(d topology.Device) bool {
+				return d.IsPaired()
+			})
 			if want := len(pattern.FindAll(data, -1)); got != want {
 				t.Errorf("%s: %d GPUs and NICs, its text has %d", name, got, want)
 			}
 		}
 	}
-	expect.Same(t, map[string]int{"crafted": 1, "lstopo": 8, "nccl": 51, "sysfs": 4, "topo": 13}, read, "files read (-want +got)")
-	expect.Same(t, map[string]int{"crafted": 3, "lstopo": 1, "topo": 2}, refused, "files refused (-want +got)")
+
+	expect.Same(t, map[string]int{
+		"crafted": 1, "lstopo": 8, "nccl": 51, "sysfs": 4, "topo": 13,
+	}, read, "files read (-want +got)")
+
+	expect.Same(t, map[string]int{
+		"crafted": 3, "lstopo": 1, "topo": 2,
+	}, refused, "files refused (-want +got)")
 }
 
 // TestManyDevices: a file of too many devices is refused before it takes long. 1,024 are read.
@@ -78,13 +90,16 @@ func TestManyDevices(t *testing.T) {
 	for i := range 1024 {
 		fmt.Fprintf(&b, `<pci busid="0000:%02x:%02x.0" class="0x030200"/>`, i/32, i%32)
 	}
+
 	guest, _, err := host.ReadGuest([]byte(b.String() + "</cpu></system>"))
 	expect.NoError(t, err)
 	if len(guest.Devices) != 1024 {
 		t.Errorf("%d devices of 1024", len(guest.Devices))
 	}
+
 	text := b.String() + strings.Repeat(`<pci busid="0000:ff:00.0" class="0x030200"/>`, 1_000_000)
-	if _, _, err = host.ReadGuest([]byte(text)); err == nil || err.Error() != "line 1: more than 1024 devices" {
+	if _, _, err = host.ReadGuest([]byte(text)); err == nil ||
+		err.Error() != "line 1: more than 1024 devices" {
 		t.Errorf("error %v", err)
 	}
 }

@@ -21,19 +21,23 @@ func dirOpener(top string) func(name string) (directory, error) {
 		if failed != nil {
 			return nil, failed
 		}
+
 		fd, err := unix.Openat2(at, name, &unix.OpenHow{
 			Flags:   unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC,
 			Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
 		})
+
 		return descriptor(fd), err
 	}
 }
 
 func (d descriptor) read(name string, into []byte) (int, error) {
-	fd, err := unix.Openat(int(d), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	fd, err := unix.Openat(int(d), name,
+		unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return 0, err
 	}
+
 	n, err := unix.Pread(fd, into, 0) // fails for a pipe, a socket and a directory
 	return n, errors.Join(err, unix.Close(fd))
 }
@@ -47,6 +51,7 @@ func (d descriptor) entry(name string) (entry, error) {
 	if err := unix.Fstatat(int(d), name, &stat, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return entry{}, err
 	}
+
 	var mode fs.FileMode
 	switch stat.Mode & unix.S_IFMT {
 	case unix.S_IFREG:
@@ -57,6 +62,7 @@ func (d descriptor) entry(name string) (entry, error) {
 	default:
 		mode = fs.ModeIrregular
 	}
+
 	return entry{mode: mode, size: stat.Size}, nil
 }
 
@@ -65,6 +71,7 @@ func (d descriptor) list() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	dir := os.NewFile(uintptr(fd), ".")
 	names, err := dir.Readdirnames(-1)
 	slices.Sort(names)

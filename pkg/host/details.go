@@ -19,10 +19,12 @@ func (r *hostReader) details(dir string) *topology.Details {
 		SubsystemDevice: uint16(r.hex(dir+"/subsystem_device", 16)),
 		Link:            r.link(dir, "current"),
 	}
+
 	reset := dir + "/reset_method"
 	if _, err := r.tree.entry(reset); err == nil {
 		d.ResetKnown, d.ResetMethods = true, strings.Fields(r.file(reset))
 	}
+
 	r.extended(d, dir)
 	d.MDEVTypes, d.VGPU = r.mdevTypes(dir), r.vgpu(dir)
 	return d
@@ -36,15 +38,18 @@ func (r *hostReader) link(dir, which string) *topology.Link {
 	if err != nil || lanes == 0 || lanes > maxLinkWidth {
 		return nil
 	}
+
 	name := path.Join(dir, which+"_link_speed")
 	text := r.file(name)
 	if strings.HasPrefix(text, "Unknown") {
 		return nil
 	}
+
 	speed := parsed(r, name, text, topology.ParseLinkSpeed)
 	if speed == nil {
 		return nil
 	}
+
 	return &topology.Link{Speed: *speed, Width: int(lanes)}
 }
 
@@ -82,17 +87,21 @@ func readCapabilities(d *topology.Details, config []byte) {
 	if len(config) < extendedBytes {
 		return
 	}
+
 	d.ExtendedConfig = true
 	seen := map[int]bool{}
-	for at := configBytes; at >= configBytes && at <= extendedBytes-longestCapability && !seen[at]; {
+	for at := configBytes; at >= configBytes && at <= extendedBytes-longestCapability &&
+		!seen[at]; {
 		seen[at] = true
 		header := binary.LittleEndian.Uint32(config[at:])
 		switch header & 0xffff {
 		case capabilityACS:
-			d.ACS = newACS(binary.LittleEndian.Uint16(config[at+capableOffset:]), binary.LittleEndian.Uint16(config[at+controlOffset:]))
+			d.ACS = newACS(binary.LittleEndian.Uint16(config[at+capableOffset:]),
+				binary.LittleEndian.Uint16(config[at+controlOffset:]))
 		case capabilityATS:
 			d.ATS = true
 		}
+
 		at = int(header >> 20)
 	}
 }
@@ -119,11 +128,14 @@ func list(d *topology.Details) string {
 	var lines strings.Builder
 	if a := d.ACS; a != nil {
 		fmt.Fprintf(&lines, "acs %#04x %#04x\n", bit(a.CanRedirect, acsRequest),
-			bit(a.RequestRedirect, acsRequest)|bit(a.CompletionRedirect, acsCompletion)|bit(a.EgressControl, acsEgress))
+			bit(a.RequestRedirect, acsRequest)|bit(a.CompletionRedirect,
+				acsCompletion)|bit(a.EgressControl, acsEgress))
 	}
+
 	if d.ATS {
 		lines.WriteString("ats\n")
 	}
+
 	return lines.String()
 }
 
@@ -140,7 +152,9 @@ func (r *hostReader) readListed(d *topology.Details, dir string) {
 	if err != nil {
 		return
 	}
+
 	d.ExtendedConfig = true
+
 	for line := range strings.Lines(text) {
 		var capable, control uint16
 		switch n, _ := fmt.Sscanf(line, "acs %v %v", &capable, &control); {
@@ -165,6 +179,7 @@ func (r *hostReader) packages() int {
 			found[id] = true
 		}
 	}
+
 	return len(found)
 }
 
@@ -177,5 +192,6 @@ func (r *hostReader) cpus() []string {
 			names = append(names, name)
 		}
 	}
+
 	return names
 }

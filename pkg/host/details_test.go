@@ -19,30 +19,58 @@ func TestReadDetails(t *testing.T) {
 		settings string
 		want     topology.Details
 	}{
-		"nothing shown":    {"", topology.Details{}},
-		"link":             {"link=8.0x4 maxlink=16.0x16", topology.Details{Link: &topology.Link{Speed: 8, Width: 4}}},
-		"oldest link":      {"link=2.5x1", topology.Details{Link: &topology.Link{Speed: 2.5, Width: 1}}},
-		"no lanes":         {"link=16.0x0", topology.Details{}},
-		"reset methods":    {"reset=flr,bus", topology.Details{ResetKnown: true, ResetMethods: []string{"flr", "bus"}}},
-		"no reset method":  {"reset=", topology.Details{ResetKnown: true}},
-		"no capability":    {"acs=none ats=none", topology.Details{ExtendedConfig: true}},
-		"ACS off":          {"acs=off", topology.Details{ExtendedConfig: true, ACS: &topology.ACS{CanRedirect: true}}},
-		"request redirect": {"acs=rr", topology.Details{ExtendedConfig: true, ACS: &topology.ACS{CanRedirect: true, RequestRedirect: true}}},
-		"completions":      {"acs=cr", topology.Details{ExtendedConfig: true, ACS: &topology.ACS{CanRedirect: true, CompletionRedirect: true}}},
-		"another ACS bit":  {"acs=dt", topology.Details{ExtendedConfig: true, ACS: &topology.ACS{CanRedirect: true}}},
-		"egress control":   {"acs=ec", topology.Details{ExtendedConfig: true, ACS: &topology.ACS{CanRedirect: true, EgressControl: true}}},
-		"no peers":         {"acs=nopeers", topology.Details{ExtendedConfig: true, ACS: &topology.ACS{}}},
-		"ATS off":          {"ats=off", topology.Details{ExtendedConfig: true, ATS: true}},
+		"nothing shown": {"", topology.Details{}},
+		"link": {"link=8.0x4 maxlink=16.0x16", topology.Details{
+			Link: &topology.Link{Speed: 8, Width: 4},
+		}},
+		"oldest link": {"link=2.5x1", topology.Details{
+			Link: &topology.Link{Speed: 2.5, Width: 1},
+		}},
+		"no lanes": {"link=16.0x0", topology.Details{}},
+		"reset methods": {"reset=flr,bus", topology.Details{
+			ResetKnown: true, ResetMethods: []string{"flr", "bus"},
+		}},
+		"no reset method": {"reset=", topology.Details{ResetKnown: true}},
+		"no capability":   {"acs=none ats=none", topology.Details{ExtendedConfig: true}},
+		"ACS off": {"acs=off", topology.Details{
+			ExtendedConfig: true, ACS: &topology.ACS{CanRedirect: true},
+		}},
+		"request redirect": {"acs=rr", topology.Details{
+			ExtendedConfig: true, ACS: &topology.ACS{CanRedirect: true, RequestRedirect: true},
+		}},
+		"completions": {"acs=cr", topology.Details{
+			ExtendedConfig: true, ACS: &topology.ACS{CanRedirect: true, CompletionRedirect: true},
+		}},
+		"another ACS bit": {"acs=dt", topology.Details{
+			ExtendedConfig: true, ACS: &topology.ACS{CanRedirect: true},
+		}},
+		"egress control": {"acs=ec", topology.Details{
+			ExtendedConfig: true, ACS: &topology.ACS{CanRedirect: true, EgressControl: true},
+		}},
+		"no peers": {"acs=nopeers", topology.Details{
+			ExtendedConfig: true, ACS: &topology.ACS{},
+		}},
+		"ATS off": {"ats=off", topology.Details{ExtendedConfig: true, ATS: true}},
 		"types of mediated device": {"mdevtype=nvidia-232:GRID_T4-8Q:1:2 mdevtype=nvidia-234:GRID_T4-16Q:0:1", topology.Details{MDEVTypes: []topology.MDEVType{
-			{ID: "nvidia-232", Name: "GRID T4-8Q", Max: 2, Available: new(1)}, {ID: "nvidia-234", Name: "GRID T4-16Q", Max: 1, Available: new(0)},
+			{ID: "nvidia-232", Name: "GRID T4-8Q", Max: 2, Available: new(1)},
+			{ID: "nvidia-234", Name: "GRID T4-16Q", Max: 1, Available: new(0)},
 		}}},
-		"vGPU": {"vgpu=1428 creatable=1428:NVIDIA_H200X-141C,1414:NVIDIA_H200X-1-18C", topology.Details{VGPU: &topology.VGPU{
-			Type: 1428, Creatable: []topology.VGPUType{{ID: 1428, Name: "NVIDIA H200X-141C"}, {ID: 1414, Name: "NVIDIA H200X-1-18C"}},
-		}}},
-		"no room for a vGPU":      {"creatable=", topology.Details{VGPU: &topology.VGPU{}}},
-		"a title above the types": {"creatable=ID:vGPU_Name,557:NVIDIA_A10-4Q", topology.Details{VGPU: &topology.VGPU{Creatable: []topology.VGPUType{{ID: 557, Name: "NVIDIA A10-4Q"}}}}},
+		"vGPU": {"vgpu=1428 creatable=1428:NVIDIA_H200X-141C,1414:NVIDIA_H200X-1-18C",
+			topology.Details{VGPU: &topology.VGPU{
+				Type: 1428,
+				Creatable: []topology.VGPUType{
+					{ID: 1428, Name: "NVIDIA H200X-141C"}, {ID: 1414, Name: "NVIDIA H200X-1-18C"},
+				},
+			}}},
+		"no room for a vGPU": {"creatable=", topology.Details{VGPU: &topology.VGPU{}}},
+		"a title above the types": {"creatable=ID:vGPU_Name,557:NVIDIA_A10-4Q", topology.Details{
+			VGPU: &topology.VGPU{Creatable: []topology.VGPUType{{ID: 557, Name: "NVIDIA A10-4Q"}}},
+		}},
 		"both": {"acs=rr,cr ats=on", topology.Details{
-			ExtendedConfig: true, ACS: &topology.ACS{CanRedirect: true, RequestRedirect: true, CompletionRedirect: true}, ATS: true,
+			ExtendedConfig: true,
+			ACS: &topology.ACS{
+				CanRedirect: true, RequestRedirect: true, CompletionRedirect: true,
+			}, ATS: true,
 		}},
 	}
 	for name, test := range tests {
@@ -57,7 +85,9 @@ func TestReadDetails(t *testing.T) {
 }
 
 // emptyIsNil treats an empty list of reset methods like nil.
-var emptyIsNil = cmp.FilterValues(func(a, b []string) bool { return len(a) == 0 && len(b) == 0 }, cmp.Ignore())
+var emptyIsNil = cmp.FilterValues(func(a, b []string) bool {
+	return len(a) == 0 && len(b) == 0
+}, cmp.Ignore())
 
 func described(t *testing.T, text string) fstest.MapFS {
 	t.Helper()
@@ -82,6 +112,7 @@ func TestReadDetailsConfig(t *testing.T) {
 	if d := detailsOf(t, fsys); d.ExtendedConfig || d.ACS != nil {
 		t.Errorf("64 bytes of configuration space: %+v; want no extended capabilities", d)
 	}
+
 	looped := make([]byte, 4096)
 	copy(looped[0x100:], []byte{0x03, 0x00, 0x01, 0x10}) // ID 3, version 1, next 0x100
 	fsys[config].Data = looped
@@ -92,17 +123,20 @@ func TestReadDetailsConfig(t *testing.T) {
 
 // A snapshot has what the kernel and NVIDIA's driver show of vGPUs.
 func TestSnapshotKeepsVGPUs(t *testing.T) {
-	fsys := described(t, "pci0000:00/0000:00:01.0/0000:01:00.0 mdevtype=nvidia-232:GRID_T4-8Q:1:2 vgpu=1414 creatable=1428:NVIDIA_H200X-141C")
+	fsys := described(t,
+		"pci0000:00/0000:00:01.0/0000:01:00.0 mdevtype=nvidia-232:GRID_T4-8Q:1:2 vgpu=1414 creatable=1428:NVIDIA_H200X-141C")
 	snapshot, problems, err := host.TakeSnapshot(fsys)
 	if err != nil || len(problems) > 0 {
 		t.Fatal(problems, err)
 	}
+
 	data, err := snapshot.Format("")
 	expect.NoError(t, err)
 	whole, problems := readAll(parse(t, string(data)))
 	expect.Problems(t, problems, nil)
 	got := whole.Device(topology.Address{Bus: 1}).Details
-	if d := cmp.Diff(detailsOf(t, fsys), got); d != "" || got.VGPU == nil || len(got.MDEVTypes) != 1 {
+	if d := cmp.Diff(detailsOf(t, fsys), got); d != "" || got.VGPU == nil ||
+		len(got.MDEVTypes) != 1 {
 		t.Errorf("(-host +snapshot):\n%s", d)
 	}
 }
@@ -111,7 +145,8 @@ func TestSnapshotKeepsVGPUs(t *testing.T) {
 // description has no maximum.
 func TestReadVGPUProblems(t *testing.T) {
 	const gpu = "devices/pci0000:00/0000:00:01.0/0000:01:00.0"
-	fsys := described(t, "pci0000:00/0000:00:01.0/0000:01:00.0 mdevtype=nvidia-232:GRID_T4-8Q:many:2 mdevtype=i915:GVTg:1:2 vgpu=some creatable=")
+	fsys := described(t,
+		"pci0000:00/0000:00:01.0/0000:01:00.0 mdevtype=nvidia-232:GRID_T4-8Q:many:2 mdevtype=i915:GVTg:1:2 vgpu=some creatable=")
 	fsys[gpu+"/mdev_supported_types/i915/description"].Data = []byte("low_gm_size: 128MB\n")
 	whole, problems := readAll(fsys)
 	var sources []string
@@ -119,10 +154,21 @@ func TestReadVGPUProblems(t *testing.T) {
 		source, _, _ := strings.Cut(p.Text, ": ")
 		sources = append(sources, source)
 	}
-	want := []string{gpu + "/mdev_supported_types/nvidia-232/available_instances", gpu + "/nvidia/current_vgpu_type"}
+
+	want := []string{
+		gpu + "/mdev_supported_types/nvidia-232/available_instances",
+		gpu + "/nvidia/current_vgpu_type",
+	}
+
 	expect.Same(t, want, sources, "problems (-want +got)")
-	types := []topology.MDEVType{{ID: "i915", Name: "GVTg", Available: new(1)}, {ID: "nvidia-232", Name: "GRID T4-8Q", Max: 2}}
-	if d := cmp.Diff(&topology.Details{MDEVTypes: types}, whole.Device(topology.Address{Bus: 1}).Details, emptyIsNil); d != "" {
+	types := []topology.MDEVType{
+		{ID: "i915", Name: "GVTg", Available: new(1)},
+		{ID: "nvidia-232", Name: "GRID T4-8Q", Max: 2},
+	}
+
+	if d := cmp.Diff(&topology.Details{
+		MDEVTypes: types,
+	}, whole.Device(topology.Address{Bus: 1}).Details, emptyIsNil); d != "" {
 		t.Errorf("details (-want +got):\n%s", d)
 	}
 }
@@ -131,9 +177,12 @@ func TestReadVGPUProblems(t *testing.T) {
 func TestReadDetailsProblems(t *testing.T) {
 	fsys := described(t, "pci0000:00/0000:00:01.0/0000:01:00.0 link=fastx16")
 	whole, problems := readAll(fsys)
-	if len(problems) != 1 || !strings.HasPrefix(problems[0].Text, "devices/pci0000:00/0000:00:01.0/0000:01:00.0/current_link_speed: ") {
+	if len(problems) != 1 ||
+		!strings.HasPrefix(problems[0].Text,
+			"devices/pci0000:00/0000:00:01.0/0000:01:00.0/current_link_speed: ") {
 		t.Errorf("problems %v, want one about current_link_speed", problems)
 	}
+
 	if d := whole.Device(topology.Address{Bus: 1}).Details; d.Link != nil {
 		t.Errorf("link %v of an invalid speed", d.Link)
 	}
@@ -165,11 +214,21 @@ pci0000:00/0000:00:03.0 maxlink=16.0x8
 pci0000:00/0000:00:04.0/0000:04:00.0 maxlink=32.0x255
 pci0000:00/0000:00:03.0/0000:03:00.0 maxlink=32.0x16
 `)
+
 	fsys["devices/pci0000:00/0000:00:01.0/0000:01:00.1/max_link_speed"].Data = []byte("Unknown\n")
 	var ids []topology.DeviceID
-	for _, a := range []topology.Address{{Bus: 1}, {Bus: 1, Function: 1}, {Bus: 1, Device: 8}, {Bus: 2}, {Bus: 3}, {Bus: 4}, {Bus: 9}} {
+	for _, a := range []topology.Address{
+		{Bus: 1},
+		{Bus: 1, Function: 1},
+		{Bus: 1, Device: 8},
+		{Bus: 2},
+		{Bus: 3},
+		{Bus: 4},
+		{Bus: 9},
+	} {
 		ids = append(ids, topology.PCIDevice(a))
 	}
+
 	ids = append(ids, topology.MediatedDevice("4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01"))
 	read, problems := host.Read(fsys, ids, host.LinkSpeeds)
 	got := map[string]topology.Link{}
@@ -178,12 +237,16 @@ pci0000:00/0000:00:03.0/0000:03:00.0 maxlink=32.0x16
 			got[id.String()] = *link
 		}
 	}
+
 	want := map[string]topology.Link{
-		"0000:01:00.0": {Speed: 32, Width: 16}, "0000:01:08.0": {Speed: 32, Width: 16}, "0000:03:00.0": {Speed: 16, Width: 8},
+		"0000:01:00.0": {Speed: 32, Width: 16}, "0000:01:08.0": {Speed: 32, Width: 16},
+		"0000:03:00.0": {Speed: 16, Width: 8},
 	}
+
 	expect.Same(t, want, got, "links (-want +got)")
 	expect.Problems(t, problems, []string{
 		`bad-sysfs devices/pci0000:00/0000:00:02.0/0000:02:00.0/max_link_speed: invalid link speed "fast GT/s PCIe"`,
-		"no-sysfs bus/pci/devices/0000:09:00.0: ", "no-sysfs bus/mdev/devices/4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01: ",
+		"no-sysfs bus/pci/devices/0000:09:00.0: ",
+		"no-sysfs bus/mdev/devices/4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01: ",
 	})
 }

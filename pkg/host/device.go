@@ -19,34 +19,43 @@ func (r *hostReader) device(a topology.Address, dir string) *topology.Device {
 	if r.needs.Has(LinkSpeeds) {
 		d.MaxLink = r.link(dir, "max")
 	}
+
 	if r.needs.Has(Groups) {
 		d.IOMMUGroup = r.iommuGroup(dir + "/iommu_group")
 	}
+
 	if r.needs.Has(Classes) {
 		d.Class = uint32(r.hex(dir+"/class", 24))
 		d.IsBridge = d.Class>>8 == classBridgePCI
 	}
+
 	// Of function 0 it does not decide the place: placement shares no slot with virtual functions.
 	if a.Function != 0 || d.IsNIC() || r.needs.Has(Groups) || r.needs.Has(LinkSpeeds) {
 		d.PhysFn = parsed(r, dir+"/physfn", r.linkBase(dir+"/physfn"), topology.ParseAddress)
 	}
+
 	if d.IsNIC() && d.PhysFn != nil {
 		d.MutesLink = strings.HasPrefix(r.file(dir+"/max_link_speed"), "Unknown")
 	}
+
 	if r.needs.Has(Warnings) {
 		d.Driver, d.BARs = r.linkBase(dir+"/driver"), r.bars(dir+"/resource")
 	}
+
 	if r.needs.Has(Warnings) || d.IsGPU() {
 		d.Vendor, d.Device = uint16(r.hex(dir+"/vendor", 16)), uint16(r.hex(dir+"/device", 16))
 	}
+
 	if r.needs.Has(Details) {
 		d.Details = r.details(dir)
 	}
+
 	d.Node = r.affinity(dir + "/numa_node")
 	var err error
 	if d.Root, d.Bridges, err = splitPath(dir); err != nil {
 		r.problem(reasons.CodeBadSysfs, path.Join(pciDevices, path.Base(dir)), err.Error())
 	}
+
 	return d
 }
 
@@ -60,10 +69,12 @@ func (r *hostReader) configSize(dir string) int64 {
 	if e, err := r.tree.entry(dir + "/config"); err == nil {
 		return e.size
 	}
+
 	size, err := strconv.ParseInt(r.file(path.Join(dir, configSizeFile)), 10, 64)
 	if err != nil {
 		return 0
 	}
+
 	return size
 }
 
@@ -88,9 +99,11 @@ func splitPath(dir string) (topology.PCIeRoot, []topology.Address, error) {
 			root = i
 		}
 	}
+
 	if root < 0 {
 		return "", nil, errors.New("links to a path with no PCIe root")
 	}
+
 	var chain []topology.Address
 	for _, part := range parts[root+1:] {
 		a, err := topology.ParseAddress(part)
@@ -100,12 +113,15 @@ func splitPath(dir string) (topology.PCIeRoot, []topology.Address, error) {
 		if slices.Contains(chain, a) {
 			return "", nil, fmt.Errorf("path of a PCI function: %s appears twice", a)
 		}
+
 		chain = append(chain, a)
 	}
+
 	bridges := chain[:len(chain)-1]
 	if len(bridges) == 0 {
 		bridges = nil
 	}
+
 	return topology.PCIeRoot(parts[root]), bridges, nil
 }
 
@@ -116,6 +132,7 @@ func isRoot(name string) bool {
 	if !ok {
 		return false
 	}
+
 	_, err := topology.ParseAddress(number + ":00.0")
 	return err == nil
 }
@@ -126,25 +143,31 @@ func parsed[T any](r *hostReader, name, text string, parse func(string) (T, erro
 	if text == "" {
 		return nil
 	}
+
 	value, err := parse(text)
 	if err != nil {
 		r.problem(reasons.CodeBadSysfs, name, err.Error())
 		return nil
 	}
+
 	return &value
 }
 
 // hex reads a number like "0x10de" of at most bits bits; 0 when it is absent.
 func (r *hostReader) hex(name string, bits int) uint64 {
-	n := parsed(r, name, r.file(name), func(text string) (uint64, error) { return parseHex(text, bits) })
+	n := parsed(r, name, r.file(name), func(text string) (uint64, error) {
+		return parseHex(text, bits)
+	})
 	return *cmp.Or(n, new(uint64))
 }
 
 func parseHex(text string, bits int) (uint64, error) {
 	n, err := strconv.ParseUint(strings.TrimPrefix(text, "0x"), 16, bits)
 	if err != nil {
-		return 0, fmt.Errorf("invalid number %q: want hex of at most %d bits", topology.Abridge(text), bits)
+		return 0, fmt.Errorf("invalid number %q: want hex of at most %d bits",
+			topology.Abridge(text), bits)
 	}
+
 	return n, nil
 }
 
@@ -179,21 +202,25 @@ func (r *hostReader) bars(name string) []topology.BAR {
 	if content == "" {
 		return nil
 	}
+
 	bars := []topology.BAR{} // not nil: the file exists
 	number := 0
 	for line := range strings.SplitSeq(content, "\n") {
 		if number++; number > maxBARs {
 			break
 		}
+
 		bar, used, err := parseBAR(line)
 		if err != nil {
 			r.problem(reasons.CodeBadSysfs, name, fmt.Sprintf("line %d: %v", number, err))
 			return nil
 		}
+
 		if used {
 			bars = append(bars, bar)
 		}
 	}
+
 	return bars
 }
 
@@ -201,13 +228,16 @@ func parseBAR(line string) (bar topology.BAR, used bool, err error) {
 	var start, end, flags uint64
 	fields := strings.Fields(line)
 	if len(fields) != 3 {
-		return topology.BAR{}, false, fmt.Errorf("invalid BAR %q: want start, end and flags", topology.Abridge(line))
+		return topology.BAR{}, false, fmt.Errorf("invalid BAR %q: want start, end and flags",
+			topology.Abridge(line))
 	}
+
 	for i, into := range []*uint64{&start, &end, &flags} {
 		if *into, err = parseHex(fields[i], 64); err != nil {
 			return topology.BAR{}, false, err
 		}
 	}
+
 	// Without flags, or with start and end 0, the BAR does not exist or has no
 	// size (include/linux/pci.h, pci_resource_len).
 	if flags == 0 || start == 0 && end == 0 {
@@ -216,6 +246,7 @@ func parseBAR(line string) (bar topology.BAR, used bool, err error) {
 	if end < start || end-start == 1<<64-1 {
 		return topology.BAR{}, false, fmt.Errorf("invalid range %#x to %#x", start, end)
 	}
+
 	return topology.BAR{
 		Bytes: end - start + 1,
 		IO:    flags&resourceIO != 0,
@@ -240,19 +271,23 @@ func (r *hostReader) numaNodes() []topology.NUMANode {
 		r.problem(reasons.CodeBadSysfs, name, err.Error())
 		return nil
 	}
+
 	var nodes []topology.NUMANode
 	for n := range ids.All() {
 		id := parsed(r, name, strconv.Itoa(n), parseNode)
 		if id == nil {
 			break
 		}
+
 		node := topology.NUMANode{ID: *id}
 		list := path.Join(nodesDir, fmt.Sprintf("node%d", n), "cpulist")
 		if node.CPUs, err = topology.ParseIDs(r.file(list)); err != nil {
 			r.problem(reasons.CodeBadSysfs, list, err.Error())
 		}
+
 		nodes = append(nodes, node)
 	}
+
 	return nodes
 }
 
@@ -263,23 +298,31 @@ func (r *hostReader) affinity(name string) topology.Affinity {
 	if content == "-1" {
 		return topology.Affinity{}
 	}
+
 	node := parsed(r, name, content, parseNode)
 	if node == nil {
 		return topology.Affinity{}
 	}
-	online := slices.ContainsFunc(r.nodes, func(known topology.NUMANode) bool { return known.ID == *node })
+
+	online := slices.ContainsFunc(r.nodes, func(known topology.NUMANode) bool {
+		return known.ID == *node
+	})
+
 	if !online && len(r.nodes) > 0 {
 		r.problem(reasons.CodeBadSysfs, name, fmt.Sprintf("NUMA node %d is not online", *node))
 		return topology.Affinity{}
 	}
+
 	return topology.OnNode(*node)
 }
 
 func parseNode(text string) (topology.NodeID, error) {
 	n, err := strconv.ParseUint(text, 10, 32)
 	if err != nil || n > maxNode {
-		return 0, fmt.Errorf("invalid NUMA node %q: must be between 0 and %d", topology.Abridge(text), maxNode)
+		return 0, fmt.Errorf("invalid NUMA node %q: must be between 0 and %d",
+			topology.Abridge(text), maxNode)
 	}
+
 	return topology.NodeID(n), nil
 }
 

@@ -52,7 +52,8 @@ func (g Guest) PathType(i, j int) (between topology.PathType, known bool) {
 		between, known = g.types[[2]int{i, j}]
 		return between, known
 	}
-	return g.tree.PathType(topology.PCIDevice(g.Devices[i].Address), topology.PCIDevice(g.Devices[j].Address)), true
+	return g.tree.PathType(topology.PCIDevice(g.Devices[i].Address),
+		topology.PCIDevice(g.Devices[j].Address)), true
 }
 
 // maxDevices is far above the devices of a guest, and limits the square of them.
@@ -61,15 +62,17 @@ const maxDevices = 1024
 var errTooMany = fmt.Errorf("more than %d devices", maxDevices)
 
 var (
-	underline = regexp.MustCompile(`\x1b\[[0-9;]*m`)     // of nvidia-smi's first row
-	quotation = regexp.MustCompile("(?m)^[ \t]*(> ?|`)") // of what is pasted into a thread or a program
+	underline = regexp.MustCompile(`\x1b\[[0-9;]*m`) // of nvidia-smi's first row
+	// of what is pasted into a thread or a program
+	quotation = regexp.MustCompile("(?m)^[ \t]*(> ?|`)")
 )
 
 // ReadGuest reads what a guest's user can paste: a snapshot of the guest's /sys, or the output of
 // lspci -Dvmm (with -n or -nn for IDs), lstopo --of xml, nvidia-smi topo -m, or NCCL's topology
 // file. It recognises the format by the content.
 func ReadGuest(data []byte) (guest Guest, problems []reasons.Warning, err error) {
-	text := strings.ReplaceAll(strings.TrimPrefix(string(data), "\ufeff"), "\r\n", "\n") // of Windows
+	// of Windows
+	text := strings.ReplaceAll(strings.TrimPrefix(string(data), "\ufeff"), "\r\n", "\n")
 	if strings.HasPrefix(strings.TrimSpace(text), "<") {
 		guest, err = parseGuestXML(text)
 		return guest, nil, err
@@ -87,30 +90,39 @@ func ReadGuest(data []byte) (guest Guest, problems []reasons.Warning, err error)
 		}
 		guest, problems = ReadGuestSysfs(fsys)
 		return guest, problems, nil
+
 	case other != "":
 		return Guest{}, nil, errors.New(other)
 	case header >= 0:
 		guest, err = parseMatrix(lines, header)
 		return guest, nil, err
+
 	default:
 		guest, err = parseLspci(text)
 	}
+
 	return guest, nil, err
 }
 
-// otherTools are outputs that people paste in the place of those that can be read, by a pattern, and
-// why not. An output that can be read has none of the patterns.
+// otherTools are outputs that people paste in the place of those that can be read, by a pattern,
+// and why not. An output that can be read has none of the patterns.
 var otherTools = []struct {
 	pattern *regexp.Regexp
 	why     string
 }{
-	{regexp.MustCompile(`\bNCCL (INFO|WARN|TRACE) `), "NCCL's log, which lacks the devices' ids: pass the file of NCCL_TOPO_DUMP_FILE"},
+	{regexp.MustCompile(`\bNCCL (INFO|WARN|TRACE) `),
+		"NCCL's log, which lacks the devices' ids: pass the file of NCCL_TOPO_DUMP_FILE"},
 	{regexp.MustCompile(`(?m)^=+ (ROCm System Management|Link Type between|Weight between|Hops between)|^LINK TYPE TABLE`),
-		"the topology of rocm-smi or amd-smi, which has no paths through PCI Express: lstopo --of xml has them"},
-	{regexp.MustCompile(`(?m)^ *-\[[0-9a-f]{4}(:[0-9a-f]{2})?`), "the tree of lspci -t, which lacks ids: pass lspci -Dvmmnn"},
-	{regexp.MustCompile(`(?m)^([0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] \S`), "lspci without -vmm: pass lspci -Dvmmnn"},
-	{regexp.MustCompile(`(?m)^\| NVIDIA-SMI |^GPU [0-9]+: .*\(UUID`), "nvidia-smi without topo -mp, which has no paths"},
-	{regexp.MustCompile(`(?m)^Machine \(|^ +(Package|NUMANode|HostBridge) L#[0-9]`), "lstopo's text, which lacks ids: pass lstopo --of xml"},
+		"the topology of rocm-smi or amd-smi, which has no paths through PCI Express: lstopo --of " +
+			"xml has them"},
+	{regexp.MustCompile(`(?m)^ *-\[[0-9a-f]{4}(:[0-9a-f]{2})?`),
+		"the tree of lspci -t, which lacks ids: pass lspci -Dvmmnn"},
+	{regexp.MustCompile(`(?m)^([0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] \S`),
+		"lspci without -vmm: pass lspci -Dvmmnn"},
+	{regexp.MustCompile(`(?m)^\| NVIDIA-SMI |^GPU [0-9]+: .*\(UUID`),
+		"nvidia-smi without topo -mp, which has no paths"},
+	{regexp.MustCompile(`(?m)^Machine \(|^ +(Package|NUMANode|HostBridge) L#[0-9]`),
+		"lstopo's text, which lacks ids: pass lstopo --of xml"},
 }
 
 // otherTool says why a text cannot be read, where a tool has written it that shows too little; ""
@@ -134,25 +146,35 @@ func ReadGuestSysfs(fsys fs.FS) (Guest, []reasons.Warning) {
 // NCCL has the CPU of a device in the place of its PCIe root (src/graph/xml.cc,
 // ncclTopoGetXmlFromSys).
 func (g Guest) withTree() Guest {
-	ids := topology.Map(g.Devices, func(d topology.Device) topology.DeviceID { return topology.PCIDevice(d.Address) })
+	ids := topology.Map(g.Devices, func(d topology.Device) topology.DeviceID {
+		return topology.PCIDevice(d.Address)
+	})
+
 	g.tree, g.Farthest = g.Tree(ids), topology.NODE
 	if g.Source == FromNCCL {
 		g.Farthest = topology.PHB
 	}
+
 	return g
 }
 
-// sort sorts the functions by their addresses, by which a Host finds them, and which have to differ.
+// sort sorts the functions by their addresses, by which a Host finds them, and which have to
+// differ.
 func (g *Guest) sort() error {
 	if len(g.Devices) == 0 {
 		return errors.New("no PCI devices in it; lstopo on Windows reads none")
 	}
-	slices.SortFunc(g.Devices, func(a, b topology.Device) int { return a.Address.Compare(b.Address) })
+
+	slices.SortFunc(g.Devices, func(a, b topology.Device) int {
+		return a.Address.Compare(b.Address)
+	})
+
 	for i := range g.Devices[1:] {
 		if g.Devices[i].Address == g.Devices[i+1].Address {
 			return fmt.Errorf("%s appears twice", g.Devices[i].Address)
 		}
 	}
+
 	return nil
 }
 
@@ -166,33 +188,42 @@ func parseLspci(text string) (Guest, error) {
 			tag, value, _ := strings.Cut(line, ":")
 			fields[tag] = strings.TrimSpace(value)
 		}
+
 		if strings.TrimSpace(record) == "" {
 			continue
 		}
+
 		d, err := lspciDevice(fields)
 		if err != nil {
 			return Guest{}, fmt.Errorf("device %d: %w", len(guest.Devices)+1, err)
 		}
+
 		if guest.Devices = append(guest.Devices, d); len(guest.Devices) > maxDevices {
 			return Guest{}, errTooMany
 		}
 	}
+
 	return guest, guest.sort()
 }
 
 func lspciDevice(fields map[string]string) (d topology.Device, err error) {
 	slot, node := fields["Slot"], fields["NUMANode"]
 	if slot == "" {
-		return d, errors.New("no Slot: neither lspci -Dvmm, lstopo --of xml, nvidia-smi topo -m, NCCL's topology file nor a snapshot")
+		return d,
+			errors.New("no Slot: neither lspci -Dvmm, lstopo --of xml, nvidia-smi topo -m, NCCL's " +
+				"topology file nor a snapshot")
 	}
+
 	if strings.Count(slot, ":") == 1 { // without -D
 		slot = "0000:" + slot
 	}
+
 	d.Address, err = topology.ParseAddress(slot)
 	d.Class, d.Vendor, d.Device = uint32(lspciID(fields["Class"]))<<8, lspciID(fields["Vendor"]), lspciID(fields["Device"])
 	if err == nil && node != "" {
 		d.Node, err = onNode(node)
 	}
+
 	return d, err
 }
 
@@ -203,5 +234,6 @@ func lspciID(value string) uint16 {
 	if err != nil || len(strings.TrimSuffix(id, "]")) != 4 {
 		return 0
 	}
+
 	return uint16(n)
 }

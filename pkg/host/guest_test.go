@@ -30,10 +30,18 @@ NUMANode:	1
 
 func TestReadGuestLspci(t *testing.T) {
 	bridge := topology.Device{Class: 0x060000, Vendor: 0x8086, Device: 0x29c0}
-	gpu := topology.Device{Address: topology.Address{Bus: 0xc1}, Class: 0x030200, Vendor: 0x10de, Device: 0x2330, Node: topology.OnNode(1)}
+	gpu := topology.Device{
+		Address: topology.Address{Bus: 0xc1},
+		Class:   0x030200,
+		Vendor:  0x10de,
+		Device:  0x2330,
+		Node:    topology.OnNode(1),
+	}
+
 	lspci := func(devices ...topology.Device) host.Guest {
 		return host.Guest{Host: topology.Host{Devices: devices}, Source: "lspci", HasNodes: true}
 	}
+
 	tests := map[string]struct {
 		input string
 		want  host.Guest
@@ -53,13 +61,16 @@ func TestReadGuestLspci(t *testing.T) {
 			lspci(bridge, gpu),
 		},
 	}
+
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			got, problems, err := host.ReadGuest([]byte(test.input))
 			if err != nil || len(problems) > 0 {
 				t.Fatal(err, problems)
 			}
-			if d := cmp.Diff(test.want, got, compare, cmpopts.IgnoreUnexported(host.Guest{})); d != "" {
+
+			if d := cmp.Diff(test.want, got, compare,
+				cmpopts.IgnoreUnexported(host.Guest{})); d != "" {
 				t.Errorf("-want +got:\n%s", d)
 			}
 		})
@@ -73,17 +84,23 @@ func TestReadGuestSnapshot(t *testing.T) {
 		"-- bus/pci/devices/0000:c1:00.0 -> ../../../devices/pci0000:c0/0000:c0:00.0/0000:c1:00.0 --\n" +
 		"-- devices/pci0000:c0/0000:c0:00.0/0000:c1:00.0/vendor --\n0x10de\n" +
 		"-- devices/pci0000:c0/0000:c0:00.0/0000:c1:00.0/device --\n0x2330\n"
+
 	got, problems, err := host.ReadGuest([]byte(snapshot))
 	if err != nil || len(problems) > 0 {
 		t.Fatal(err, problems)
 	}
-	want := host.Guest{Source: "snapshot", HasNodes: true, Farthest: topology.NODE, Host: topology.Host{Devices: []topology.Device{
-		{Address: topology.Address{Bus: 0xc0}, Class: 0x060400, IsBridge: true, Root: "pci0000:c0"},
-		{
-			Address: topology.Address{Bus: 0xc1}, Vendor: 0x10de, Device: 0x2330,
-			Root: "pci0000:c0", Bridges: []topology.Address{{Bus: 0xc0}},
-		},
-	}}}
+
+	want := host.Guest{Source: "snapshot", HasNodes: true, Farthest: topology.NODE,
+		Host: topology.Host{Devices: []topology.Device{
+			{Address: topology.Address{
+				Bus: 0xc0,
+			}, Class: 0x060400, IsBridge: true, Root: "pci0000:c0"},
+			{
+				Address: topology.Address{Bus: 0xc1}, Vendor: 0x10de, Device: 0x2330,
+				Root: "pci0000:c0", Bridges: []topology.Address{{Bus: 0xc0}},
+			},
+		}}}
+
 	if d := cmp.Diff(want, got, compare, cmpopts.IgnoreUnexported(host.Guest{})); d != "" {
 		t.Errorf("-want +got:\n%s", d)
 	}
@@ -113,12 +130,14 @@ func FuzzReadGuest(f *testing.F) {
 	for _, name := range []string{"lstopo.xml", "nccl.xml", "topo.txt"} {
 		f.Add([]byte(pasted(f, name)))
 	}
+
 	f.Add([]byte("-- bus/pci/devices/0000:00:00.0 -> ../../../devices/pci0000:00/0000:00:00.0 --\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		guest, _, err := host.ReadGuest(data)
 		if err != nil {
 			return
 		}
+
 		for i, d := range guest.Devices {
 			if guest.Names != nil {
 				guest.PathType(i, 0)

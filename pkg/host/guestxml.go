@@ -28,9 +28,11 @@ func (e element) attribute(name string) string {
 // xmlReader collects the devices of a file.
 type xmlReader struct {
 	devices []topology.Device
-	nodes   map[string]topology.Affinity // NUMA nodes of lstopo's machine, by the nodesets of what is near them
-	count   int                          // of these nodes, without those of memory alone
-	isLinux bool                         // elsewhere lstopo does not know the node of a device (hwloc's documentation, "I/O Devices")
+	// NUMA nodes of lstopo's machine, by the nodesets of what is near them
+	nodes map[string]topology.Affinity
+	count int // of these nodes, without those of memory alone
+	// elsewhere lstopo does not know the node of a device (hwloc's documentation, "I/O Devices")
+	isLinux bool
 }
 
 // xmlPlace is an open XML element, with the root, bridges and NUMA node of the devices inside it.
@@ -41,8 +43,8 @@ type xmlPlace struct {
 	main    []topology.Affinity // of these, those that are more than memory
 }
 
-// parseGuestXML reads the XML of lstopo, or the file that NCCL_TOPO_DUMP_FILE names. It holds no more
-// of the file than its devices. An error names the line.
+// parseGuestXML reads the XML of lstopo, or the file that NCCL_TOPO_DUMP_FILE names. It holds no
+// more of the file than its devices. An error names the line.
 func parseGuestXML(text string) (Guest, error) {
 	r := &xmlReader{nodes: map[string]topology.Affinity{}}
 	source, err := r.read(xml.NewDecoder(strings.NewReader(text)))
@@ -51,16 +53,20 @@ func parseGuestXML(text string) (Guest, error) {
 	}
 
 	guest := Guest{Host: topology.Host{Devices: r.devices}, Source: source}
+
 	// With one node lstopo shows a device without a node at the same place as one on it.
 	guest.HasNodes = source == FromNCCL || r.isLinux && r.count > 1
+
 	for i := range guest.Devices {
 		if !guest.HasNodes {
 			guest.Devices[i].Node = topology.Affinity{}
 		}
 	}
+
 	if err := guest.sort(); err != nil {
 		return Guest{}, err
 	}
+
 	return guest.withTree(), nil
 }
 
@@ -72,6 +78,7 @@ func (r *xmlReader) read(decoder *xml.Decoder) (source string, err error) {
 		if err != nil {
 			return "", err // a syntax error has its line
 		}
+
 		switch t := token.(type) {
 		case xml.StartElement:
 			if source == "" {
@@ -79,11 +86,13 @@ func (r *xmlReader) read(decoder *xml.Decoder) (source string, err error) {
 					return "", err
 				}
 			}
+
 			inside, err := r.enter(element(t), &open[len(open)-1])
 			if err != nil {
 				line, _ := decoder.InputPos()
 				return "", fmt.Errorf("line %d: %w", line, err)
 			}
+
 			open = append(open, inside)
 		case xml.EndElement:
 			if open = open[:len(open)-1]; len(open) == 1 {
@@ -101,7 +110,9 @@ func sourceOf(name string) (string, error) {
 	case "system":
 		return FromNCCL, nil
 	}
-	return "", fmt.Errorf("<%s> is neither lstopo's <topology> nor NCCL's <system>", topology.Abridge(name))
+
+	return "", fmt.Errorf("<%s> is neither lstopo's <topology> nor NCCL's <system>",
+		topology.Abridge(name))
 }
 
 // enter reads an element that is inside another, and returns what it says of those inside it.
@@ -116,15 +127,20 @@ func (r *xmlReader) enter(e element, around *xmlPlace) (xmlPlace, error) {
 		if err == nil && e.attribute("type") == "NUMANode" {
 			r.addNear(e, around, r.nodes[in.nodeset])
 		}
+
 	case "cpu":
 		node := e.attribute("numaid")
-		in.at.Root = topology.PCIeRoot("cpu " + e.attribute("host_hash") + node) // no more is known of it
+
+		// no more is known of it
+		in.at.Root = topology.PCIeRoot("cpu " + e.attribute("host_hash") + node)
 		if node != "-1" {
 			in.at.Node, err = onNode(node)
 		}
+
 	case "pci":
 		err = r.pci(e, &in.at)
 	}
+
 	switch {
 	case err != nil:
 		return in, err
@@ -133,17 +149,19 @@ func (r *xmlReader) enter(e element, around *xmlPlace) (xmlPlace, error) {
 	case len(r.devices) > maxDevices:
 		return in, errTooMany
 	}
+
 	return in, nil
 }
 
-// addNear notes a NUMA node that is directly inside an element. Where several are and all but one are
-// memory alone, as HBM is beside a package's DRAM, what is near them all is on that one: the kernel
-// counts no device in the others.
+// addNear notes a NUMA node that is directly inside an element. Where several are and all but one
+// are memory alone, as HBM is beside a package's DRAM, what is near them all is on that one: the
+// kernel counts no device in the others.
 func (r *xmlReader) addNear(e element, around *xmlPlace, node topology.Affinity) {
 	around.all++
 	if !isMemoryAlone(e) {
 		around.main = append(around.main, node)
 	}
+
 	if around.all > 1 && around.all == size(around.nodeset) && len(around.main) == 1 {
 		r.nodes[around.nodeset] = around.main[0]
 	}
@@ -152,7 +170,9 @@ func (r *xmlReader) addNear(e element, around *xmlPlace, node topology.Affinity)
 // isMemoryAlone reports whether a NUMA node is memory beside another node's (hwloc's documentation,
 // "Heterogeneous Memory").
 func isMemoryAlone(e element) bool {
-	return slices.Contains([]string{"HBM", "MCDRAM", "NVM", "SPM", "GPUMemory", "CXL-DRAM", "CXL-NVM"}, e.attribute("subtype"))
+	return slices.Contains([]string{
+		"HBM", "MCDRAM", "NVM", "SPM", "GPUMemory", "CXL-DRAM", "CXL-NVM",
+	}, e.attribute("subtype"))
 }
 
 // size returns how many nodes a nodeset has, a mask such as 0x00000001,,0x00000003.
@@ -162,11 +182,13 @@ func size(nodeset string) int {
 		mask, _ := strconv.ParseUint(strings.TrimPrefix(part, "0x"), 16, 64)
 		count += bits.OnesCount64(mask)
 	}
+
 	return count
 }
 
-// object reads an object of lstopo. Devices and the bridges above them are inside the object whose
-// CPUs they are near, after its NUMA nodes (hwloc topology-xml.c, hwloc__xml_export_object_contents).
+// object reads an object of lstopo. Devices and the bridges above them are inside the object
+// whose CPUs they are near, after its NUMA nodes (hwloc topology-xml.c,
+// hwloc__xml_export_object_contents).
 func (r *xmlReader) object(e element, at *topology.Device, nodeset string) (err error) {
 	address := e.attribute("pci_busid")
 	if address != "" {
@@ -174,44 +196,54 @@ func (r *xmlReader) object(e element, at *topology.Device, nodeset string) (err 
 			return err
 		}
 	}
+
 	switch kind := e.attribute("type"); {
 	case kind == "NUMANode":
 		r.nodes[nodeset], err = onNode(e.attribute("os_index"))
 		if !isMemoryAlone(e) {
 			r.count++
 		}
+
 	case kind == "Bridge" && address != "":
 		at.Bridges = append(slices.Clip(at.Bridges), at.Address)
 	case kind == "Bridge": // a host bridge with its buses, "0000:[e0-e4]"
 		buses := e.attribute("bridge_pci")
 		first, _, _ := strings.Cut(strings.Replace(buses, "[", "", 1), "-")
 		if at.Root = topology.PCIeRoot("pci" + first); !isRoot(at.Root.String()) {
-			return fmt.Errorf("invalid bridge_pci %q: want buses such as 0000:[e0-e4]", topology.Abridge(buses))
+			return fmt.Errorf("invalid bridge_pci %q: want buses such as 0000:[e0-e4]",
+				topology.Abridge(buses))
 		}
+
 	case kind == "PCIDev":
 		ids := e.attribute("pci_type")
-		if _, err := fmt.Sscanf(ids, "%4x [%4x:%4x]", &at.Class, &at.Vendor, &at.Device); err != nil {
-			return fmt.Errorf("invalid pci_type %q: want class and ids, such as 0302 [10de:2330]", topology.Abridge(ids))
+		if _, err := fmt.Sscanf(ids, "%4x [%4x:%4x]", &at.Class, &at.Vendor,
+			&at.Device); err != nil {
+			return fmt.Errorf("invalid pci_type %q: want class and ids, such as 0302 [10de:2330]",
+				topology.Abridge(ids))
 		}
+
 		at.Class <<= 8
 		at.Node = r.nodes[nodeset] // none for a set of several
 		r.devices = append(r.devices, *at)
 	}
+
 	return err
 }
 
-// pci reads a switch or a device of NCCL's file. Of a switch it has the upstream port; stand-ins for
-// the ports above and below make the path one of sysfs. Older versions write no IDs.
+// pci reads a switch or a device of NCCL's file. Of a switch it has the upstream port; stand-ins
+// for the ports above and below make the path one of sysfs. Older versions write no IDs.
 func (r *xmlReader) pci(e element, at *topology.Device) (err error) {
 	if at.Address, err = topology.ParseAddress(e.attribute("busid")); err != nil {
 		return err
 	}
+
 	var numbers [3]uint64
 	for i, name := range []string{"class", "vendor", "device"} {
 		if numbers[i], err = parseHex(cmp.Or(e.attribute(name), "0"), 24); err != nil {
 			return fmt.Errorf("%s: %s: %w", at.Address, name, err)
 		}
 	}
+
 	port := at.Address
 	port.Domain = ^port.Domain
 	at.Bridges = append(slices.Clip(at.Bridges), port)
@@ -219,6 +251,7 @@ func (r *xmlReader) pci(e element, at *topology.Device) (err error) {
 		at.Bridges = append(at.Bridges, at.Address)
 		return nil
 	}
+
 	at.Class, at.Vendor, at.Device = uint32(numbers[0]), uint16(numbers[1]), uint16(numbers[2])
 	r.devices = append(r.devices, *at)
 	return nil

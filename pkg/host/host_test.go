@@ -53,12 +53,14 @@ func wantNodes(t *testing.T, host *topology.Host, cpus ...string) {
 		}
 		got = append(got, node.CPUs.String())
 	}
+
 	expect.Same(t, cpus, got, "CPUs of the nodes (-want +got)")
 }
 
 func wantPathType(t *testing.T, host *topology.Host, a, b string, want topology.PathType) {
 	t.Helper()
-	x, y := topology.PCIDevice(device(t, host, a).Address), topology.PCIDevice(device(t, host, b).Address)
+	x, y := topology.PCIDevice(device(t, host, a).Address), topology.PCIDevice(device(t, host,
+		b).Address)
 	if got := host.Tree([]topology.DeviceID{x, y}).PathType(x, y); got != want {
 		t.Errorf("%s to %s is %s, want %s", a, b, got, want)
 	}
@@ -70,6 +72,7 @@ func device(t *testing.T, host *topology.Host, a string) *topology.Device {
 	if d == nil {
 		t.Fatalf("%s was not read", a)
 	}
+
 	return d
 }
 

@@ -30,20 +30,25 @@ func TestReadHostHostileDirectory(t *testing.T) {
 		os.Mkdir(secret, 0o755),
 		os.WriteFile(filepath.Join(secret, "vendor"), []byte("0x10de"), 0o644),
 		os.Symlink(secret, filepath.Join(sys, "bus/pci/devices/0000:00:03.0")),
-		os.Symlink("../../../../"+filepath.Base(outside)+"/0000:00:03.0", filepath.Join(sys, "bus/pci/devices/0000:00:04.0")),
+		os.Symlink("../../../../"+filepath.Base(outside)+"/0000:00:03.0",
+			filepath.Join(sys, "bus/pci/devices/0000:00:04.0")),
 		os.Symlink("0000:00:05.0", filepath.Join(sys, "bus/pci/devices/0000:00:05.0")),
 	} {
 		expect.NoError(t, err)
 	}
+
 	host, problems := readHost(open(t, sys), []topology.DeviceID{
-		pci(t, "0000:00:02.0"), pci(t, "0000:00:03.0"), pci(t, "0000:00:04.0"), pci(t, "0000:00:05.0"),
+		pci(t, "0000:00:02.0"), pci(t, "0000:00:03.0"), pci(t, "0000:00:04.0"),
+		pci(t, "0000:00:05.0"),
 	})
+
 	expect.Problems(t, problems, []string{
 		"bad-sysfs " + dir + "/numa_node: not a regular file",
 		"bad-sysfs bus/pci/devices/0000:00:03.0: outside",
 		"bad-sysfs bus/pci/devices/0000:00:04.0: outside",
 		"bad-sysfs bus/pci/devices/0000:00:05.0: symbolic link",
 	})
+
 	if len(host.Devices) != 1 || host.Devices[0].Vendor != 0x10de {
 		t.Errorf("devices: %+v", host.Devices)
 	}
@@ -51,12 +56,15 @@ func TestReadHostHostileDirectory(t *testing.T) {
 
 func TestOpenSysfsRefuses(t *testing.T) {
 	dir := t.TempDir()
-	pipe, empty, large := filepath.Join(dir, "pipe"), filepath.Join(dir, "empty"), filepath.Join(dir, "large")
+	pipe, empty, large := filepath.Join(dir, "pipe"), filepath.Join(dir,
+		"empty"), filepath.Join(dir, "large")
 	for _, err := range []error{
-		syscall.Mkfifo(pipe, 0o600), os.WriteFile(empty, nil, 0o600), os.WriteFile(large, nil, 0o600), os.Truncate(large, 1<<30),
+		syscall.Mkfifo(pipe, 0o600), os.WriteFile(empty, nil, 0o600),
+		os.WriteFile(large, nil, 0o600), os.Truncate(large, 1<<30),
 	} {
 		expect.NoError(t, err)
 	}
+
 	for _, name := range []string{pipe, empty, large, filepath.Join(dir, "gone"), ""} {
 		if fsys, err := host.OpenSysfs(name); err == nil || fsys != nil {
 			t.Errorf("OpenSysfs(%q) = %v, %v", name, fsys, err)
@@ -72,8 +80,11 @@ func TestReadHostOpensFewFiles(t *testing.T) {
 		name := fmt.Sprintf("0000:%02x:%02x.%d", 1+i/256, i/8%32, i%8)
 		dir := "devices/pci0000:00/" + name
 		files[dir+"/class"] = &fstest.MapFile{Data: []byte("0x030000")}
-		files["bus/pci/devices/"+name] = &fstest.MapFile{Data: []byte("../../../" + dir), Mode: fs.ModeSymlink}
+		files["bus/pci/devices/"+name] = &fstest.MapFile{
+			Data: []byte("../../../" + dir), Mode: fs.ModeSymlink,
+		}
 	}
+
 	sys := t.TempDir()
 	expect.NoError(t, os.CopyFS(sys, files))
 	var before syscall.Rlimit
@@ -86,8 +97,10 @@ func TestReadHostOpensFewFiles(t *testing.T) {
 			t.Error(err)
 		}
 	})
+
 	host, problems := host.Read(open(t, sys), nil, host.All)
 	if len(problems) > 0 || len(host.Devices) != devices+1 {
-		t.Errorf("%d devices, want %d; %d problems, the first %.1v", len(host.Devices), devices+1, len(problems), problems)
+		t.Errorf("%d devices, want %d; %d problems, the first %.1v", len(host.Devices), devices+1,
+			len(problems), problems)
 	}
 }

@@ -15,31 +15,40 @@ func (r *hostReader) addMDEV(u topology.UUID) {
 	if _, seen := r.mdevs[u]; seen {
 		return
 	}
+
 	r.mdevs[u] = nil
 	dir, shown := r.deviceDir(path.Join(mdevDevices, u.String()))
 	if !shown {
 		r.notShown(topology.MediatedDevice(u), mdevDevices)
 	}
+
 	if dir == "" {
 		return
 	}
+
 	m := &topology.MDEV{
 		UUID:       u,
 		Type:       r.linkBase(dir + "/mdev_type"),
 		IOMMUGroup: r.iommuGroup(dir + "/iommu_group"),
 	}
+
 	r.mdevs[u] = m
+
 	// Under devices/virtual the parent is a driver, such as mtty (kernel
 	// samples/vfio-mdev).
 	parent, err := topology.ParseAddress(path.Base(path.Dir(dir)))
 	if err != nil {
 		return
 	}
+
 	m.Parent = &parent
+
 	if _, shown := r.add(parent); !shown {
-		r.problem(reasons.CodeBadSysfs, dir, fmt.Sprintf("the parent %s of this mediated device is not in %s", parent, pciDevices))
+		r.problem(reasons.CodeBadSysfs, dir,
+			fmt.Sprintf("the parent %s of this mediated device is not in %s", parent, pciDevices))
 		return
 	}
+
 	r.addRequested(parent)
 }
 
@@ -62,6 +71,7 @@ func (r *hostReader) mdevTypes(dir string) []topology.MDEVType {
 			Available: parsed(r, available, r.file(available), parseNumber),
 		})
 	}
+
 	return types
 }
 
@@ -75,6 +85,7 @@ func maxInstances(description string) int {
 	if err != nil {
 		return 0
 	}
+
 	return int(n)
 }
 
@@ -85,14 +96,18 @@ func (r *hostReader) vgpu(dir string) *topology.VGPU {
 	if current == nil {
 		return nil
 	}
+
 	v := &topology.VGPU{Type: *current}
 	list := path.Join(dir, vgpuDir, "creatable_vgpu_types")
 	for line := range strings.Lines(r.file(list)) {
 		digits, name, _ := strings.Cut(line, ":")
 		// Some releases of the driver begin with a line of titles.
 		if id, err := strconv.ParseUint(strings.TrimSpace(digits), 10, 31); err == nil {
-			v.Creatable = append(v.Creatable, topology.VGPUType{ID: int(id), Name: strings.TrimSpace(name)})
+			v.Creatable = append(v.Creatable, topology.VGPUType{
+				ID: int(id), Name: strings.TrimSpace(name),
+			})
 		}
 	}
+
 	return v
 }

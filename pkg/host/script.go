@@ -21,15 +21,19 @@ func Script(root string, ids []topology.DeviceID) string {
 	var b strings.Builder
 	for _, v := range []struct{ name, value string }{
 		{"root", root},
-		{"nodes_files", nodesFiles}, {"node_files", nodeFiles}, {"function_files", functionFiles}, {"function_links", functionLinks},
-		{"type_files", typeFiles}, {"vgpu_files", vgpuFiles}, {"mdev_links", mdevLinks}, {"group_files", groupFiles},
+		{"nodes_files", nodesFiles}, {"node_files", nodeFiles}, {"function_files", functionFiles},
+		{"function_links", functionLinks},
+		{"type_files", typeFiles}, {"vgpu_files", vgpuFiles}, {"mdev_links", mdevLinks},
+		{"group_files", groupFiles},
 	} {
 		b.WriteString(v.name + "=" + Quoted(v.value) + "\n")
 	}
+
 	b.WriteString("set --")
 	for _, id := range ids {
 		b.WriteString(" " + Quoted(id.String()))
 	}
+
 	return b.String() + "\n" + script
 }
 

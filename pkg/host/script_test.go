@@ -24,12 +24,14 @@ func runScript(t *testing.T, shell string, dir string, ids []topology.DeviceID) 
 	if _, err := exec.LookPath(shell); err != nil {
 		t.Skip(err)
 	}
+
 	cmd := exec.Command(shell, "-s")
 	cmd.Stdin, cmd.Stderr = strings.NewReader(host.Script(dir, ids)), os.Stderr
 	data, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("%s: %v", shell, err)
 	}
+
 	return parse(t, string(data))
 }
 
@@ -41,12 +43,15 @@ func directoryOf(t *testing.T, fsys fs.FS) string {
 		if err != nil || d.Type()&fs.ModeSymlink == 0 {
 			return err
 		}
+
 		target, err := fs.ReadLink(fsys, name)
 		if err != nil {
 			return err
 		}
+
 		return os.MkdirAll(filepath.Join(dir, filepath.Dir(name), target), 0o755)
 	})
+
 	expect.NoError(t, err)
 	return dir
 }
@@ -72,6 +77,7 @@ func scriptHosts(t *testing.T) map[string]fs.FS {
 	for _, file := range snapshotFiles(t) {
 		hosts[filepath.Base(file)] = open(t, file)
 	}
+
 	fsys := expect.Host(t, odd)
 	hosts["odd"] = fsys
 	return hosts
@@ -83,7 +89,8 @@ func TestScript(t *testing.T) {
 		dir := directoryOf(t, fsys)
 		for _, shell := range []string{"sh", "bash"} {
 			t.Run(name+"/"+shell, func(t *testing.T) {
-				expect.Same(t, string(take(t, open(t, dir), "")), string(take(t, runScript(t, shell, dir, nil), "")), "(-program +script)")
+				expect.Same(t, string(take(t, open(t, dir), "")),
+					string(take(t, runScript(t, shell, dir, nil), "")), "(-program +script)")
 			})
 		}
 	}
@@ -96,8 +103,10 @@ func TestScriptOnThisMachine(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(sysfs, "bus/pci/devices")); err != nil {
 		t.Skip(err)
 	}
+
 	for _, shell := range []string{"sh", "bash"} {
-		expect.Same(t, withoutCapabilities(string(take(t, open(t, sysfs), ""))), string(take(t, runScript(t, shell, sysfs, nil), "")), "%s (-program +script)", shell)
+		expect.Same(t, withoutCapabilities(string(take(t, open(t, sysfs), ""))),
+			string(take(t, runScript(t, shell, sysfs, nil), "")), "%s (-program +script)", shell)
 	}
 }
 
@@ -115,15 +124,18 @@ func TestScriptOfDevices(t *testing.T) {
 		for i := range whole.Devices {
 			all = append(all, topology.PCIDevice(whole.Devices[i].Address))
 		}
+
 		for _, m := range whole.MDEVs {
 			all = append(all, topology.MediatedDevice(m.UUID))
 		}
+
 		sets := [][]topology.DeviceID{all, {topology.PCIDevice(topology.Address{Bus: 0xfe})}}
 		for _, id := range all {
 			if f := whole.Function(id); f == nil || len(f.Bridges) > 0 {
 				sets = append(sets, []topology.DeviceID{id})
 			}
 		}
+
 		for _, ids := range sets[:min(len(sets), 8)] {
 			needs := host.Related | host.Details
 			want, problems := host.Read(fsys, ids, needs)
@@ -132,9 +144,15 @@ func TestScriptOfDevices(t *testing.T) {
 			if d := cmp.Diff(want, got, compare, emptyIsNil); d != "" {
 				t.Errorf("%s, %v (-whole +script):\n%s", name, ids, d)
 			}
-			expect.Same(t, fmt.Sprint(problems), fmt.Sprint(gotProblems), "%s, %v: problems (-whole +script)", name, ids)
-			if shown, _ := host.Read(printed, nil, host.All); len(shown.Devices) > len(want.Devices)+1 { // and VMD's own function
-				t.Errorf("%s, %v: %d functions, want %d", name, ids, len(shown.Devices), len(want.Devices))
+
+			expect.Same(t, fmt.Sprint(problems), fmt.Sprint(gotProblems),
+				"%s, %v: problems (-whole +script)", name, ids)
+
+			// and VMD's own function
+			if shown, _ := host.Read(printed, nil,
+				host.All); len(shown.Devices) > len(want.Devices)+1 {
+				t.Errorf("%s, %v: %d functions, want %d", name, ids, len(shown.Devices),
+					len(want.Devices))
 			}
 		}
 	}

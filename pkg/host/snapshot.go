@@ -41,22 +41,28 @@ func OpenSysfs(name string) (fs.FS, error) {
 			return nil, fmt.Errorf("open sysfs: %w", err)
 		}
 		return machineDir{root.FS().(rootFS), dirOpener(name)}, nil
+
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("open sysfs: %s is neither a directory nor a snapshot file", name)
 	case info.Size() > maxSnapshotBytes:
-		return nil, fmt.Errorf("open sysfs: snapshot %s is larger than %d bytes", name, maxSnapshotBytes)
+		return nil, fmt.Errorf("open sysfs: snapshot %s is larger than %d bytes", name,
+			maxSnapshotBytes)
 	}
+
 	var fsys fs.FS
 	data, err := os.ReadFile(name)
 	if err == nil {
 		data, err = env.Decompress(data, maxSnapshotBytes)
 	}
+
 	if err == nil {
 		fsys, err = ParseSnapshot(data)
 	}
+
 	if err != nil {
 		return nil, fmt.Errorf("open sysfs: snapshot %s: %w", name, WithoutPath(err))
 	}
+
 	return fsys, nil
 }
 
@@ -71,6 +77,7 @@ func ParseSnapshot(data []byte) (fs.FS, error) {
 	if len(archive.Files) == 0 {
 		return nil, errors.New("not a snapshot: no line of the form -- path --")
 	}
+
 	files := fstest.MapFS{}
 	for _, section := range archive.Files {
 		name, target, isLink := strings.Cut(section.Name, linkArrow)
@@ -82,10 +89,12 @@ func ParseSnapshot(data []byte) (fs.FS, error) {
 			}
 			file = &fstest.MapFile{Mode: fs.ModeSymlink | 0o777, Data: []byte(target)}
 		}
+
 		if err := addFile(files, name, file); err != nil {
 			return nil, err
 		}
 	}
+
 	return indexed(files)
 }
 
@@ -111,9 +120,11 @@ func (s snapshot) Open(name string) (fs.File, error) {
 	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
 		err = &fs.PathError{Op: "open", Path: name, Err: errors.ErrUnsupported}
 	}
+
 	if err != nil {
 		return nil, err
 	}
+
 	return s.files.Open(name)
 }
 
@@ -131,9 +142,11 @@ func (s snapshot) ReadLink(name string) (string, error) {
 	if err == nil && info.Mode()&fs.ModeSymlink == 0 {
 		err = &fs.PathError{Op: "readlink", Path: name, Err: fs.ErrInvalid}
 	}
+
 	if err != nil {
 		return "", err
 	}
+
 	return string(s.files[name].Data), nil
 }
 
@@ -145,26 +158,32 @@ func indexed(files fstest.MapFS) (fs.FS, error) {
 		if err != nil {
 			return nil, fmt.Errorf("index: %w", err)
 		}
+
 		s.infos[name] = info
 		if name != "." {
 			dir := path.Dir(name)
 			s.dirs[dir] = append(s.dirs[dir], fs.FileInfoToDirEntry(info))
 		}
 	}
+
 	return s, nil
 }
 
 // addFile adds a file and the directories above it to files.
 func addFile(files fstest.MapFS, name string, file *fstest.MapFile) error {
 	if name == "." || !isPath(name) {
-		return fmt.Errorf("invalid path %q: want a path from the root of sysfs", topology.Abridge(name))
+		return fmt.Errorf("invalid path %q: want a path from the root of sysfs",
+			topology.Abridge(name))
 	}
+
 	if known, ok := files[name]; ok && known.Mode.IsDir() {
 		return fmt.Errorf("%q is both a file and a directory", topology.Abridge(name))
 	} else if ok {
 		return fmt.Errorf("%q appears twice", topology.Abridge(name))
 	}
+
 	files[name] = file
+
 	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
 		known, ok := files[dir]
 		if ok && !known.Mode.IsDir() {
@@ -173,14 +192,17 @@ func addFile(files fstest.MapFS, name string, file *fstest.MapFile) error {
 		if ok {
 			break
 		}
+
 		files[dir] = &fstest.MapFile{Mode: fs.ModeDir | 0o555}
 	}
+
 	return nil
 }
 
 // isPath reports whether a path is clean, inside the tree, and not too long.
 func isPath(name string) bool {
-	return fs.ValidPath(name) && len(name) <= maxLinkBytes && strings.Count(name, "/") < maxPathDepth
+	return fs.ValidPath(name) && len(name) <= maxLinkBytes &&
+		strings.Count(name, "/") < maxPathDepth
 }
 
 // checkLink accepts only links that tree, which resolves ".." by name, and the kernel
@@ -190,11 +212,14 @@ func checkLink(name, target string, data []byte) error {
 	case path.IsAbs(target):
 		return fmt.Errorf("link %q has an absolute target", topology.Abridge(name))
 	case target == "" || path.Clean(target) != target:
-		return fmt.Errorf("link %q: target %q is not in its shortest form", topology.Abridge(name), topology.Abridge(target))
+		return fmt.Errorf("link %q: target %q is not in its shortest form", topology.Abridge(name),
+			topology.Abridge(target))
+
 	case !isPath(path.Join(path.Dir(name), target)):
 		return fmt.Errorf("link %q leads out of the snapshot", topology.Abridge(name))
 	case len(bytes.TrimSpace(data)) > 0:
 		return fmt.Errorf("link %q has content", topology.Abridge(name))
 	}
+
 	return nil
 }

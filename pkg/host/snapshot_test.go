@@ -15,26 +15,32 @@ import (
 )
 
 func TestParseSnapshot(t *testing.T) {
-	fsys := parse(t, "A head.\n\n-- a/b/file --\n1\n-- l -> a/b --\n-- a/up -> ../a/b/file --\n\n-- a/gone -> b/x --\n-- a/b/none --\n")
+	fsys := parse(t,
+		"A head.\n\n-- a/b/file --\n1\n-- l -> a/b --\n-- a/up -> ../a/b/file --\n\n-- a/gone -> b/x --\n-- a/b/none --\n")
 	for name, want := range map[string]string{"a/b/file": "1\n", "a/b/none": ""} {
 		if got, err := fs.ReadFile(fsys, name); err != nil || string(got) != want {
 			t.Errorf("%s = %q, %v; want %q", name, got, err, want)
 		}
 	}
+
 	for name, want := range map[string]string{"l": "a/b", "a/up": "../a/b/file", "a/gone": "b/x"} {
 		if got, err := fs.ReadLink(fsys, name); err != nil || got != want {
 			t.Errorf("%s -> %q, %v; want %q", name, got, err, want)
 		}
 	}
+
 	var names []string
 	err := fs.WalkDir(fsys, ".", func(name string, entry fs.DirEntry, err error) error {
 		names = append(names, name+" "+entry.Type().String())
 		return err
 	})
+
 	want := []string{
-		". d---------", "a d---------", "a/b d---------", "a/b/file ----------", "a/b/none ----------",
+		". d---------", "a d---------", "a/b d---------", "a/b/file ----------",
+		"a/b/none ----------",
 		"a/gone L---------", "a/up L---------", "l L---------",
 	}
+
 	if diff := cmp.Diff(want, names); err != nil || diff != "" {
 		t.Errorf("walk: %v (-want +got):\n%s", err, diff)
 	}
@@ -77,9 +83,11 @@ func TestParseSnapshotRefuses(t *testing.T) {
 // its text.
 func TestSnapshotIsFileSystem(t *testing.T) {
 	// TestFS opens every file, and a snapshot follows no link.
-	if err := fstest.TestFS(parse(t, "-- a/b/file --\n1\n-- a/c --\n"), "a/b/file", "a/c"); err != nil {
+	if err := fstest.TestFS(parse(t, "-- a/b/file --\n1\n-- a/c --\n"), "a/b/file",
+		"a/c"); err != nil {
 		t.Error(err)
 	}
+
 	path := filepath.Join(hostsDir, "x86-2n2g-t4-vgpu.txtar")
 	fsys := open(t, path)
 	for _, section := range txtar.Parse(expect.File(t, path)).Files {
@@ -88,7 +96,8 @@ func TestSnapshotIsFileSystem(t *testing.T) {
 			if got, err := fs.ReadLink(fsys, name); err != nil || got != target {
 				t.Errorf("%s -> %q, %v", name, got, err)
 			}
-		} else if got, err := fs.ReadFile(fsys, name); err != nil || string(got) != string(section.Data) {
+		} else if got, err := fs.ReadFile(fsys, name); err != nil ||
+			string(got) != string(section.Data) {
 			t.Errorf("%s = %q, %v", name, got, err)
 		}
 	}
@@ -96,17 +105,20 @@ func TestSnapshotIsFileSystem(t *testing.T) {
 
 func FuzzParseSnapshot(f *testing.F) {
 	for _, seed := range []string{
-		"-- a --\n", "-- a -> a --\n", "-- a -> b --\n-- b -> c/d --\n-- c/d --\nx\n", "-- a/l -> ../a/l/x --\n",
+		"-- a --\n", "-- a -> a --\n", "-- a -> b --\n-- b -> c/d --\n-- c/d --\nx\n",
+		"-- a/l -> ../a/l/x --\n",
 		"-- bus/pci/devices/0000:00:02.0 -> ../../../devices/pci0000:00/0000:00:02.0 --\n-- devices/pci0000:00/0000:00:02.0/numa_node --\n0\n",
 		shapes,
 	} {
 		f.Add([]byte(seed))
 	}
+
 	f.Fuzz(func(t *testing.T, data []byte) {
 		fsys, err := host.ParseSnapshot(data)
 		if err != nil {
 			return
 		}
+
 		// A loop of links must not be followed.
 		err = fs.WalkDir(fsys, ".", func(name string, _ fs.DirEntry, err error) error {
 			if err == nil {
@@ -115,13 +127,16 @@ func FuzzParseSnapshot(f *testing.F) {
 			}
 			return err
 		})
+
 		if err != nil {
 			t.Errorf("walk: %v", err)
 		}
+
 		shown, problems := host.Read(fsys, nil, host.All)
 		if again, _ := host.Read(fsys, nil, host.All); !cmp.Equal(shown, again, compare) {
 			t.Error("a second read gives another host")
 		}
+
 		for _, p := range problems {
 			if len(p.Text) > 10_000 {
 				t.Errorf("problem of %d bytes", len(p.Text))

@@ -50,17 +50,24 @@ func TakeSnapshot(fsys fs.FS) (*Snapshot, []reasons.Warning, error) {
 	if _, err := w.tree.list(pciDevices); err != nil {
 		return nil, nil, fmt.Errorf("take snapshot: %s: %w", pciDevices, err)
 	}
+
 	w.cpusAndNodes()
-	functions, mdevs := listed(w.hostReader, pciDevices, topology.ParseAddress), listed(w.hostReader, mdevDevices, topology.ParseUUID)
+	functions, mdevs := listed(w.hostReader, pciDevices,
+		topology.ParseAddress), listed(w.hostReader, mdevDevices, topology.ParseUUID)
 	for _, a := range functions {
 		w.function(a)
 	}
+
 	for _, u := range mdevs {
 		w.mdev(u)
 	}
+
 	w.groups()
 	slices.SortFunc(w.out, func(a, b txtar.File) int { return cmp.Compare(pathOf(a), pathOf(b)) })
-	s := &Snapshot{Nodes: len(w.hostReader.nodes), Functions: len(functions), MDEVs: len(mdevs), files: w.out}
+	s := &Snapshot{
+		Nodes: len(w.hostReader.nodes), Functions: len(functions), MDEVs: len(mdevs), files: w.out,
+	}
+
 	return s, reasons.Sort(w.problems), nil
 }
 
@@ -76,10 +83,12 @@ func (s *Snapshot) Format(comment string) ([]byte, error) {
 	if len(txtar.Parse([]byte(comment)).Files) > 0 {
 		return nil, errors.New("the comment of the snapshot has a line of the form -- path --")
 	}
+
 	data := txtar.Format(&txtar.Archive{Comment: []byte(comment), Files: s.files})
 	if _, err := ParseSnapshot(data); err != nil {
 		return nil, fmt.Errorf("read the snapshot back: %w", err)
 	}
+
 	return data, nil
 }
 
@@ -99,10 +108,13 @@ func (w *snapshotWriter) copyFiles(dir, names string) {
 		file := path.Join(dir, name)
 		content, err := w.tree.file(file)
 		w.check(file, err)
+
 		switch {
 		case err != nil:
 		case len(txtar.Parse([]byte(content)).Files) > 0:
-			w.problem(reasons.CodeBadSysfs, file, "has a line of the form -- path --, which begins an entry of a snapshot")
+			w.problem(reasons.CodeBadSysfs, file,
+				"has a line of the form -- path --, which begins an entry of a snapshot")
+
 		default:
 			w.emit(file, []byte(content))
 		}
@@ -122,10 +134,12 @@ func (w *snapshotWriter) copyLink(link string) {
 	if err == nil {
 		target, err = filepath.Rel(path.Dir(link), target)
 	}
+
 	if err == nil {
 		target = filepath.ToSlash(target)
 		err = checkLink(link, target, nil)
 	}
+
 	if w.check(link, err); err == nil {
 		w.emit(link+linkArrow+" "+target, nil)
 	}
@@ -136,6 +150,7 @@ func (w *snapshotWriter) emit(name string, data []byte) {
 	if w.seen[pathOf(file)] {
 		return
 	}
+
 	w.seen[pathOf(file)] = true
 	w.out = append(w.out, file)
 }
@@ -145,6 +160,7 @@ func (w *snapshotWriter) cpusAndNodes() {
 	for _, node := range w.hostReader.nodes {
 		w.copyFiles(fmt.Sprintf("%s/node%d", nodesDir, node.ID), nodeFiles)
 	}
+
 	for _, cpu := range w.cpus() {
 		w.copyFiles(path.Join(cpusDir, cpu, "topology"), packageFile)
 	}
@@ -157,18 +173,22 @@ func (w *snapshotWriter) function(a topology.Address) {
 	if dir == "" {
 		return
 	}
+
 	w.copyFiles(dir, functionFiles)
 	w.copyLinks(dir, functionLinks)
 	if w.configSize(dir) == conventionalBytes {
 		w.emit(path.Join(dir, configSizeFile), fmt.Appendln(nil, conventionalBytes))
 	}
+
 	details := &topology.Details{}
 	if w.extended(details, dir); details.ExtendedConfig {
 		w.emit(path.Join(dir, listedFile), []byte(list(details)))
 	}
+
 	for _, kind := range w.entries(path.Join(dir, mdevTypes)) {
 		w.copyFiles(path.Join(dir, mdevTypes, kind), typeFiles)
 	}
+
 	w.copyFiles(path.Join(dir, vgpuDir), vgpuFiles)
 }
 

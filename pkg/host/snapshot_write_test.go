@@ -31,6 +31,7 @@ func take(tb testing.TB, fsys fs.FS, comment string) []byte {
 	if len(problems) > 0 {
 		tb.Fatalf("left out: %v", problems)
 	}
+
 	data, err := snapshot.Format(comment)
 	expect.NoError(tb, err)
 	return data
@@ -42,6 +43,7 @@ func snapshotFiles(tb testing.TB) []string {
 	if err != nil || len(files) == 0 {
 		tb.Fatalf("no hosts in %s: %v", hostsDir, err)
 	}
+
 	return files
 }
 
@@ -53,7 +55,9 @@ func TestSnapshotRoundTrip(t *testing.T) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			data := expect.File(t, file)
 			want := meminfo.ReplaceAllString(string(data), "")
-			expect.Same(t, want, string(take(t, parse(t, string(data)), host.SnapshotComment(data))), "the snapshot of a snapshot (-given +taken)")
+			expect.Same(t, want,
+				string(take(t, parse(t, string(data)),
+					host.SnapshotComment(data))), "the snapshot of a snapshot (-given +taken)")
 		})
 	}
 }
@@ -64,7 +68,8 @@ func TestSnapshotOfDirectory(t *testing.T) {
 		source := open(t, file)
 		dir := t.TempDir()
 		expect.NoError(t, os.CopyFS(dir, source))
-		expect.Same(t, string(take(t, source, "")), string(take(t, open(t, dir), "")), "%s as snapshot and as directory (-snapshot +directory)", file)
+		expect.Same(t, string(take(t, source, "")), string(take(t, open(t, dir), "")),
+			"%s as snapshot and as directory (-snapshot +directory)", file)
 	}
 }
 
@@ -75,7 +80,8 @@ func TestSnapshotPlansTheSame(t *testing.T) {
 		want := c.Mutator.Read(c.Request).Plan()
 		c.Mutator.Sysfs = snapshotOf(t, c.Mutator.Sysfs)
 		got := c.Mutator.Read(c.Request).Plan()
-		expect.Same(t, string(want.Domain), string(got.Domain), "%s: the domain (-host +snapshot)", c.Name)
+		expect.Same(t, string(want.Domain), string(got.Domain), "%s: the domain (-host +snapshot)",
+			c.Name)
 		expect.Same(t, explain(t, want), explain(t, got), "%s: the plan (-host +snapshot)", c.Name)
 	}
 }
@@ -95,6 +101,7 @@ func snapshotOf(t *testing.T, fsys fs.FS) fs.FS {
 	if err != nil {
 		return fstest.MapFS{}
 	}
+
 	data, err := snapshot.Format("")
 	expect.NoError(t, err)
 	return parse(t, string(data))
@@ -108,9 +115,13 @@ func TestSnapshotKeepsDetails(t *testing.T) {
 		copied := parse(t, string(take(t, source, "")))
 		got, gotProblems := readAll(copied)
 		expect.Problems(t, slices.Concat(problems, gotProblems), nil)
-		if !slices.ContainsFunc(want.Devices, func(d topology.Device) bool { return d.MaxLink != nil && d.Details.ResetKnown }) {
+
+		if !slices.ContainsFunc(want.Devices, func(d topology.Device) bool {
+			return d.MaxLink != nil && d.Details.ResetKnown
+		}) {
 			t.Fatalf("%s: no details were read", file)
 		}
+
 		if d := cmp.Diff(want, got, compare); d != "" {
 			t.Errorf("%s (-source +snapshot):\n%s", file, d)
 		}
@@ -126,14 +137,17 @@ pci0000:00/0000:00:02.0 class=0x060400 acs=nopeers
 pci0000:00/0000:00:03.0 class=0x060400 acs=none
 pci0000:00/0000:00:01.0/0000:01:00.0 ats=on
 pci0000:00/0000:00:02.0/0000:02:00.0 conventional`)
+
 	want, problems := readAll(files)
 	first := take(t, files, "")
 	second := take(t, parse(t, string(first)), "")
 	got, gotProblems := readAll(parse(t, string(second)))
 	expect.Problems(t, slices.Concat(problems, gotProblems), nil)
-	if d := cmp.Diff(want, got, compare); d != "" || !want.Devices[0].Details.ExtendedConfig || want.Devices[0].Details.ACS == nil {
+	if d := cmp.Diff(want, got, compare); d != "" || !want.Devices[0].Details.ExtendedConfig ||
+		want.Devices[0].Details.ACS == nil {
 		t.Errorf("-source +snapshot of the snapshot:\n%s", d)
 	}
+
 	if string(first) != string(second) {
 		t.Error("a snapshot of the snapshot differs")
 	}
@@ -147,6 +161,7 @@ cpus 0 0-3
 pci0000:00/0000:00:01.0/0000:01:00.0 node=0 group=7 driver=vfio-pci
 pci0000:00/0000:00:01.0/0000:01:00.0/4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01 type=nvidia-222
 `)
+
 	const nic = "devices/pci0000:00/0000:00:01.0/0000:01:00.0/"
 	secrets := map[string]string{
 		nic + "net/eth0/address":                "secret-mac",
@@ -164,13 +179,16 @@ pci0000:00/0000:00:01.0/0000:01:00.0/4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01 type=n
 		"devices/system/node/node0/meminfo":     "secret-meminfo",
 		"devices/system/cpu/cpu0/topology/ppin": "secret-ppin",
 	}
+
 	for name, secret := range secrets {
 		host.MapFS[name] = &fstest.MapFile{Data: []byte(secret), Mode: 0o444}
 	}
+
 	data := string(take(t, host, ""))
 	if at := strings.Index(data, "secret-"); at >= 0 {
 		t.Errorf("the snapshot contains %q", data[at:min(len(data), at+20)])
 	}
+
 	if !strings.Contains(data, "4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01") {
 		t.Error("the mediated device is missing")
 	}
@@ -180,8 +198,14 @@ pci0000:00/0000:00:01.0/0000:01:00.0/4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01 type=n
 func TestSnapshotReportsWhatItLeavesOut(t *testing.T) {
 	files := expect.Host(t, "pci0000:00/0000:00:01.0/0000:01:00.0 group=7")
 	const gpu = "devices/pci0000:00/0000:00:01.0/0000:01:00.0"
-	files.MapFS[gpu+"/reset_method"] = &fstest.MapFile{Data: []byte("flr\n-- devices/evil --\n"), Mode: 0o444}
-	files.MapFS[gpu+"/driver"] = &fstest.MapFile{Data: []byte("../../../../../../etc"), Mode: fs.ModeSymlink | 0o777}
+	files.MapFS[gpu+"/reset_method"] = &fstest.MapFile{
+		Data: []byte("flr\n-- devices/evil --\n"), Mode: 0o444,
+	}
+
+	files.MapFS[gpu+"/driver"] = &fstest.MapFile{
+		Data: []byte("../../../../../../etc"), Mode: fs.ModeSymlink | 0o777,
+	}
+
 	files.MapFS["bus/pci/devices/nonsense"] = &fstest.MapFile{Data: []byte("x"), Mode: 0o444}
 	snapshot, problems, err := host.TakeSnapshot(files)
 	expect.NoError(t, err)
@@ -190,18 +214,26 @@ func TestSnapshotReportsWhatItLeavesOut(t *testing.T) {
 		source, _, _ := strings.Cut(p.Text, ": ")
 		sources = append(sources, source)
 	}
-	expect.Same(t, []string{"bus/pci/devices", gpu + "/driver", gpu + "/reset_method"}, sources, "problems (-want +got)")
+
+	expect.Same(t, []string{
+		"bus/pci/devices", gpu + "/driver", gpu + "/reset_method",
+	}, sources, "problems (-want +got)")
+
 	data, err := snapshot.Format("A host.\n")
-	if err != nil || strings.Contains(string(data), "evil") || !strings.Contains(string(data), gpu+"/class") {
+	if err != nil || strings.Contains(string(data), "evil") ||
+		!strings.Contains(string(data), gpu+"/class") {
 		t.Errorf("%v\n%s", err, data)
 	}
 }
 
 func TestSnapshotRefuses(t *testing.T) {
-	if _, _, err := host.TakeSnapshot(fstest.MapFS{}); err == nil || !strings.Contains(err.Error(), "bus/pci/devices") {
+	if _, _, err := host.TakeSnapshot(fstest.MapFS{}); err == nil ||
+		!strings.Contains(err.Error(), "bus/pci/devices") {
 		t.Errorf("a tree without PCI devices: %v; want an error that names bus/pci/devices", err)
 	}
-	snapshot, _, err := host.TakeSnapshot(parse(t, "-- bus/pci/devices/0000:00:00.0 -> ../../../devices/pci0000:00/0000:00:00.0 --\n-- devices/pci0000:00/0000:00:00.0/class --\n0x060000\n"))
+
+	snapshot, _, err := host.TakeSnapshot(parse(t,
+		"-- bus/pci/devices/0000:00:00.0 -> ../../../devices/pci0000:00/0000:00:00.0 --\n-- devices/pci0000:00/0000:00:00.0/class --\n0x060000\n"))
 	expect.NoError(t, err)
 	if _, err := snapshot.Format("head\n-- a/file --\n"); err == nil {
 		t.Error("a comment that begins an entry is accepted")
@@ -214,17 +246,21 @@ func BenchmarkSnapshot(b *testing.B) {
 	var text strings.Builder
 	text.WriteString("cpus 0 0-63\ncpus 1 64-127\n")
 	for n := range 100 {
-		fmt.Fprintf(&text, "pci%04[1]x:00/%04[1]x:00:01.0/%04[1]x:01:00.0 node=%[2]d group=%[1]d driver=vfio-pci io\n", n, n%2)
+		fmt.Fprintf(&text,
+			"pci%04[1]x:00/%04[1]x:00:01.0/%04[1]x:01:00.0 node=%[2]d group=%[1]d driver=vfio-pci io\n", n, n%2)
 	}
+
 	host := expect.Host(b, text.String())
 	dir := b.TempDir()
 	expect.NoError(b, os.CopyFS(dir, host))
+
 	for name, fsys := range map[string]fs.FS{"memory": host, "directory": open(b, dir)} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				take(b, fsys, "")
 			}
-			b.ReportMetric(float64(b.Elapsed())/float64(b.N)/float64(time.Millisecond), "ms/200-functions")
+			b.ReportMetric(float64(b.Elapsed())/float64(b.N)/float64(time.Millisecond),
+				"ms/200-functions")
 		})
 	}
 }

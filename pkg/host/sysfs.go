@@ -69,8 +69,10 @@ func Read(fsys fs.FS, ids []topology.DeviceID, needs Needs) (*topology.Host, []r
 	if len(ids) == 0 && !needs.Has(All) {
 		return &topology.Host{}, nil
 	}
+
 	r := newHostReader(fsys, needs)
 	host := &topology.Host{Nodes: r.nodes}
+
 	for _, id := range ids {
 		if a, ok := id.PCI(); ok {
 			r.addRequested(a)
@@ -78,12 +80,15 @@ func Read(fsys fs.FS, ids []topology.DeviceID, needs Needs) (*topology.Host, []r
 			r.addMDEV(u)
 		}
 	}
+
 	if needs.Has(All) {
 		r.addAll()
 	}
+
 	if needs.Has(Details) {
 		host.Packages = r.packages()
 	}
+
 	return r.fill(host)
 }
 
@@ -103,8 +108,10 @@ type hostReader struct {
 func newHostReader(fsys fs.FS, needs Needs) *hostReader {
 	r := &hostReader{
 		tree: newTree(fsys), needs: needs,
-		devices: map[topology.Address]*topology.Device{}, mdevs: map[topology.UUID]*topology.MDEV{}, groups: map[int]bool{},
+		devices: map[topology.Address]*topology.Device{}, mdevs: map[topology.UUID]*topology.MDEV{},
+		groups: map[int]bool{},
 	}
+
 	r.nodes = r.numaNodes()
 	return r
 }
@@ -114,9 +121,11 @@ func (r *hostReader) addAll() {
 	if _, err := r.tree.list(pciDevices); errors.Is(err, fs.ErrNotExist) {
 		r.problem(reasons.CodeNoSysfs, pciDevices, "sysfs shows no PCI devices")
 	}
+
 	for _, a := range listed(r, pciDevices, topology.ParseAddress) {
 		r.add(a)
 	}
+
 	for _, u := range listed(r, mdevDevices, topology.ParseUUID) {
 		r.addMDEV(u)
 	}
@@ -131,11 +140,14 @@ func listed[ID fmt.Stringer](r *hostReader, dir string, parse func(string) (ID, 
 		case err != nil:
 			r.problem(reasons.CodeBadSysfs, dir, err.Error())
 		case id.String() != name:
-			r.problem(reasons.CodeBadSysfs, dir, fmt.Sprintf("the kernel writes %s, not %q", id, topology.Abridge(name)))
+			r.problem(reasons.CodeBadSysfs, dir,
+				fmt.Sprintf("the kernel writes %s, not %q", id, topology.Abridge(name)))
+
 		default:
 			ids = append(ids, id)
 		}
 	}
+
 	return ids
 }
 
@@ -195,20 +207,25 @@ func (r *hostReader) deviceDir(link string) (dir string, shown bool) {
 		r.check(parent, err)
 		return "", false
 	}
+
 	dir, err := r.tree.link(link)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", false
 	}
+
 	if err == nil && path.Base(dir) != base {
 		err = fmt.Errorf("links to another device, %q", topology.Abridge(path.Base(dir)))
 	}
+
 	if err == nil {
 		_, err = r.tree.dir(dir)
 	}
+
 	if err != nil {
 		r.problem(reasons.CodeBadSysfs, link, err.Error())
 		return "", true
 	}
+
 	return dir, true
 }
 
@@ -218,9 +235,11 @@ func (r *hostReader) addRequested(a topology.Address) {
 	if !shown {
 		r.notShown(topology.PCIDevice(a), pciDevices)
 	}
+
 	if device == nil {
 		return
 	}
+
 	if r.needs.Has(Related) {
 		for function := range uint8(8) {
 			companion := a
@@ -228,12 +247,15 @@ func (r *hostReader) addRequested(a topology.Address) {
 			r.add(companion)
 		}
 	}
+
 	if r.needs.Has(Related) || r.needs.Has(LinkSpeeds) {
 		r.add(device.LinkEnd())
 	}
+
 	if above := device.PortAbove(); above != nil && r.needs.Has(LinkSpeeds) {
 		r.add(*above)
 	}
+
 	if r.needs.Has(Warnings) {
 		r.addGroup(device)
 	}
@@ -244,9 +266,12 @@ func (r *hostReader) addGroup(device *topology.Device) {
 	if device.IOMMUGroup == nil || r.groups[*device.IOMMUGroup] {
 		return
 	}
+
 	r.groups[*device.IOMMUGroup] = true
+
 	// Members that are not PCI functions, such as mediated devices, are skipped.
-	for _, member := range r.entries(fmt.Sprintf("%s/%d/devices", iommuGroups, *device.IOMMUGroup)) {
+	for _, member := range r.entries(fmt.Sprintf("%s/%d/devices", iommuGroups,
+		*device.IOMMUGroup)) {
 		if a, err := topology.ParseAddress(member); err == nil {
 			r.add(a)
 		}
@@ -259,24 +284,30 @@ func (r *hostReader) add(a topology.Address) (device *topology.Device, shown boo
 	if device, seen := r.devices[a]; seen {
 		return device, true
 	}
+
 	dir, shown := r.deviceDir(pciDevices + "/" + a.String())
 	if !shown {
 		return nil, false
 	}
+
 	r.devices[a] = nil // stays nil when it cannot be read
 	if dir == "" {
 		return nil, true
 	}
+
 	device = r.device(a, dir)
 	r.devices[a] = device
 	if !r.needs.Has(Related) {
 		return device, true
 	}
+
 	for _, bridge := range device.Bridges {
 		if _, shown := r.add(bridge); !shown {
-			r.problem(reasons.CodeBadSysfs, dir, fmt.Sprintf("the bridge %s of this path is not in %s", bridge, pciDevices))
+			r.problem(reasons.CodeBadSysfs, dir,
+				fmt.Sprintf("the bridge %s of this path is not in %s", bridge, pciDevices))
 		}
 	}
+
 	return device, true
 }
 
@@ -288,10 +319,12 @@ func (r *hostReader) fill(host *topology.Host) (*topology.Host, []reasons.Warnin
 			host.Devices = append(host.Devices, *device)
 		}
 	}
+
 	for _, u := range slices.SortedFunc(maps.Keys(r.mdevs), cmp.Compare) {
 		if m := r.mdevs[u]; m != nil {
 			host.MDEVs = append(host.MDEVs, *m)
 		}
 	}
+
 	return host, reasons.Sort(r.problems)
 }

@@ -72,14 +72,20 @@ func TestReadHostShapes(t *testing.T) {
 	fsys := parse(t, shapes)
 	mtty := topology.MediatedDevice("83b8f4f2-509f-382f-3c1e-e6bfe0fa1001")
 	host, problems := readHost(fsys, []topology.DeviceID{
-		pci(t, "10000:01:00.0"), pci(t, "0000:00:02.0"), pci(t, "0002:01:00.0"), pci(t, "0000:40:10.2"), mtty,
+		pci(t, "10000:01:00.0"), pci(t, "0000:00:02.0"), pci(t, "0002:01:00.0"),
+		pci(t, "0000:40:10.2"), mtty,
 	})
+
 	expect.Problems(t, problems, nil)
 	none := topology.Affinity{}
 	for _, want := range []topology.Device{
 		// Under VMD the nearest root counts, and the VMD endpoint is not a bridge.
-		{Address: address(t, "10000:01:00.0"), Node: topology.OnNode(1), Root: "pci10000:00", Bridges: []topology.Address{address(t, "10000:00:02.0")}},
-		{Address: address(t, "10000:00:02.0"), Class: 0x060400, IsBridge: true, Root: "pci10000:00"},
+		{Address: address(t, "10000:01:00.0"), Node: topology.OnNode(1), Root: "pci10000:00",
+			Bridges: []topology.Address{
+				address(t, "10000:00:02.0"),
+			}},
+		{Address: address(t, "10000:00:02.0"), Class: 0x060400, IsBridge: true,
+			Root: "pci10000:00"},
 		// In the root complex, without numa_node. Its ROM and a BAR without a size
 		// are not BARs in use.
 		{
@@ -87,27 +93,38 @@ func TestReadHostShapes(t *testing.T) {
 			BARs: []topology.BAR{{Bytes: 16 << 20}, {Bytes: 64, IO: true}},
 		},
 		// Roots need not be directly under devices/.
-		{Address: address(t, "0002:01:00.0"), Root: "pci0002:00", Bridges: []topology.Address{address(t, "0002:00:00.0")}, Node: none},
+		{Address: address(t, "0002:01:00.0"), Root: "pci0002:00", Bridges: []topology.Address{
+			address(t, "0002:00:00.0"),
+		}, Node: none},
 		// A virtual function with another device number brings its physical function.
-		{Address: address(t, "0000:40:10.2"), Root: "pci0000:3f", Bridges: []topology.Address{address(t, "0000:3f:01.0")}, PhysFn: new(address(t, "0000:40:00.0"))},
-		{Address: address(t, "0000:40:00.0"), Root: "pci0000:3f", Bridges: []topology.Address{address(t, "0000:3f:01.0")}, IOMMUGroup: new(7)},
+		{Address: address(t, "0000:40:10.2"), Root: "pci0000:3f", Bridges: []topology.Address{
+			address(t, "0000:3f:01.0"),
+		}, PhysFn: new(address(t, "0000:40:00.0"))},
+		{Address: address(t, "0000:40:00.0"), Root: "pci0000:3f", Bridges: []topology.Address{
+			address(t, "0000:3f:01.0"),
+		}, IOMMUGroup: new(7)},
 	} {
 		if diff := cmp.Diff(&want, device(t, host, want.Address.String()), compare); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", want.Address, diff)
 		}
 	}
+
 	// The VMD endpoint itself was not requested.
 	if host.Device(address(t, "0000:80:05.5")) != nil {
 		t.Error("0000:80:05.5 was read")
 	}
-	if m := host.MDEV("83b8f4f2-509f-382f-3c1e-e6bfe0fa1001"); m == nil || m.Parent != nil || m.Type != "mtty-2" || m.IOMMUGroup != nil {
+
+	if m := host.MDEV("83b8f4f2-509f-382f-3c1e-e6bfe0fa1001"); m == nil || m.Parent != nil ||
+		m.Type != "mtty-2" || m.IOMMUGroup != nil {
 		t.Errorf("mediated device under devices/virtual: %+v", m)
 	}
+
 	// Nodes 1 and 4 are online; node 1 has no CPUs, node 4 no cpulist.
 	var nodes []string
 	for _, n := range host.Nodes {
 		nodes = append(nodes, topology.OnNode(n.ID).String()+":"+n.CPUs.String())
 	}
+
 	expect.Same(t, []string{"0:0-3", "1:", "4:"}, nodes, "nodes (-want +got)")
 }
 
@@ -118,7 +135,9 @@ func TestReadHostRelatives(t *testing.T) {
 		want     []string
 	}{
 		{"the members of its group", "0000:50:00.0", []string{"0000:50:00.0", "0000:50:03.0"}},
-		{"the other functions, even in another group", "0000:50:04.3", []string{"0000:50:04.0", "0000:50:04.3"}},
+		{"the other functions, even in another group", "0000:50:04.3", []string{
+			"0000:50:04.0", "0000:50:04.3",
+		}},
 	} {
 		host, problems := readHost(parse(t, shapes), []topology.DeviceID{pci(t, tc.id)})
 		expect.Problems(t, problems, nil)
@@ -126,29 +145,41 @@ func TestReadHostRelatives(t *testing.T) {
 		for i := range host.Devices {
 			got = append(got, host.Devices[i].Address.String())
 		}
+
 		expect.Same(t, tc.want, got, "%s (-want +got)", tc.name)
 	}
 }
 
 func TestReadHostAbsent(t *testing.T) {
-	ids := []topology.DeviceID{pci(t, "0000:99:00.0"), topology.MediatedDevice("4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01")}
-	for name, fsys := range map[string]fs.FS{"other devices": parse(t, shapes), "nothing": fstest.MapFS{}} {
+	ids := []topology.DeviceID{
+		pci(t, "0000:99:00.0"), topology.MediatedDevice("4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01"),
+	}
+
+	for name, fsys := range map[string]fs.FS{
+		"other devices": parse(t, shapes), "nothing": fstest.MapFS{},
+	} {
 		host, problems := readHost(fsys, ids)
 		expect.Problems(t, problems, []string{
 			"no-sysfs bus/pci/devices/0000:99:00.0: does not show this device",
 			"no-sysfs bus/mdev/devices/4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01: does not show this device",
 		})
+
 		// Sorted by device: PCI before mdev.
-		if named := []topology.DeviceID{*problems[0].Device, *problems[1].Device}; !slices.Equal(named, []topology.DeviceID{ids[0], ids[1]}) {
+		if named := []topology.DeviceID{
+			*problems[0].Device, *problems[1].Device,
+		}; !slices.Equal(named, []topology.DeviceID{ids[0], ids[1]}) {
 			t.Errorf("%s: the problems are about %v", name, named)
 		}
+
 		if len(host.Devices)+len(host.MDEVs) > 0 {
 			t.Errorf("%s: %+v", name, host)
 		}
 	}
+
 	if _, problems := readHost(fstest.MapFS{}, nil); len(problems) > 0 {
 		t.Errorf("no devices requested: %v", problems)
 	}
+
 	_, problems := host.Read(fstest.MapFS{}, nil, host.All)
 	expect.Problems(t, problems, []string{"no-sysfs bus/pci/devices: no PCI devices"})
 }
@@ -193,24 +224,39 @@ func TestReadHostFailingFiles(t *testing.T) {
 		{dir + "/class", true, "bad-sysfs " + dir + "/class: permission denied"},
 		{dir + "/driver", true, "bad-sysfs " + dir + "/driver: permission denied"},
 		{dir, false, "bad-sysfs bus/pci/devices/0000:00:02.0: permission denied"},
-		{"bus/pci/devices/0000:00:02.0", false, "bad-sysfs bus/pci/devices/0000:00:02.0: permission denied"},
-		{"devices/system/node/online", true, "bad-sysfs devices/system/node/online: permission denied"},
+		{"bus/pci/devices/0000:00:02.0", false,
+			"bad-sysfs bus/pci/devices/0000:00:02.0: permission denied"},
+		{"devices/system/node/online", true,
+			"bad-sysfs devices/system/node/online: permission denied"},
 	} {
-		_, problems := readHost(failing{simple(nil), tc.path, fs.ErrPermission}, []topology.DeviceID{pci(t, "0000:00:02.0")})
+		_, problems := readHost(failing{
+			simple(nil), tc.path, fs.ErrPermission,
+		}, []topology.DeviceID{pci(t, "0000:00:02.0")})
+
 		expect.Problems(t, problems, []string{tc.want})
-		host, _ := readHost(failing{simple(nil), tc.path, errors.New("input/output error")}, []topology.DeviceID{pci(t, "0000:00:02.0")})
+		host, _ := readHost(failing{
+			simple(nil), tc.path, errors.New("input/output error"),
+		}, []topology.DeviceID{pci(t, "0000:00:02.0")})
+
 		if shown := len(host.Devices) == 1; shown != tc.shown {
 			t.Errorf("%s: devices %+v", tc.path, host.Devices)
 		}
 	}
+
 	// A bus that cannot be listed is a problem in addition to the device.
-	_, problems := readHost(failing{simple(nil), "bus/pci/devices", fs.ErrPermission}, []topology.DeviceID{pci(t, "0000:00:02.0")})
-	expect.Problems(t, problems, []string{"bad-sysfs bus/pci/devices: permission denied", "no-sysfs bus/pci/devices/0000:00:02.0: "})
+	_, problems := readHost(failing{
+		simple(nil), "bus/pci/devices", fs.ErrPermission,
+	}, []topology.DeviceID{pci(t, "0000:00:02.0")})
+
+	expect.Problems(t, problems, []string{
+		"bad-sysfs bus/pci/devices: permission denied", "no-sysfs bus/pci/devices/0000:00:02.0: ",
+	})
 }
 
 // TestFilesThatEndWithNUL: tarballs of hwloc-gather-topology have files that end with NUL.
 func TestFilesThatEndWithNUL(t *testing.T) {
-	got, problems := readHost(simple(fstest.MapFS{"devices/system/node/online": file("0-3\n\x00")}), []topology.DeviceID{pci(t, "0000:00:02.0")})
+	got, problems := readHost(simple(fstest.MapFS{"devices/system/node/online": file("0-3\n\x00")}),
+		[]topology.DeviceID{pci(t, "0000:00:02.0")})
 	expect.Problems(t, problems, nil)
 	if len(got.Nodes) != 4 {
 		t.Errorf("%d nodes, want 4", len(got.Nodes))
@@ -230,12 +276,14 @@ func simple(replace fstest.MapFS) fstest.MapFS {
 		dir + "/iommu_group":           link("../../../kernel/iommu_groups/3"),
 		"devices/system/node/online":   file("0-1\n"),
 	}
+
 	for name, f := range replace {
 		files[name] = f
 		if f == nil {
 			delete(files, name)
 		}
 	}
+
 	return files
 }
 

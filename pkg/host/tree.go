@@ -80,6 +80,7 @@ func (t *tree) dir(name string) (directory, error) {
 		d.directory, d.err = t.openDir(name)
 		t.dirs[name] = d
 	}
+
 	return d.directory, d.err
 }
 
@@ -89,15 +90,18 @@ func (t *tree) openDir(name string) (directory, error) {
 			return nil, err
 		}
 	}
+
 	if machine, ok := t.fsys.(machineDir); ok {
 		// An error does not name its cause, and openat2(2) may be missing.
 		if at, err := machine.openDir(name); err == nil {
 			return at, nil
 		}
 	}
+
 	if name == "." {
 		return pathDir{t.fsys, name}, nil
 	}
+
 	switch e, err := t.entry(name); {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("%s: %w", name, fs.ErrNotExist)
@@ -108,6 +112,7 @@ func (t *tree) openDir(name string) (directory, error) {
 	case !e.mode.IsDir():
 		return nil, fmt.Errorf("%s is not a directory", name)
 	}
+
 	return pathDir{t.fsys, name}, nil
 }
 
@@ -119,6 +124,7 @@ func (t *tree) close() error {
 			errs = append(errs, d.close())
 		}
 	}
+
 	clear(t.dirs)
 	return errors.Join(errs...)
 }
@@ -138,10 +144,12 @@ func (t *tree) entry(name string) (entry, error) {
 	if err != nil {
 		return entry{}, err
 	}
+
 	e, err := dir.entry(base)
 	if err != nil {
 		return entry{}, fmt.Errorf("%s: %w", name, WithoutPath(err))
 	}
+
 	return e, nil
 }
 
@@ -151,15 +159,17 @@ func (t *tree) list(name string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	names, err := dir.list()
 	if err != nil {
 		return nil, fmt.Errorf("list: %w", WithoutPath(err))
 	}
+
 	return names, nil
 }
 
-// file returns the content of a regular file without surrounding whitespace, and without the NUL bytes
-// that end files in tarballs which were made with hwloc-gather-topology.
+// file returns the content of a regular file without surrounding whitespace, and without the NUL
+// bytes that end files in tarballs which were made with hwloc-gather-topology.
 func (t *tree) file(name string) (string, error) {
 	content, err := t.raw(name)
 	return strings.Trim(content, " \t\r\n\x00"), err
@@ -172,6 +182,7 @@ func (t *tree) raw(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	n, err := dir.read(base, t.data)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -181,9 +192,11 @@ func (t *tree) raw(name string) (string, error) {
 			return "", fmt.Errorf("%s is not a regular file", name)
 		}
 		return "", fmt.Errorf("read: %w", WithoutPath(err))
+
 	case n > maxFileBytes:
 		return "", fmt.Errorf("%s is too large: more than %d bytes", name, maxFileBytes)
 	}
+
 	return string(t.data[:n]), nil
 }
 
@@ -196,6 +209,7 @@ func (t *tree) link(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	n, err := dir.link(base, t.data)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -205,14 +219,18 @@ func (t *tree) link(name string) (string, error) {
 			return "", fmt.Errorf("%s is not a symbolic link", name)
 		}
 		return "", fmt.Errorf("read link: %w", WithoutPath(err))
+
 	case n > maxLinkBytes:
-		return "", fmt.Errorf("the target of %s is too long: more than %d bytes", name, maxLinkBytes)
+		return "", fmt.Errorf("the target of %s is too long: more than %d bytes", name,
+			maxLinkBytes)
 	}
+
 	text := string(t.data[:n])
 	target := path.Join(parent, text)
 	if path.IsAbs(text) || !fs.ValidPath(target) {
 		return "", fmt.Errorf("%s links to a path outside the tree", name)
 	}
+
 	return target, nil
 }
 
@@ -227,6 +245,7 @@ func WithoutPath(err error) error {
 	case errors.As(err, &link):
 		return link.Err
 	}
+
 	return err
 }
 
@@ -250,6 +269,7 @@ func (d pathDir) list() ([]string, error) {
 	for i, e := range entries {
 		names[i] = e.Name()
 	}
+
 	return names, err
 }
 
@@ -258,15 +278,18 @@ func (d pathDir) read(name string, into []byte) (int, error) {
 	if e, err := d.entry(name); err != nil || !e.mode.IsRegular() {
 		return 0, cmp.Or(err, errors.ErrUnsupported)
 	}
+
 	f, err := d.fsys.Open(path.Join(d.name, name))
 	if err != nil {
 		return 0, err
 	}
+
 	defer f.Close()
 	n, err := io.ReadFull(f, into)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		err = nil
 	}
+
 	return n, err
 }
 

@@ -17,12 +17,15 @@ func HighestIndex(d *domain.Domain, devices []Device) int {
 	for _, c := range d.Controllers {
 		highest = max(highest, c.Index, busOf(c.Address))
 	}
+
 	for _, h := range d.Hostdevs {
 		highest = max(highest, busOf(h.Address))
 	}
+
 	for _, o := range devices {
 		highest = max(highest, busOf(o.Address))
 	}
+
 	return highest
 }
 
@@ -40,6 +43,7 @@ func Holes(d *domain.Domain, devices []Device) []int {
 	for _, c := range d.Controllers {
 		taken[c.Index] = true
 	}
+
 	var holes []int
 	highest := HighestIndex(d, devices)
 	for index := 1; index <= highest; index++ {
@@ -47,6 +51,7 @@ func Holes(d *domain.Domain, devices []Device) []int {
 			holes = append(holes, index)
 		}
 	}
+
 	return holes
 }
 
@@ -55,19 +60,28 @@ func WithRootPorts(d *domain.Domain, indexes []int) *domain.Domain {
 	if len(indexes) == 0 {
 		return d
 	}
+
 	next := *d
 	next.Controllers = slices.Clone(d.Controllers)
+
 	for _, index := range indexes {
-		next.Controllers = append(next.Controllers, domain.Controller{Index: index, Model: domain.RootPort})
+		next.Controllers = append(next.Controllers, domain.Controller{
+			Index: index, Model: domain.RootPort,
+		})
 	}
+
 	return &next
 }
 
 // Unaddressed counts the devices that libvirt plugs into a root port of the root bus, or may; a
 // bridge that it adds comes with its own.
 func Unaddressed(d *domain.Domain, devices []Device) int {
-	return topology.CountFunc(devices, func(o Device) bool { return o.takesPort() && o.Address == nil }) +
-		topology.CountFunc(d.Hostdevs, func(h domain.Hostdev) bool { return h.Address == nil && !h.Unassigned })
+	return topology.CountFunc(devices, func(o Device) bool {
+		return o.takesPort() && o.Address == nil
+	}) +
+		topology.CountFunc(d.Hostdevs, func(h domain.Hostdev) bool {
+			return h.Address == nil && !h.Unassigned
+		})
 }
 
 // takesPort reports whether libvirt plugs the device into a free port, or may.
@@ -76,17 +90,24 @@ func (o Device) takesPort() bool { return o.NeedsPort && (!o.NeedsBridge || o.De
 // IsBeforeHostdevs reports whether libvirt plugs the device into a port, or may, before it does
 // so with hostdevs (src/qemu/qemu_domain_address.c, qemuDomainAssignDevicePCISlots).
 func (o Device) IsBeforeHostdevs() bool {
-	return o.takesPort() && slices.Contains([]string{"filesystem", "interface", "sound", "controller", "disk"}, o.Element)
+	return o.takesPort() &&
+		slices.Contains([]string{
+			"filesystem", "interface", "sound", "controller", "disk",
+		}, o.Element)
 }
 
 // LacksBridge reports whether libvirt adds a bridge to conventional PCI with a root port, or may.
 func LacksBridge(devices []Device) bool {
-	return slices.ContainsFunc(devices, func(o Device) bool { return o.NeedsBridge && o.Address == nil })
+	return slices.ContainsFunc(devices, func(o Device) bool {
+		return o.NeedsBridge && o.Address == nil
+	})
 }
 
 // AutomaticBusNumbers counts the bus numbers that expander buses without busNr take under all
 // others: libvirt gives each the lowest number less two (src/qemu/qemu_domain_address.c,
 // qemuDomainAddressFindNewBusNr; measured, libvirt 9).
 func AutomaticBusNumbers(d *domain.Domain) int {
-	return 2 * topology.CountFunc(d.Controllers, func(c domain.Controller) bool { return c.Model == domain.ExpanderBus && c.BusNr == nil })
+	return 2 * topology.CountFunc(d.Controllers, func(c domain.Controller) bool {
+		return c.Model == domain.ExpanderBus && c.BusNr == nil
+	})
 }

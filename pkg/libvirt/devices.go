@@ -47,11 +47,13 @@ func Devices(d *domain.Domain) []Device {
 			g.add(o, how)
 		}
 	}
+
 	g.own = len(g.devices)
 	g.addImplicit()
 	for i := range g.devices[g.own:] {
 		g.devices[g.own+i].Implicit = true
 	}
+
 	g.assignPorts()
 	return g.devices
 }
@@ -61,8 +63,9 @@ type guest struct {
 	domain    *domain.Domain
 	q35, virt bool
 	devices   []Device
-	own       int       // how many of devices are the domain's own
-	how       []Connect // of devices, position by position; Integrated for those in a chipset's slot
+	own       int // how many of devices are the domain's own
+	// of devices, position by position; Integrated for those in a chipset's slot
+	how []Connect
 }
 
 func (g *guest) add(d domain.Device, how Connect) {
@@ -79,6 +82,7 @@ func HasExpanderBuses(d *domain.Domain) bool {
 	case "x86_64", "i686", "":
 		return IsQ35(d.Machine)
 	}
+
 	return false
 }
 
@@ -116,6 +120,7 @@ func (g *guest) connect(d domain.Device) Connect {
 			return r.how
 		}
 	}
+
 	return NotPCI
 }
 
@@ -135,19 +140,24 @@ func isOneOf(value, words string) bool {
 			return true
 		}
 	}
+
 	return words == ""
 }
 
-// rules returns the kind of a device, and the rules for its element, the first of which that applies
-// counts.
+// rules returns the kind of a device, and the rules for its element, the first of which that
+// applies counts.
 func (g *guest) rules(d domain.Device) (kind string, rules []rule) {
 	switch d.Element {
 	case "controller":
 		return d.Type, g.controllerRules(d)
 	case "hostdev": // those that are not in Domain.Hostdevs
 		if cmp.Or(d.Mode, "subsystem") == "subsystem" {
-			return d.Type, []rule{{"pci", "", Express}, {"mdev", unset + " vfio-pci", Express}, {"scsi_host", "", virtio}}
+			return d.Type, []rule{
+				{"pci", "", Express}, {"mdev", unset + " vfio-pci", Express},
+				{"scsi_host", "", virtio},
+			}
 		}
+
 	case "disk":
 		return diskBus(d), []rule{{"virtio", "", virtio}}
 	case "input":
@@ -165,8 +175,13 @@ func (g *guest) rules(d domain.Device) (kind string, rules []rule) {
 			{"", "virtio virtio-non-transitional e1000e igb", Express},
 			{"", "", Conventional},
 		}
+
 	case "video":
-		return "", []rule{{"", unset + " default", g.defaultModel()}, {"", "none ramfb gop", NotPCI}, {"", "virtio bochs", Express}, {"", "", Conventional}}
+		return "", []rule{
+			{"", unset + " default", g.defaultModel()}, {"", "none ramfb gop", NotPCI},
+			{"", "virtio bochs", Express}, {"", "", Conventional},
+		}
+
 	case "memballoon", "rng", "vsock":
 		return "", []rule{{"", "none xen", NotPCI}, {"", "", virtio}}
 	case "memory":
@@ -182,6 +197,7 @@ func (g *guest) rules(d domain.Device) (kind string, rules []rule) {
 	case "sound":
 		return "", []rule{{"", "es1370 ac97 ich6 ich9", Conventional}, {"", "virtio", Express}}
 	}
+
 	return "", nil
 }
 
@@ -192,6 +208,7 @@ func (g *guest) controllerRules(d domain.Device) []rule {
 	if g.q35 && cmp.Or(d.Index, "0") == "0" { // the chipset's, at 0:1f.2
 		sata = Integrated
 	}
+
 	return []rule{
 		{"scsi", "ncr53c90", NotPCI},
 		{"scsi", unset + " auto", EitherWay},
@@ -229,5 +246,6 @@ func diskBus(disk domain.Device) string {
 	case strings.HasPrefix(disk.TargetDev, "sd"):
 		return "scsi"
 	}
+
 	return ""
 }

@@ -13,10 +13,12 @@ import (
 // devices are those of a domain whose machine and devices are given.
 func devices(t *testing.T, machine, xml string) []libvirt.Device {
 	t.Helper()
-	d, err := domain.Parse(fmt.Appendf(nil, "<domain><os><type machine='%s'/></os><devices>%s</devices></domain>", machine, xml))
+	d, err := domain.Parse(fmt.Appendf(nil,
+		"<domain><os><type machine='%s'/></os><devices>%s</devices></domain>", machine, xml))
 	if err != nil {
 		t.Fatalf("Parse: %v", err)
 	}
+
 	return libvirt.Devices(d)
 }
 
@@ -40,6 +42,7 @@ func (c portCase) check(t *testing.T) {
 				got++
 			}
 		}
+
 		if got != want {
 			t.Errorf("%s: %d ports, want %d: %s", machine, got, want, c.xml)
 		}
@@ -64,14 +67,20 @@ func TestControllersAndCardsNeedPorts(t *testing.T) {
 		{none + `<video><model type='none'/></video>`, 0, 0},
 		{none + `<video><model type='bochs'/></video>`, 0, 1},
 		{none + `<video><model type='vga'/></video><video><model type='virtio'/></video>`, 1, 2},
-		{none + `<video><model type='virtio'/></video><video><model type='vga' primary='yes'/></video>`, 1, 2},
+		{none +
+			`<video><model type='virtio'/></video><video><model type='vga' primary='yes'/></video>`,
+			1, 2},
 		{none + `<interface type='user'/>`, 1, 1},
 		{none + `<interface type='user'><model type='virtio'/></interface>`, 1, 1},
-		{none + `<interface type='user'><model type='e1000'/></interface><interface><model type='rtl8139'/></interface>`, 1, 1},
-		{none + `<interface type='user'><model type='e1000e'/></interface><interface><model type='igb'/></interface>`, 2, 2},
+		{none +
+			`<interface type='user'><model type='e1000'/></interface><interface><model type='rtl8139'/></interface>`, 1, 1},
+		{none +
+			`<interface type='user'><model type='e1000e'/></interface><interface><model type='igb'/></interface>`, 2, 2},
 		{none + `<interface type='user'><model type='virtio-transitional'/></interface>`, 1, 1},
 		{none + `<interface type='user'><model type='usb-net'/></interface>`, 0, 0},
-		{none + `<interface type='hostdev'><source><address type='pci' bus='1'/></source></interface>`, 1, 1},
+		{none +
+			`<interface type='hostdev'><source><address type='pci' bus='1'/></source></interface>`,
+			1, 1},
 		{none + `<sound model='ich9'/>`, 0, 1},
 		{none + `<sound model='ich9'/><sound model='ich9'/>`, 1, 1},
 		{none + `<sound model='ich6'/><sound model='ac97'/>`, 1, 1},
@@ -99,7 +108,8 @@ func TestControllersAndCardsNeedPorts(t *testing.T) {
 func TestOtherDevicesNeedPorts(t *testing.T) {
 	for _, test := range []portCase{
 		{none + `<disk device='disk'><target dev='vda'/></disk>`, 1, 1},
-		{none + `<disk device='lun' model='virtio-transitional'><target dev='sda' bus='virtio'/></disk>`, 1, 1},
+		{none +
+			`<disk device='lun' model='virtio-transitional'><target dev='sda' bus='virtio'/></disk>`, 1, 1},
 		{none + `<disk device='disk'><target dev='sda' bus='scsi'/></disk>`, 1, 1},
 		{none + `<disk device='cdrom'><target dev='sda' bus='sata'/></disk>`, 0, 1},
 		{none + `<disk device='disk'><target dev='sda' bus='usb'/></disk>`, 0, 0},
@@ -108,21 +118,29 @@ func TestOtherDevicesNeedPorts(t *testing.T) {
 		{none + `<disk><target dev='sdf' bus='sata'/></disk>`, 0, 1},
 		{none + `<disk><target dev='sdg' bus='sata'/></disk>`, 1, 1},
 		{none + `<disk><target dev='sdaa' bus='sata'/></disk>`, 1, 1},
-		{none + `<disk><target dev='sda' bus='sata'/><address type='drive' controller='2'/></disk>`, 1, 1},
-		{none + `<disk><target dev='sdz' bus='sata'/><address type='drive' controller='0'/></disk>`, 0, 1},
-		{none + `<disk><target dev='sdg' bus='sata'/></disk><controller type='sata' index='0'/><controller type='sata' index='1'><address type='pci' bus='1'/></controller>`, 0, 1},
+		{none + `<disk><target dev='sda' bus='sata'/><address type='drive' controller='2'/></disk>`,
+			1, 1},
+		{none + `<disk><target dev='sdz' bus='sata'/><address type='drive' controller='0'/></disk>`,
+			0, 1},
+		{none +
+			`<disk><target dev='sdg' bus='sata'/></disk><controller type='sata' index='0'/><controller type='sata' index='1'><address type='pci' bus='1'/></controller>`, 0, 1},
 		{none + `<disk><target dev='sdg' bus='scsi'/></disk>`, 1, 1},
 		{none + `<disk><target dev='sdh' bus='scsi'/></disk>`, 2, 2},
-		{none + `<disk><target dev='sdh' bus='scsi'/></disk><controller type='scsi' index='0' model='virtio-scsi'/>`, 2, 2},
-		{none + `<disk><target dev='sdz' bus='scsi'/><address type='drive' controller='0'/></disk>`, 1, 1},
+		{none +
+			`<disk><target dev='sdh' bus='scsi'/></disk><controller type='scsi' index='0' model='virtio-scsi'/>`, 2, 2},
+		{none + `<disk><target dev='sdz' bus='scsi'/><address type='drive' controller='0'/></disk>`,
+			1, 1},
 		{none + `<disk><target dev='' bus='scsi'/></disk>`, 1, 1},
 		{none + `<disk><target dev='vda' bus='scsi'/></disk>`, 1, 1},
 		{none + `<disk><target dev='xvdh' bus='scsi'/></disk>`, 2, 2},
-		{none + `<disk><target dev='SDZ' bus='scsi'/></disk>`, 1, 1},                       // libvirt refuses it
-		{none + `<disk><target dev='sdzzzzzzzzzzzzzzzzzzz' bus='scsi'/></disk>`, 255, 255}, // no domain has more
+		// libvirt refuses it
+		{none + `<disk><target dev='SDZ' bus='scsi'/></disk>`, 1, 1},
+		// no domain has more
+		{none + `<disk><target dev='sdzzzzzzzzzzzzzzzzzzz' bus='scsi'/></disk>`, 255, 255},
 		{none + `<channel type='unix'><target type='virtio' name='a'/></channel>`, 1, 1},
 		{none + `<console type='pty'><target type='virtio'/></console>`, 1, 1},
-		{none + `<hostdev type='scsi'><source><adapter name='scsi_host0'/></source></hostdev>`, 1, 1},
+		{none + `<hostdev type='scsi'><source><adapter name='scsi_host0'/></source></hostdev>`, 1,
+			1},
 		{none + `<hostdev type='scsi_host'><source protocol='vhost'/></hostdev>`, 1, 1},
 		{none + `<rng model='virtio'/>`, 1, 1},
 		{none + `<shmem name='a'/>`, 1, 1},
@@ -139,10 +157,13 @@ func TestOtherDevicesNeedPorts(t *testing.T) {
 		{none + `<filesystem type='mount'/>`, 1, 1},
 		{none + `<memory model='virtio-mem'/><memory model='dimm'/>`, 1, 1},
 		{none + `<tpm model='tpm-crb'/><redirdev bus='usb' type='tcp'/>`, 0, 0},
-		{none + `<controller type='pci' index='40' model='pcie-to-pci-bridge'/><sound model='ich6'/>`, 0, 0},
+		{none +
+			`<controller type='pci' index='40' model='pcie-to-pci-bridge'/><sound model='ich6'/>`,
+			0, 0},
 		// A chipset's slot that an address takes is not free.
 		{none + `<video/><rng model='virtio'><address type='pci' bus='0' slot='1'/></rng>`, 1, 1},
-		{none + `<sound model='ich9'/><controller type='pci' index='1' model='pcie-root-port'><address type='pci' slot='0x1b'/></controller>`, 1, 1},
+		{none +
+			`<sound model='ich9'/><controller type='pci' index='1' model='pcie-root-port'><address type='pci' slot='0x1b'/></controller>`, 1, 1},
 	} {
 		test.check(t)
 	}
@@ -152,11 +173,12 @@ func TestOtherDevicesNeedPorts(t *testing.T) {
 // there is one.
 func TestNeedsBridge(t *testing.T) {
 	for xml, want := range map[string][]bool{
-		`<watchdog model='i6300esb'/><sound model='ac97'/>`:                                                                          {true, false},
-		`<rng model='virtio'/><interface type='user'><model type='e1000'/></interface>`:                                              {false, true},
-		`<sound model='ac97'><address type='pci' bus='1'/></sound>`:                                                                  {false},
-		`<controller type='pci' index='1' model='pcie-to-pci-bridge'/><watchdog model='i6300esb'/>`:                                  {false},
-		`<sound model='ich9'/><video><model type='vga'/></video>`:                                                                    {false, false}, // the chipset's slots
+		`<watchdog model='i6300esb'/><sound model='ac97'/>`:                                         {true, false},
+		`<rng model='virtio'/><interface type='user'><model type='e1000'/></interface>`:             {false, true},
+		`<sound model='ac97'><address type='pci' bus='1'/></sound>`:                                 {false},
+		`<controller type='pci' index='1' model='pcie-to-pci-bridge'/><watchdog model='i6300esb'/>`: {false},
+		// the chipset's slots
+		`<sound model='ich9'/><video><model type='vga'/></video>`:                                                                    {false, false},
 		`<disk device='disk'><target dev='vda'/></disk><controller type='scsi' index='0' model='lsilogic'/><watchdog model='itco'/>`: {false, true},
 	} {
 		var got []bool
@@ -189,7 +211,8 @@ func TestDevices(t *testing.T) {
 			[]string{"rng +", "disk ua-d +", "interface +", "input +", "video"},
 		},
 		{
-			"an address makes any device a PCI device", `<tpm><address type='pci' bus='2' multifunction='on'/></tpm><tpm><address type='pci'/></tpm>`,
+			"an address makes any device a PCI device",
+			`<tpm><address type='pci' bus='2' multifunction='on'/></tpm><tpm><address type='pci'/></tpm>`,
 			[]string{"tpm 2:0.0", "tpm"},
 		},
 		{
@@ -197,30 +220,50 @@ func TestDevices(t *testing.T) {
 			`<rng model='virtio'><address type='ccw' cssid='0xfe'/></rng><disk><target bus='virtio'/><address type='virtio-mmio'/></disk>`, nil,
 		},
 		{
-			"an address without type", `<rng model='virtio'><address bus='3'/></rng><disk><target bus='sata'/><address bus='3'/></disk>`,
+			"an address without type",
+			`<rng model='virtio'><address bus='3'/></rng><disk><target bus='sata'/><address bus='3'/></disk>`,
 			[]string{"rng 3:0.0"},
 		},
 		// All zero is libvirt's way to say: choose one.
 		{
-			"an address of zeros", `<rng model='virtio'><address type='pci' domain='0' bus='0' slot='0' function='0'/></rng>`,
+			"an address of zeros",
+			`<rng model='virtio'><address type='pci' domain='0' bus='0' slot='0' function='0'/></rng>`,
 			[]string{"rng +"},
 		},
-		{"an address inside a source", `<disk type='nvme'><source><address type='pci' bus='9'/></source><target bus='scsi'/></disk><controller type='scsi' model='ncr53c90'/>`, nil},
+		{"an address inside a source",
+			`<disk type='nvme'><source><address type='pci' bus='9'/></source><target bus='scsi'/></disk><controller type='scsi' model='ncr53c90'/>`, nil},
 		{"two lists of devices", `</devices><devices><rng model='virtio'/>`, []string{"rng +"}},
 		{"a hostdev that is placed", `<hostdev type='pci'>` + source + `</hostdev>`, nil},
-		{"hostdev vfio-ap", `<hostdev type='mdev' model='vfio-ap'><source><address uuid='4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01'/></source></hostdev>`, nil},
-		{"hostdev usb", `<hostdev type='usb'><source><address bus='3' device='7'/></source><address type='usb' bus='0' port='1'/></hostdev>`, nil},
-		{"hostdev capabilities", `<hostdev mode='capabilities' type='misc'><source><char>/dev/x</char></source></hostdev>`, nil},
-		{"hostdev without source", `<hostdev type='pci'><alias name='ua-x'/><address type='pci' bus='4'/></hostdev>`, []string{"hostdev ua-x 4:0.0"}},
-		{"hostdev with an empty source", `<hostdev type='pci'><source/></hostdev>`, []string{"hostdev +"}},
-		{"hostdev with a source of type alone", `<hostdev type='pci'><source><address type='pci'/></source></hostdev>`, []string{"hostdev +"}},
+		{"hostdev vfio-ap",
+			`<hostdev type='mdev' model='vfio-ap'><source><address uuid='4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01'/></source></hostdev>`, nil},
+		{"hostdev usb",
+			`<hostdev type='usb'><source><address bus='3' device='7'/></source><address type='usb' bus='0' port='1'/></hostdev>`, nil},
+		{"hostdev capabilities",
+			`<hostdev mode='capabilities' type='misc'><source><char>/dev/x</char></source></hostdev>`, nil},
+		{"hostdev without source",
+			`<hostdev type='pci'><alias name='ua-x'/><address type='pci' bus='4'/></hostdev>`, []string{
+				"hostdev ua-x 4:0.0",
+			}},
+		{"hostdev with an empty source", `<hostdev type='pci'><source/></hostdev>`, []string{
+			"hostdev +",
+		}},
+		{"hostdev with a source of type alone",
+			`<hostdev type='pci'><source><address type='pci'/></source></hostdev>`, []string{
+				"hostdev +",
+			}},
 		{
-			"hostdev with an unreadable uuid", `<hostdev type='mdev' model='vfio-pci'><source><address uuid='x'/></source><address type='pci' bus='5'/></hostdev>`,
+			"hostdev with an unreadable uuid",
+			`<hostdev type='mdev' model='vfio-pci'><source><address uuid='x'/></source><address type='pci' bus='5'/></hostdev>`,
 			[]string{"hostdev 5:0.0"},
 		},
-		{"hostdev without source, unassigned", `<hostdev type='pci'><address type='unassigned'/></hostdev>`, nil},
-		{"hostdev in another namespace", `<h:hostdev xmlns:h='urn:h' type='pci'>` + source + `</h:hostdev>`, nil},
-		{"hostdev with a source in another namespace", `<hostdev type='pci' xmlns:h='urn:h'><h:source><address bus='1'/></h:source></hostdev>`, []string{"hostdev +"}},
+		{"hostdev without source, unassigned",
+			`<hostdev type='pci'><address type='unassigned'/></hostdev>`, nil},
+		{"hostdev in another namespace", `<h:hostdev xmlns:h='urn:h' type='pci'>` + source +
+			`</h:hostdev>`, nil},
+		{"hostdev with a source in another namespace",
+			`<hostdev type='pci' xmlns:h='urn:h'><h:source><address bus='1'/></h:source></hostdev>`, []string{
+				"hostdev +",
+			}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var got []string
@@ -229,14 +272,18 @@ func TestDevices(t *testing.T) {
 				if d.Alias != "" {
 					words = append(words, d.Alias)
 				}
+
 				if a := d.Address; a != nil {
 					words = append(words, fmt.Sprintf("%d:%d.%d", a.Bus, a.Slot, a.Function))
 				}
+
 				if d.NeedsPort {
 					words = append(words, "+")
 				}
+
 				got = append(got, strings.Join(words, " "))
 			}
+
 			expect.Same(t, test.want, got, "devices (-want +got)")
 		})
 	}
@@ -257,12 +304,14 @@ func TestSCSIWithoutModel(t *testing.T) {
 		{`<controller type='scsi' index='0'/>` + bridge, 1, false},
 		{`<controller type='scsi' index='0' model='virtio-scsi'/>`, 1, false},
 		{`<controller type='scsi' index='0' model='lsilogic'/>`, 0, true},
-		{`<controller type='scsi' index='0'/><interface><model type='e1000'/></interface>`, 1, true},
+		{`<controller type='scsi' index='0'/><interface><model type='e1000'/></interface>`, 1,
+			true},
 	} {
 		found := devices(t, "q35", none+test.xml)
 		ports, lacks := libvirt.Unaddressed(&domain.Domain{}, found), libvirt.LacksBridge(found)
 		if ports != test.ports || lacks != test.bridge {
-			t.Errorf("%d ports, bridge %v; want %d, %v: %s", ports, lacks, test.ports, test.bridge, test.xml)
+			t.Errorf("%d ports, bridge %v; want %d, %v: %s", ports, lacks, test.ports, test.bridge,
+				test.xml)
 		}
 	}
 }

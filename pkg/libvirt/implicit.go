@@ -18,6 +18,7 @@ func (g *guest) addImplicit() {
 	if g.q35 && !g.indexes("usb")[0] {
 		g.addController("usb", 0, Express)
 	}
+
 	g.addMissing("scsi", EitherWay, g.lastOfDrives("disk", "scsi", scsiDrives))
 	g.addMissing("sata", Conventional, g.lastOfDrives("disk", "sata", sataDrives))
 	g.addVirtioSerial()
@@ -26,6 +27,7 @@ func (g *guest) addImplicit() {
 	if !g.virt && !has["memballoon"] {
 		g.add(domain.Device{Element: "memballoon"}, Express)
 	}
+
 	if has["graphics"] && !has["video"] {
 		g.add(domain.Device{Element: "video"}, g.defaultModel())
 	}
@@ -58,18 +60,22 @@ func (g *guest) indexes(kind string) map[int]bool {
 			taken[index] = true
 		}
 	}
+
 	for _, d := range g.domain.Others {
 		count(d)
 	}
+
 	for _, d := range g.devices[g.own:] {
 		count(d.Device)
 	}
+
 	for index := 0; without > 0; index++ {
 		if !taken[index] {
 			taken[index] = true
 			without--
 		}
 	}
+
 	return taken
 }
 
@@ -80,6 +86,7 @@ func (g *guest) addMissing(kind string, how Connect, last int) {
 	if kind == "sata" && g.q35 {
 		present[0] = true
 	}
+
 	for index := range last + 1 {
 		if !present[index] {
 			g.addController(kind, index, how)
@@ -95,10 +102,12 @@ func (g *guest) addVirtioSerial() {
 			if d.Element != element || d.TargetType != "virtio" {
 				continue
 			}
+
 			index := 0
 			if d.AddressController != nil {
 				index = *d.AddressController
 			}
+
 			if !g.indexes("virtio-serial")[index] {
 				g.addController("virtio-serial", index, Express)
 			}
@@ -126,6 +135,7 @@ func (g *guest) lastOfDrives(element, kind string, drives int) int {
 			last = max(last, min(controllerOf(d, drives), maxControllers-1))
 		}
 	}
+
 	return last
 }
 
@@ -146,6 +156,7 @@ func DriveNumber(name string) int {
 			letters = rest
 		}
 	}
+
 	n := 0
 	for _, letter := range letters {
 		if letter < 'a' || letter > 'z' {
@@ -153,5 +164,6 @@ func DriveNumber(name string) int {
 		}
 		n = min(26*n+1+int(letter-'a'), math.MaxUint16)
 	}
+
 	return max(0, n-1)
 }

@@ -32,7 +32,8 @@ type portSpeed struct {
 
 // portSpeeds are all such speeds, the slowest first.
 var portSpeeds = []portSpeed{
-	{"2_5", 2.5, ""}, {"5", 5, ""}, {"8", 8, ""}, {"16", 16, ""}, {"32", 32, "9.0"}, {"64", 64, "9.0"},
+	{"2_5", 2.5, ""}, {"5", 5, ""}, {"8", 8, ""}, {"16", 16, ""}, {"32", 32, "9.0"},
+	{"64", 64, "9.0"},
 }
 
 // portWidths are the numbers of lanes that QEMU's ports can advertise (qapi/common.json,
@@ -45,8 +46,9 @@ func DefaultRootPortLink() topology.Link { return topology.Link{Speed: 16, Width
 // DefaultUplink is the link that the upstream ports of libvirt's switches advertise.
 func DefaultUplink() topology.Link { return topology.Link{Speed: 2.5, Width: 1} }
 
-// defaultLinks has the link that each driver advertises without properties. A downstream port of the
-// TI switch has none: Linux shows it as "Unknown" and 0 (seen in guests, QEMU 7.2, 10.0 and 11.1).
+// defaultLinks has the link that each driver advertises without properties. A downstream port of
+// the TI switch has none: Linux shows it as "Unknown" and 0 (seen in guests, QEMU 7.2, 10.0 and
+// 11.1).
 var defaultLinks = map[string]topology.Link{
 	RootPortDriver:      DefaultRootPortLink(),
 	upstreamDriver:      DefaultUplink(),
@@ -65,6 +67,7 @@ func driverOf(model domain.Model) string {
 	case domain.DownstreamPort:
 		return downstreamDriver
 	}
+
 	return ""
 }
 
@@ -77,6 +80,7 @@ func LinkDriver(model domain.Model) string {
 	case domain.DownstreamPort:
 		return CXLDownstreamDriver
 	}
+
 	return ""
 }
 
@@ -90,8 +94,8 @@ func SpeedSince(gts float64) string {
 	return ""
 }
 
-// PortLinkOption returns the user's last option that sets a link of all root ports, or of all switch
-// ports whose link can be set; nil without one.
+// PortLinkOption returns the user's last option that sets a link of all root ports, or of all
+// switch ports whose link can be set; nil without one.
 func PortLinkOption(d *domain.Domain) *domain.Option {
 	for _, driver := range []string{RootPortDriver, CXLUpstreamDriver, CXLDownstreamDriver} {
 		for _, property := range []string{SpeedProperty, WidthProperty} {
@@ -100,13 +104,14 @@ func PortLinkOption(d *domain.Domain) *domain.Option {
 			}
 		}
 	}
+
 	return nil
 }
 
-// PortLink returns the link that a root or switch port of a domain advertises in the guest: that of
-// QEMU's driver, with the properties that -global and then qemu:override set. It is the zero Link
-// where the guest shows "Unknown" and 0, for which NCCL takes the speed of the device under the port
-// (2.29.7 src/graph/xml.cc:601-625), and for other controllers.
+// PortLink returns the link that a root or switch port of a domain advertises in the guest: that
+// of QEMU's driver, with the properties that -global and then qemu:override set. It is the zero
+// Link where the guest shows "Unknown" and 0, for which NCCL takes the speed of the device under
+// the port (2.29.7 src/graph/xml.cc:601-625), and for other controllers.
 func PortLink(d *domain.Domain, c domain.Controller) topology.Link {
 	driver := driverOf(c.Model)
 	var overrides []domain.PortOverride
@@ -126,6 +131,7 @@ func PortLink(d *domain.Domain, c domain.Controller) topology.Link {
 	for _, o := range overrides {
 		link = withProperties(link, o.Speed, o.Width)
 	}
+
 	return link
 }
 
@@ -137,9 +143,11 @@ func withProperties(link topology.Link, speed, width string) topology.Link {
 			link.Speed = s.gts
 		}
 	}
+
 	if lanes, err := strconv.Atoi(width); err == nil && slices.Contains(portWidths, lanes) {
 		link.Width = lanes
 	}
+
 	return link
 }
 
@@ -160,10 +168,12 @@ func NodeLink(d *domain.Domain, n *topology.Node) topology.Link {
 	if !isController {
 		return topology.Link{}
 	}
+
 	for _, c := range d.Controllers {
 		if c.Index == int(index) {
 			return PortLink(d, c)
 		}
 	}
+
 	return PortLink(d, domain.Controller{Index: int(index), Model: domain.RootPort})
 }

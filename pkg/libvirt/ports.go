@@ -13,26 +13,32 @@ func (g *guest) assignPorts() {
 	if !g.q35 && !g.virt {
 		return
 	}
+
 	if g.q35 {
 		g.integrateChipset()
 	}
+
 	g.joinUSB2()
+
 	// libvirt adds one bridge for all conventional devices, if there is none
 	// (qemuDomainAssignPCIAddresses).
 	bridge := slices.ContainsFunc(g.domain.Controllers, func(c domain.Controller) bool {
 		return c.Model == domain.PCIeToPCIBridge || c.Model == domain.PCIBridge
 	})
+
 	for i := range g.devices {
 		d := &g.devices[i]
 		if d.Address != nil {
 			continue
 		}
+
 		switch g.how[i] {
 		case Express:
 			d.NeedsPort = true
 		case Conventional:
 			d.NeedsPort, d.NeedsBridge = !bridge, !bridge
 			bridge = true
+
 		case EitherWay:
 			d.NeedsPort, d.NeedsBridge, d.DependsOnQEMUBuild = true, !bridge, true
 		}
@@ -49,6 +55,7 @@ func (g *guest) integrateChipset() {
 			g.how[i], g.devices[i].ChipsetSlot = Integrated, slot
 		}
 	}
+
 	for i, d := range g.devices {
 		if isUSB(d, "ich9-uhci1") {
 			slot := 0x1d
@@ -58,6 +65,7 @@ func (g *guest) integrateChipset() {
 			integrate(i, slot)
 		}
 	}
+
 	integrate(PrimaryVideo(g.devices), 0x01)
 	integrate(slices.IndexFunc(g.devices, func(d Device) bool {
 		return d.Element == "sound" && d.Model == "ich9" && d.Address == nil
@@ -72,6 +80,7 @@ func PrimaryVideo(devices []Device) int {
 	if primary < 0 {
 		return slices.IndexFunc(devices, isVideo)
 	}
+
 	return primary
 }
 
@@ -83,13 +92,16 @@ func (g *guest) joinUSB2() {
 		if !isUSB(d, "ich9-") {
 			continue
 		}
+
 		if d.Address != nil || g.how[i] == Integrated {
 			placed[d.Index] = true
 		}
+
 		if _, found := first[d.Index]; !found {
 			first[d.Index] = i
 		}
 	}
+
 	for i, d := range g.devices {
 		if isUSB(d, "ich9-") && (placed[d.Index] || first[d.Index] != i) {
 			g.how[i] = Integrated

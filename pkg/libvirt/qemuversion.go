@@ -12,25 +12,28 @@ func (v qemuVersion) less(w qemuVersion) bool {
 	return v.major < w.major || v.major == w.major && v.minor < w.minor
 }
 
-// The first releases of RHEL whose machines are of QEMU 9.0 and of 10.0. qemu-kvm is 9.0 in 9.5, 9.1 in
-// 9.6 and 10.0, and 10.1 in 9.8 and 10.2; RHEL makes a machine every second release.
+// The first releases of RHEL whose machines are of QEMU 9.0 and of 10.0. qemu-kvm is 9.0 in 9.5,
+// 9.1 in 9.6 and 10.0, and 10.1 in 9.8 and 10.2; RHEL makes a machine every second release.
 var rhelReleases = []struct{ qemu, since9, since10 qemuVersion }{
 	{qemuVersion{9, 0}, qemuVersion{9, 5}, qemuVersion{10, 0}},
 	{qemuVersion{10, 0}, qemuVersion{9, 7}, qemuVersion{10, 1}},
 }
 
-// IsOlderThan reports whether a machine's version is of a QEMU before a version such as "10.0", so
-// that such a QEMU may run the domain. "pc-q35-9.2" is of QEMU 9.2, "pc-q35-rhel9.6.0" of the one in
-// RHEL 9.6. A plain "q35" or "virt", which libvirt replaces by its QEMU's newest, says nothing; any
-// other version that is not a number, such as Ubuntu's "pc-q35-noble", counts as older.
+// IsOlderThan reports whether a machine's version is of a QEMU before a version such as "10.0",
+// so that such a QEMU may run the domain. "pc-q35-9.2" is of QEMU 9.2, "pc-q35-rhel9.6.0" of the
+// one in RHEL 9.6. A plain "q35" or "virt", which libvirt replaces by its QEMU's newest, says
+// nothing; any other version that is not a number, such as Ubuntu's "pc-q35-noble", counts as
+// older.
 func IsOlderThan(machine, qemu string) bool {
 	version, isVersioned := strings.CutPrefix(machine, "pc-q35-")
 	if !isVersioned {
 		version, isVersioned = strings.CutPrefix(machine, "virt-")
 	}
+
 	if !isVersioned {
 		return false
 	}
+
 	wanted, _ := parseVersion(qemu)
 	release, isRHEL := strings.CutPrefix(version, "rhel")
 	found, isNumber := parseVersion(release)
@@ -40,6 +43,7 @@ func IsOlderThan(machine, qemu string) bool {
 	if !isRHEL {
 		return found.less(wanted)
 	}
+
 	for _, r := range rhelReleases {
 		if r.qemu != wanted {
 			continue
@@ -49,6 +53,7 @@ func IsOlderThan(machine, qemu string) bool {
 		}
 		return found.less(r.since10)
 	}
+
 	return true
 }
 
@@ -58,14 +63,16 @@ func parseVersion(s string) (v qemuVersion, isNumber bool) {
 	if len(parts) < 2 {
 		return v, false
 	}
+
 	major, err := strconv.Atoi(parts[0])
 	if err != nil {
 		return v, false
 	}
+
 	minor, err := strconv.Atoi(parts[1])
 	return qemuVersion{major, minor}, err == nil
 }
 
-// HasSwitchPortLinks reports whether every QEMU that a machine's version allows has switch ports whose
-// link can be set.
+// HasSwitchPortLinks reports whether every QEMU that a machine's version allows has switch ports
+// whose link can be set.
 func HasSwitchPortLinks(machine string) bool { return !IsOlderThan(machine, sinceSwitchPortLinks) }

@@ -25,17 +25,20 @@ func TestAddressed(t *testing.T) {
 <controller type='usb' index='0' model='ich9-uhci1'/>
 <sound model='ich9'/><video><model type='vga'/></video><memballoon model='none'/>
 </devices></domain>`)}
+
 	for _, c := range cases.Load(t, "../..") {
 		if c.NoLibvirt == "" {
 			domains[c.Name] = c.Request.Domain
 		}
 	}
+
 	lib, compared := oracle.New(t), 0
 	for name, xml := range domains {
 		back, err := lib.Readback(xml)
 		if err != nil {
 			continue // libvirt refuses it
 		}
+
 		d, after := parse(t, xml), parse(t, back)
 		devices := libvirt.Devices(d)
 		holes := libvirt.Holes(d, devices)
@@ -43,21 +46,28 @@ func TestAddressed(t *testing.T) {
 		if !lib.IsByIndex() {
 			predicted = libvirt.Addressed(d, devices, holes)
 		}
+
 		isOf := func(index int) func(domain.Controller) bool {
 			return func(c domain.Controller) bool { return c.Index == index }
 		}
+
 		for _, c := range predicted {
 			at := slices.IndexFunc(d.Controllers, isOf(c.Index))
 			back := slices.IndexFunc(after.Controllers, isOf(c.Index))
 			if c.Address == nil || at >= 0 && d.Controllers[at].Address != nil || back < 0 {
 				continue // not predicted
 			}
+
 			compared++
-			if got, want := *after.Controllers[back].Address, *c.Address; got.Bus != 0 || got.Slot != want.Slot || got.Function != want.Function {
-				t.Errorf("%s: libvirt puts controller %d at %d:%02x.%x, want %02x.%x", name, c.Index, got.Bus, got.Slot, got.Function, want.Slot, want.Function)
+
+			if got, want := *after.Controllers[back].Address, *c.Address; got.Bus != 0 ||
+				got.Slot != want.Slot || got.Function != want.Function {
+				t.Errorf("%s: libvirt puts controller %d at %d:%02x.%x, want %02x.%x", name,
+					c.Index, got.Bus, got.Slot, got.Function, want.Slot, want.Function)
 			}
 		}
 	}
+
 	if compared < 100 {
 		t.Errorf("only %d controllers are compared", compared)
 	}

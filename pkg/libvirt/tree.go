@@ -23,6 +23,7 @@ func Tree(d *domain.Domain, devices []Device) *topology.Tree {
 		tree:  topology.NewTree(len(d.Hostdevs), len(devices)),
 		under: map[int][]*domain.Controller{},
 	}
+
 	all := byIndex(d)
 	for _, c := range all {
 		// An expander bus is a root of its own, whatever its address.
@@ -30,23 +31,29 @@ func Tree(d *domain.Domain, devices []Device) *topology.Tree {
 			b.under[c.Address.Bus] = append(b.under[c.Address.Bus], c)
 		}
 	}
+
 	rootBus := b.add(nil, &domain.Controller{Index: 0})
+
 	for _, c := range all {
 		if kindOf(c) == topology.Root {
 			b.add(nil, c)
 		}
 	}
+
 	for _, c := range all {
 		if b.tree.Node(topology.Index(c.Index)) == nil { // under no root
 			b.add(rootBus, &domain.Controller{Index: c.Index, Model: c.Model})
 		}
 	}
+
 	for _, h := range d.Hostdevs {
 		b.endpoint(h.ID, h.Address)
 	}
+
 	for i, o := range devices {
 		b.endpoint(Other(i), o.Address)
 	}
+
 	return b.tree
 }
 
@@ -56,7 +63,11 @@ func byIndex(d *domain.Domain) []*domain.Controller {
 	for i := range d.Controllers {
 		all[i] = &d.Controllers[i]
 	}
-	slices.SortStableFunc(all, func(x, y *domain.Controller) int { return cmp.Compare(x.Index, y.Index) })
+
+	slices.SortStableFunc(all, func(x, y *domain.Controller) int {
+		return cmp.Compare(x.Index, y.Index)
+	})
+
 	return all
 }
 
@@ -71,23 +82,28 @@ func (b treeBuilder) add(parent *topology.Node, c *domain.Controller) *topology.
 	if known := b.tree.Node(id); known != nil {
 		return known
 	}
+
 	n := topology.Node{Kind: kindOf(c), ID: id, Slot: topology.NoSlot}
 	if c.Address != nil {
 		n.Slot, n.Function = c.Address.Slot, c.Address.Function
 	}
+
 	if n.Kind == topology.Root && c.Cell != nil {
 		n.NUMA = new(int(*c.Cell))
 	}
+
 	added := b.tree.Add(parent, n)
 	slices.SortStableFunc(b.under[c.Index], bySlot)
 	for _, child := range b.under[c.Index] {
 		b.add(added, child)
 	}
+
 	return added
 }
 
 func bySlot(x, y *domain.Controller) int {
-	return cmp.Or(cmp.Compare(x.Address.Slot, y.Address.Slot), cmp.Compare(x.Address.Function, y.Address.Function))
+	return cmp.Or(cmp.Compare(x.Address.Slot, y.Address.Slot),
+		cmp.Compare(x.Address.Function, y.Address.Function))
 }
 
 func (b treeBuilder) endpoint(id topology.ID, address *domain.GuestAddress) {
@@ -98,6 +114,7 @@ func (b treeBuilder) endpoint(id topology.ID, address *domain.GuestAddress) {
 			parent, n.Slot, n.Function = bus, address.Slot, address.Function
 		}
 	}
+
 	b.tree.Add(parent, n)
 }
 
@@ -113,5 +130,6 @@ func kindOf(c *domain.Controller) topology.NodeKind {
 	case c.Model == domain.DownstreamPort:
 		return topology.DownstreamPort
 	}
+
 	return topology.Bridge
 }

@@ -21,16 +21,21 @@ func path(t *testing.T, tree *topology.Tree, id topology.ID) []int {
 	if n == nil {
 		t.Fatalf("%s is not in the tree", id)
 	}
+
 	var indexes []int
 	for _, above := range n.Parent.Path() {
 		indexes = append(indexes, int(above.ID.(topology.Index)))
 	}
+
 	return indexes
 }
 
 func TestTree(t *testing.T) {
 	cell := topology.CellID(1)
-	gpu, nic := topology.PCIDevice(topology.Address{Bus: 1}), topology.PCIDevice(topology.Address{Bus: 2})
+	gpu, nic := topology.PCIDevice(topology.Address{
+		Bus: 1,
+	}), topology.PCIDevice(topology.Address{Bus: 2})
+
 	d := &domain.Domain{
 		Controllers: []domain.Controller{
 			// Children come before their parents in the document.
@@ -38,7 +43,9 @@ func TestTree(t *testing.T) {
 			controller(3, domain.UpstreamPort, &domain.GuestAddress{Bus: 2}),
 			controller(2, domain.RootPort, &domain.GuestAddress{Bus: 1}),
 			// An expander bus is a root, even one with an address on itself.
-			{Index: 1, Model: domain.ExpanderBus, Cell: &cell, Address: &domain.GuestAddress{Bus: 1, Slot: 3}},
+			{Index: 1, Model: domain.ExpanderBus, Cell: &cell, Address: &domain.GuestAddress{
+				Bus: 1, Slot: 3,
+			}},
 			controller(5, domain.DownstreamPort, &domain.GuestAddress{Bus: 3}),
 			// libvirt gives this one a place on the root bus.
 			controller(6, domain.RootPort, nil),
@@ -51,7 +58,11 @@ func TestTree(t *testing.T) {
 			{ID: nic},
 		},
 	}
-	missing := domain.Device{Element: "interface", Model: "virtio", Address: &domain.GuestAddress{Bus: 99}}
+
+	missing := domain.Device{
+		Element: "interface", Model: "virtio", Address: &domain.GuestAddress{Bus: 99},
+	}
+
 	tree := libvirt.Tree(d, []libvirt.Device{{Device: missing}})
 	for id, want := range map[topology.ID][]int{
 		gpu:              {1, 2, 3, 4},
@@ -62,16 +73,20 @@ func TestTree(t *testing.T) {
 			t.Errorf("%s is under %v, want %v", id, got, want)
 		}
 	}
+
 	if numa := tree.Node(gpu).NUMANode(); numa == nil || *numa != 1 {
 		t.Errorf("the GPU's cell: %v, want 1", numa)
 	}
+
 	var ports []int
 	for _, port := range tree.Node(topology.Index(3)).Children {
 		ports = append(ports, int(port.ID.(topology.Index)))
 	}
+
 	if want := []int{5, 4}; !slices.Equal(ports, want) { // in the order of slots
 		t.Errorf("ports of the switch: %v, want %v", ports, want)
 	}
+
 	for _, index := range []topology.Index{6, 7, 8} {
 		if top := tree.Node(index).Top(); top != tree.Roots[0] {
 			t.Errorf("controller %d is under %v, want the root bus", index, top.ID)
@@ -81,15 +96,20 @@ func TestTree(t *testing.T) {
 
 func TestHoles(t *testing.T) {
 	d := &domain.Domain{
-		Controllers: []domain.Controller{controller(0, domain.PCIeRoot, nil), controller(2, domain.RootPort, nil)},
-		Hostdevs:    []domain.Hostdev{{Address: &domain.GuestAddress{Bus: 5}}},
+		Controllers: []domain.Controller{
+			controller(0, domain.PCIeRoot, nil), controller(2, domain.RootPort, nil),
+		},
+		Hostdevs: []domain.Hostdev{{Address: &domain.GuestAddress{Bus: 5}}},
 	}
+
 	others := []libvirt.Device{{Device: domain.Device{Address: &domain.GuestAddress{Bus: 4}}}}
 	if got, want := libvirt.Holes(d, others), []int{1, 3, 4, 5}; !slices.Equal(got, want) {
 		t.Errorf("holes %v, want %v", got, want)
 	}
+
 	filled := libvirt.WithRootPorts(d, libvirt.Holes(d, others))
 	if left := libvirt.Holes(filled, others); len(left) > 0 || len(d.Controllers) != 2 {
-		t.Errorf("holes %v are left, and the domain has %d controllers, want 2", left, len(d.Controllers))
+		t.Errorf("holes %v are left, and the domain has %d controllers, want 2", left,
+			len(d.Controllers))
 	}
 }

@@ -49,6 +49,7 @@ func libraryOf(plan *placement.Plan) Library {
 			library = RCCL
 		}
 	}
+
 	return library
 }
 
@@ -64,20 +65,29 @@ type File struct {
 // attributes, such as the CPU's vendor and model, from the guest's sysfs, NVML and CPUID (xml.cc,
 // ncclTopoGetXmlFromSys and ncclTopoGetXmlFromCpu).
 func New(plan *placement.Plan) File {
-	b := builder{plan: plan, switches: map[*topology.Node]*element{}, addresses: guestAddresses(plan)}
+	b := builder{
+		plan: plan, switches: map[*topology.Node]*element{}, addresses: guestAddresses(plan),
+	}
+
 	b.file.Library = libraryOf(plan)
 	for _, cell := range plan.Domain().CPUCells() {
 		b.cpu(int(cell.ID))
 	}
+
 	for _, d := range plan.Devices {
 		if d.Function.IsPaired() {
 			b.add(d)
 		}
 	}
+
 	for _, c := range b.file.cpus {
 		c.sort()
 	}
-	slices.SortFunc(b.file.cpus, func(x, y *element) int { return cmp.Compare(uint(x.node), uint(y.node)) })
+
+	slices.SortFunc(b.file.cpus, func(x, y *element) int {
+		return cmp.Compare(uint(x.node), uint(y.node))
+	})
+
 	return b.file
 }
 
@@ -94,6 +104,7 @@ func (f File) String() string {
 	for _, c := range f.cpus {
 		c.write(&text, "  ")
 	}
+
 	text.WriteString("</system>\n")
 	return text.String()
 }
@@ -103,20 +114,26 @@ type builder struct {
 	file      File
 	switches  map[*topology.Node]*element         // by the switch on the host
 	addresses map[*topology.Node]topology.Address // of such switches, in the guest
-	invented  int                                 // addresses of switches that the guest does not have
+	// addresses of switches that the guest does not have
+	invented int
 }
 
 // add adds a device under the switches that it is under on the host.
 func (b *builder) add(d placement.Decision) {
 	if d.Predicted == nil {
-		b.file.Warnings = append(b.file.Warnings, reasons.NewWarning(reasons.CodeNCCLIncomplete, &d.ID,
-			fmt.Sprintf("%s is left out of NCCL's topology file: its guest address is not known until libvirt assigns one", d.ID)))
+		b.file.Warnings = append(b.file.Warnings,
+			reasons.NewWarning(reasons.CodeNCCLIncomplete, &d.ID,
+				fmt.Sprintf("%s is left out of NCCL's topology file: its guest address is not "+
+					"known "+
+					"until libvirt assigns one", d.ID)))
 		return
 	}
+
 	parent := b.cpu(b.nodeOf(d))
 	for _, s := range b.switchesAbove(d) {
 		parent = b.pciSwitch(s, parent)
 	}
+
 	// A mediated device has ids of its own, which the host does not show.
 	device := b.pci(*d.Predicted, d.Function.Class, d.Function, d.ID.Kind() == topology.KindPCI)
 	parent.children = append(parent.children, device)
@@ -137,9 +154,11 @@ func (b *builder) nodeOf(d placement.Decision) int {
 			}
 		}
 	}
+
 	if cell == nil {
 		return -1 // as the kernel writes it
 	}
+
 	return int(*cell)
 }
 
@@ -150,18 +169,21 @@ func (b *builder) cpu(node int) *element {
 			return c
 		}
 	}
+
 	c := &element{name: "cpu", node: node}
 	c.set("numaid", strconv.Itoa(node))
 	cells := b.plan.Domain().Cells
 	if i := slices.IndexFunc(cells, func(c domain.Cell) bool { return int(c.ID) == node }); i >= 0 {
 		c.set("affinity", cpuMask(cells[i].CPUs))
 	}
+
 	switch arch := b.plan.Domain().Arch; arch { // topo.cc, kvDictCpuArch
 	case "x86_64":
 		c.set("arch", arch)
 	case "aarch64":
 		c.set("arch", "arm64")
 	}
+
 	b.file.cpus = append(b.file.cpus, c)
 	return c
 }
@@ -172,12 +194,16 @@ func (b *builder) pciSwitch(n *topology.Node, parent *element) *element {
 	if known := b.switches[n]; known != nil {
 		return known
 	}
+
 	address, isInGuest := b.addresses[n]
 	if !isInGuest {
 		// No device of a guest has such an address: its PCI domain is 0.
-		address = topology.Address{Domain: 0xffff, Bus: uint8(0xff - b.invented/32), Device: uint8(b.invented % 32)}
+		address = topology.Address{
+			Domain: 0xffff, Bus: uint8(0xff - b.invented/32), Device: uint8(b.invented % 32),
+		}
 		b.invented++
 	}
+
 	const bridge = 0x060400 // topo.cc, PCI_BRIDGE_DEVICE_CLASS
 	s := b.pci(address, bridge, b.plan.Host.Device(n.ID.(topology.Address)), true)
 	b.switches[n] = s
@@ -193,6 +219,7 @@ func guestAddresses(plan *placement.Plan) map[*topology.Node]topology.Address {
 		if c.Model != domain.UpstreamPort || c.Predicted == nil {
 			continue
 		}
+
 		var shared []*topology.Node
 		first := true
 		for e := range plan.GuestTree.Node(topology.Index(c.Index)).Endpoints() {
@@ -200,41 +227,53 @@ func guestAddresses(plan *placement.Plan) map[*topology.Node]topology.Address {
 			if device == nil {
 				continue // not a passthrough device
 			}
+
 			above := device.Switches()
 			if first {
 				shared, first = above, false
 			}
-			shared = slices.DeleteFunc(shared, func(s *topology.Node) bool { return !slices.Contains(above, s) })
+
+			shared = slices.DeleteFunc(shared, func(s *topology.Node) bool {
+				return !slices.Contains(above, s)
+			})
 		}
+
 		if n := len(shared); n > 0 && addresses[shared[n-1]] == (topology.Address{}) {
 			addresses[shared[n-1]] = *c.Predicted
 		}
 	}
+
 	return addresses
 }
 
 // pci returns a PCI element with the link of a function of the host, and with its ids. The function
 // is nil where the host does not show it.
-func (b *builder) pci(address topology.Address, class uint32, f *topology.Device, hasIDs bool) *element {
+func (b *builder) pci(
+	address topology.Address, class uint32, f *topology.Device, hasIDs bool,
+) *element {
 	e := &element{name: "pci", address: address}
 	e.set("busid", address.String())
 	e.set("class", fmt.Sprintf("0x%06x", class))
 	if f == nil {
 		return e
 	}
+
 	if hasIDs {
 		e.setID("vendor", f.Vendor)
 		e.setID("device", f.Device)
 	}
+
 	if hasIDs && f.Details != nil {
 		e.setID("subsystem_vendor", f.Details.SubsystemVendor)
 		e.setID("subsystem_device", f.Details.SubsystemDevice)
 	}
+
 	// As NCCL computes it from sysfs.
 	if link := b.plan.Host.BestLink(f); link != nil {
 		e.set("link_speed", fmt.Sprintf("%.1f GT/s PCIe", link.Speed))
 		e.set("link_width", strconv.Itoa(link.Width))
 	}
+
 	return e
 }
 
@@ -247,6 +286,7 @@ func cpuMask(cpus string) string {
 	if err != nil {
 		return ""
 	}
+
 	var words []uint32
 	for cpu := range set.All() {
 		for len(words) <= cpu/32 {
@@ -254,14 +294,17 @@ func cpuMask(cpus string) string {
 		}
 		words[cpu/32] |= 1 << (cpu % 32)
 	}
+
 	texts := make([]string, len(words))
 	for i, word := range words {
 		texts[len(words)-1-i] = fmt.Sprintf("%08x", word)
 	}
+
 	mask := strings.Join(texts, ",")
 	if len(mask) > longest {
 		return ""
 	}
+
 	return mask
 }
 
@@ -312,9 +355,11 @@ func (e *element) write(text *strings.Builder, indent string) {
 		text.WriteString("/>\n")
 		return
 	}
+
 	text.WriteString(">\n")
 	for _, c := range e.children {
 		c.write(text, indent+"  ")
 	}
+
 	text.WriteString(indent + "</" + e.name + ">\n")
 }

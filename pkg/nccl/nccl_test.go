@@ -48,6 +48,7 @@ func wholeHost(t *testing.T, host fs.FS) []byte {
 	for _, node := range nodes {
 		numa = append(numa, []int{node})
 	}
+
 	return matrix.Domain(numa, devices)
 }
 
@@ -62,11 +63,17 @@ func TestGrace(t *testing.T) {
 
 func planOf(t *testing.T, host fs.FS, domain []byte, layout policy.Layout) *placement.Plan {
 	t.Helper()
-	m := plan.Planner{Sysfs: host, Details: true, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: string(layout)}}}
+	m := plan.Planner{
+		Sysfs:   host,
+		Details: true,
+		Source:  policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: string(layout)}},
+	}
+
 	result := m.Read(plan.Request{Domain: domain}).Plan()
 	if result.Err != nil {
 		t.Fatal(result.Err)
 	}
+
 	return result.Plan
 }
 
@@ -86,7 +93,8 @@ func TestGolden(t *testing.T) {
 	}{
 		{"x86-2n8g-hgx-h100", hgx, policy.LayoutNUMA},
 		{"x86-2n8g-hgx-h100", hgx, policy.LayoutMirror},
-		{"x86-2n4g-three-roots", wholeHost(t, readHost(t, "x86-2n4g-three-roots")), policy.LayoutRoot},
+		{"x86-2n4g-three-roots", wholeHost(t, readHost(t, "x86-2n4g-three-roots")),
+			policy.LayoutRoot},
 	} {
 		got := nccl.New(planOf(t, readHost(t, tc.host), tc.domain, tc.layout)).String()
 		golden := filepath.Join("testdata", fmt.Sprintf("%s-%s.xml", tc.host, tc.layout))
@@ -115,19 +123,25 @@ func TestDistances(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no hosts: %v", err)
 	}
+
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".txtar")
 		host := readHost(t, name)
-		for _, layout := range []policy.Layout{policy.LayoutNUMA, policy.LayoutRoot, policy.LayoutMirror} {
+		for _, layout := range []policy.Layout{
+			policy.LayoutNUMA, policy.LayoutRoot, policy.LayoutMirror,
+		} {
 			t.Run(fmt.Sprintf("%s-%s", name, layout), func(t *testing.T) {
 				checkDistances(t, host, planOf(t, host, wholeHost(t, host), layout))
 			})
 		}
 	}
+
 	for seed := range uint64(60) {
 		h := matrix.NewRandomHost(2000 + seed)
 		host := expect.Host(t, h.Text)
-		for _, layout := range []policy.Layout{policy.LayoutNUMA, policy.LayoutRoot, policy.LayoutMirror} {
+		for _, layout := range []policy.Layout{
+			policy.LayoutNUMA, policy.LayoutRoot, policy.LayoutMirror,
+		} {
 			t.Run(fmt.Sprintf("seed-%d-%s", 2000+seed, layout), func(t *testing.T) {
 				checkDistances(t, host, planOf(t, host, matrix.Domain(h.NUMA, h.Devices), layout))
 			})
@@ -141,22 +155,27 @@ func checkDistances(t *testing.T, host fs.FS, plan *placement.Plan) {
 	if err != nil {
 		t.Fatalf("NCCL cannot read it: %v\n%s", err, file)
 	}
+
 	seen := map[string]*node{}
 	spots := map[string]tree.Spot{}
 	for _, d := range plan.Devices {
 		id := d.ID.String()
-		inFile := d.Predicted != nil && d.Function != nil && (d.Function.Class>>16 == 2 || d.Function.Class>>16 == 3)
+		inFile := d.Predicted != nil && d.Function != nil &&
+			(d.Function.Class>>16 == 2 || d.Function.Class>>16 == 3)
 		if !inFile {
 			continue
 		}
+
 		node, count := system.find(d.Predicted.String())
 		if count != 1 {
 			t.Fatalf("%s is in the file %d times\n%s", id, count, file)
 		}
+
 		spot, _, err := matrix.Sysfs{FS: host}.Spot(id)
 		expect.NoError(t, err)
 		seen[id], spots[id] = node, spot
 	}
+
 	ids := slices.Sorted(maps.Keys(seen))
 	for i, a := range ids {
 		for _, b := range ids[:i] {
@@ -164,6 +183,7 @@ func checkDistances(t *testing.T, host fs.FS, plan *placement.Plan) {
 			if want == "" {
 				want = map[bool]string{true: "PHB", false: "SYS"}[cpuOf(seen[a]) == cpuOf(seen[b])]
 			}
+
 			if got != want {
 				t.Errorf("%s and %s: NCCL sees %s, want %s\n%s", a, b, got, want, file)
 			}
@@ -180,6 +200,7 @@ func wantedDistance(a, b tree.Spot) string {
 	case class == "PIX" && len(a.Bridges) > 1:
 		return "PIX"
 	}
+
 	return ""
 }
 
@@ -191,13 +212,16 @@ func cpuOf(n *node) string {
 // TestLeavesOut: a GPU whose guest address is not known yet is left out and named;
 // NCCL looks for it in sysfs.
 func TestLeavesOut(t *testing.T) {
-	host := expect.Host(t, "cpus 0 0-3\npci0000:00/0000:00:01.0/0000:01:00.0 node=0\npci0000:00/0000:00:02.0/0000:02:00.0 node=0 class=0x010802\n")
+	host := expect.Host(t,
+		"cpus 0 0-3\npci0000:00/0000:00:01.0/0000:01:00.0 node=0\npci0000:00/0000:00:02.0/0000:02:00.0 node=0 class=0x010802\n")
 	domain := matrix.Domain(matrix.GuestNUMA{{0}}, []string{"0000:01:00.0", "0000:02:00.0"})
 	file := nccl.New(planOf(t, host, domain, policy.LayoutKeep))
 	if !file.IsEmpty() || strings.Contains(file.String(), "<pci") {
 		t.Errorf("it is not empty:\n%s", file)
 	}
-	if len(file.Warnings) != 1 || file.Warnings[0].Code != reasons.CodeNCCLIncomplete || file.Warnings[0].Device.String() != "0000:01:00.0" {
+
+	if len(file.Warnings) != 1 || file.Warnings[0].Code != reasons.CodeNCCLIncomplete ||
+		file.Warnings[0].Device.String() != "0000:01:00.0" {
 		t.Errorf("warnings %v, want one for the GPU and none for the NVMe", file.Warnings)
 	}
 }
@@ -211,7 +235,12 @@ pci0000:16/0000:16:01.0/0000:17:00.0/0000:18:00.0/0000:19:00.0 node=0 class=0x12
 pci0000:16/0000:16:01.0/0000:17:00.0/0000:18:01.0/0000:1a:00.0 node=0 class=0x020000 vendor=0x15b3 device=0x1021
 pci0000:16/0000:16:02.0/0000:1b:00.0 node=0 class=0x120100
 `)
-	plan := planOf(t, host, matrix.Domain(matrix.GuestNUMA{{0}}, []string{"0000:19:00.0", "0000:1a:00.0", "0000:1b:00.0"}), policy.LayoutNUMA)
+
+	plan := planOf(t, host,
+		matrix.Domain(matrix.GuestNUMA{
+			{0},
+		}, []string{"0000:19:00.0", "0000:1a:00.0", "0000:1b:00.0"}), policy.LayoutNUMA)
+
 	system, err := read(nccl.New(plan).String())
 	expect.NoError(t, err)
 	gpu, count := system.find(plan.Devices[0].Predicted.String())
@@ -219,6 +248,7 @@ pci0000:16/0000:16:02.0/0000:1b:00.0 node=0 class=0x120100
 	if count != 1 || gpu.attrs["class"] != "0x120000" || distance(gpu, nic) != "PIX" {
 		t.Errorf("the accelerator is in the file %d times, as %v\n%s", count, gpu, nccl.New(plan))
 	}
+
 	if _, count := system.find(plan.Devices[2].Predicted.String()); count != 0 {
 		t.Errorf("a device of class 0x120100 is in the file\n%s", nccl.New(plan))
 	}
@@ -254,18 +284,26 @@ pci0000:00/0000:00:02.0/0000:02:00.0 node=0
 pci0000:00/0000:00:02.0/0000:02:00.1 node=0 physfn=0000:02:00.0
 pci0000:00/0000:00:03.0/0000:03:00.0 node=0
 `)
+
 	links := map[string]topology.Link{
 		"0000:00:01.0": {Speed: 16, Width: 16}, "0000:01:00.0": {Speed: 32, Width: 8},
 		"0000:02:00.0": {Speed: 8, Width: 4}, // the port above has no file for it
 	}
-	plan := planOf(t, host, matrix.Domain(matrix.GuestNUMA{{0}}, []string{"0000:01:00.0", "0000:02:00.1", "0000:03:00.0"}), policy.LayoutNUMA)
+
+	plan := planOf(t, host,
+		matrix.Domain(matrix.GuestNUMA{
+			{0},
+		}, []string{"0000:01:00.0", "0000:02:00.1", "0000:03:00.0"}), policy.LayoutNUMA)
+
 	for i := range plan.Host.Devices {
 		if link, known := links[plan.Host.Devices[i].Address.String()]; known {
 			plan.Host.Devices[i].MaxLink = &link
 		}
 	}
+
 	system, err := read(nccl.New(plan).String())
 	expect.NoError(t, err)
+
 	for i, want := range []string{"16.0 GT/s PCIe x8", "8.0 GT/s PCIe x4", " x"} {
 		n, _ := system.find(plan.Devices[i].Predicted.String())
 		if got := n.attrs["link_speed"] + " x" + n.attrs["link_width"]; got != want {

@@ -45,11 +45,14 @@ func read(text string) (*node, error) {
 		if text == "" {
 			break
 		}
+
 		tag := tagPattern.FindStringSubmatch(text)
 		if tag == nil {
 			return nil, fmt.Errorf("want an element at %.60q", text)
 		}
+
 		text = text[len(tag[0]):]
+
 		if tag[1] == "/" {
 			if at.name != tag[2] {
 				return nil, fmt.Errorf("</%s> closes <%s>", tag[2], at.name)
@@ -57,24 +60,31 @@ func read(text string) (*node, error) {
 			at = at.parent
 			continue
 		}
+
 		n := &node{name: tag[2], attrs: map[string]string{}, parent: at}
 		for _, a := range attrPattern.FindAllStringSubmatch(tag[3], -1) {
-			if _, twice := n.attrs[a[1]]; twice || len(a[2]) > maxValue || strings.ContainsAny(a[2], "&<") {
+			if _, twice := n.attrs[a[1]]; twice || len(a[2]) > maxValue ||
+				strings.ContainsAny(a[2], "&<") {
 				return nil, fmt.Errorf("<%s>: attribute %s=%q", n.name, a[1], a[2])
 			}
 			n.attrs[a[1]] = a[2]
 		}
+
 		if nodes++; nodes > maxNodes || len(n.attrs) > maxAttrs || len(at.children) == maxChildren {
 			return nil, fmt.Errorf("too many nodes or attributes at <%s>", n.name)
 		}
+
 		at.children = append(at.children, n)
 		if tag[4] == "" {
 			at = n
 		}
 	}
+
 	if at != top || len(top.children) != 1 {
-		return nil, fmt.Errorf("<%s> is not closed, or there are %d top elements", at.name, len(top.children))
+		return nil, fmt.Errorf("<%s> is not closed, or there are %d top elements", at.name,
+			len(top.children))
 	}
+
 	return top.children[0], top.children[0].check("")
 }
 
@@ -85,13 +95,16 @@ func (n *node) check(parent string) error {
 	known := map[string][]string{
 		"system": {"version"},
 		"cpu":    {"numaid", "affinity", "arch"},
-		"pci":    {"busid", "class", "vendor", "device", "subsystem_vendor", "subsystem_device", "link_speed", "link_width"},
+		"pci": {"busid", "class", "vendor", "device", "subsystem_vendor", "subsystem_device",
+			"link_speed", "link_width"},
 	}
+
 	for name := range n.attrs {
 		if !slices.Contains(known[n.name], name) {
 			return fmt.Errorf("NCCL reads no %s of <%s>", name, n.name)
 		}
 	}
+
 	var err error
 	switch under := parent + ">" + n.name; under {
 	case ">system":
@@ -103,11 +116,13 @@ func (n *node) check(parent string) error {
 	default:
 		err = fmt.Errorf("NCCL reads no %s", under)
 	}
+
 	for _, b := range n.children {
 		if err == nil {
 			err = b.check(n.name)
 		}
 	}
+
 	return err
 }
 
@@ -120,17 +135,20 @@ func wantedVersion(system *node) string {
 		for _, child := range n.children {
 			count(child)
 		}
-		switch isGPU := strings.HasPrefix(n.attrs["class"], "0x03") || n.attrs["class"] == "0x120000"; {
+		switch isGPU := strings.HasPrefix(n.attrs["class"],
+			"0x03") || n.attrs["class"] == "0x120000"; {
 		case isGPU && n.attrs["vendor"] == "0x1002":
 			amd++
 		case isGPU:
 			others++
 		}
 	}
+
 	count(system)
 	if amd > 0 && others == 0 {
 		return "2"
 	}
+
 	return "1"
 }
 
@@ -142,14 +160,19 @@ func (n *node) want(name string, good func(string) bool) error {
 }
 
 func (n *node) checkCPU() error {
-	if err := n.want("numaid", func(v string) bool { _, err := strconv.Atoi(v); return err == nil }); err != nil {
+	if err := n.want("numaid", func(v string) bool {
+		_, err := strconv.Atoi(v)
+		return err == nil
+	}); err != nil {
 		return err
 	}
+
 	if _, there := n.attrs["affinity"]; there {
 		if err := n.want("affinity", maskPattern.MatchString); err != nil {
 			return err
 		}
 	}
+
 	return n.want("arch", func(v string) bool { return v == "x86_64" || v == "arm64" })
 }
 
@@ -160,26 +183,37 @@ func (n *node) checkPCI() error {
 	if err := n.want("busid", addressPattern.MatchString); err != nil {
 		return err
 	}
+
 	classes := []string{"0x02", "0x03", "0x120000"} // the last one RCCL
 	if len(n.children) > 0 {
 		classes = []string{"0x060400"}
 	}
+
 	if err := n.want("class", func(v string) bool {
 		return slices.ContainsFunc(classes, func(c string) bool { return strings.HasPrefix(v, c) })
 	}); err != nil {
 		return err
 	}
+
 	_, speed := n.attrs["link_speed"]
 	_, width := n.attrs["link_width"]
 	if !speed && !width {
 		return nil // NCCL asks NVML or sysfs
 	}
+
 	if err := n.want("link_speed", func(v string) bool {
-		return slices.Contains([]string{"2.5 GT/s PCIe", "5.0 GT/s PCIe", "8.0 GT/s PCIe", "16.0 GT/s PCIe", "32.0 GT/s PCIe", "64.0 GT/s PCIe"}, v)
+		return slices.Contains([]string{
+			"2.5 GT/s PCIe", "5.0 GT/s PCIe", "8.0 GT/s PCIe", "16.0 GT/s PCIe", "32.0 GT/s PCIe",
+			"64.0 GT/s PCIe",
+		}, v)
 	}); err != nil {
 		return err
 	}
-	return n.want("link_width", func(v string) bool { n, err := strconv.Atoi(v); return err == nil && n >= 1 && n <= 32 })
+
+	return n.want("link_width", func(v string) bool {
+		n, err := strconv.Atoi(v)
+		return err == nil && n >= 1 && n <= 32
+	})
 }
 
 // find is the element of an address, and how many there are.
@@ -187,11 +221,13 @@ func (n *node) find(busID string) (found *node, count int) {
 	if n.attrs["busid"] == busID {
 		found, count = n, 1
 	}
+
 	for _, b := range n.children {
 		if f, c := b.find(busID); c > 0 {
 			found, count = f, count+c
 		}
 	}
+
 	return found, count
 }
 
@@ -211,10 +247,12 @@ func distance(a, b *node) string {
 	if a.parent == b.parent && a.parent.name == "pci" {
 		return "PIX"
 	}
+
 	for _, p := range a.above() {
 		if slices.Contains(b.above(), p) {
 			return map[string]string{"pci": "PXB", "cpu": "PHB", "system": "SYS"}[p.name]
 		}
 	}
+
 	return "none"
 }

@@ -1,7 +1,7 @@
-// Package ncclgraph models what NCCL decides from the PCI Express tree that a machine shows: which NIC
-// each GPU takes, whether it reads and writes that NIC without the CPU (GPUDirect RDMA), and
-// whether a switch's uplink limits a path that NCCL uses. It follows NVIDIA/nccl 2.29.7,
-// src/graph; `make nccl` compares it with NCCL's own code.
+// Package ncclgraph models what NCCL decides from the PCI Express tree that a machine shows:
+// which NIC each GPU takes, whether it reads and writes that NIC without the CPU (GPUDirect
+// RDMA), and whether a switch's uplink limits a path that NCCL uses. It follows NVIDIA/nccl
+// 2.29.7, src/graph; `make nccl` compares it with NCCL's own code.
 package ncclgraph
 
 import (
@@ -45,7 +45,8 @@ const (
 func (t Type) String() string { return [...]string{"PIX", "PXB", "PXN", "PHB", "SYS"}[t] }
 
 // IsDirect reports whether NCCL uses GPUDirect RDMA over a path of the type: up to PXB, in each
-// version since 2.18, and with PXN, which then is the other GPU's path (paths.cc, ncclTopoCheckGdr).
+// version since 2.18, and with PXN, which then is the other GPU's path (paths.cc,
+// ncclTopoCheckGdr).
 func (t Type) IsDirect() bool { return t <= PXN }
 
 // Choice is the NIC that NCCL takes for a GPU.
@@ -81,6 +82,7 @@ func (m Machine) Choices() []Choice {
 		}
 		choices[i] = choose(paths, i)
 	}
+
 	return choices
 }
 
@@ -96,6 +98,7 @@ func (m Machine) overNVLink(direct [][]path, i, n int) path {
 			return path{PXN, theirs.bandwidth, theirs.limited}
 		}
 	}
+
 	return own
 }
 
@@ -112,8 +115,10 @@ func choose(paths []path, gpu int) Choice {
 				continue
 			}
 		}
+
 		local = append(local, n)
 	}
+
 	if len(local) == 0 {
 		return Choice{NIC: -1, Type: SYS}
 	}
@@ -142,14 +147,17 @@ func (m Machine) IsLimited() bool {
 			return true
 		}
 	}
+
 	if len(m.GPUs) < 2 {
 		return false
 	}
+
 	for _, gpu := range m.GPUs {
 		if !gpu.NVLink && m.wayOf(gpu.Node).toCPU().limited {
 			return true
 		}
 	}
+
 	return false
 }
 
@@ -170,6 +178,7 @@ func (m Machine) ShowsAs(other Machine) bool {
 			}
 		}
 	}
+
 	return true
 }
 
@@ -179,8 +188,8 @@ func (m Machine) ways() []way {
 	return append(gpus, topology.Map(m.NICs, m.wayOf)...)
 }
 
-// way lists the links between a function and the CPU. It is read once per function, since each is the
-// end of many paths.
+// way lists the links between a function and the CPU. It is read once per function, since each is
+// the end of many paths.
 type way struct {
 	function  *topology.Node
 	bandwidth float64 // GB/s, of the function's own link
@@ -194,11 +203,17 @@ type element struct {
 	bandwidth float64 // GB/s, of the link above it
 }
 
-// wayOf returns the way of a function. Of each two bridges on the way up NCCL takes the upper one, so
-// of a switch its upstream port. Only a function beside the ports of a switch is elsewhere to NCCL,
-// under the port above that switch (xml.cc, ncclTopoGetXmlFromSys, "Rewind two").
+// wayOf returns the way of a function. Of each two bridges on the way up NCCL takes the upper
+// one, so of a switch its upstream port. Only a function beside the ports of a switch is
+// elsewhere to NCCL, under the port above that switch (xml.cc, ncclTopoGetXmlFromSys, "Rewind
+// two").
 func (m Machine) wayOf(function *topology.Node) way {
-	w := way{function: function, bandwidth: m.bandwidth(function), isSilent: m.linkAbove(function).Speed == 0}
+	w := way{
+		function:  function,
+		bandwidth: m.bandwidth(function),
+		isSilent:  m.linkAbove(function).Speed == 0,
+	}
+
 	n := function
 	if n.Parent != nil && n.Parent.Kind == topology.MDEVParent {
 		n = n.Parent
@@ -206,10 +221,12 @@ func (m Machine) wayOf(function *topology.Node) way {
 
 	for {
 		port := n.Parent
-		if port == nil || port.Kind == topology.Root || port.Parent == nil || port.Parent.Kind == topology.Root {
+		if port == nil || port.Kind == topology.Root || port.Parent == nil ||
+			port.Parent.Kind == topology.Root {
 			slices.Reverse(w.above)
 			return w
 		}
+
 		n = port.Parent
 		w.above = append(w.above, element{n, m.bandwidth(n)})
 	}
@@ -222,15 +239,20 @@ func between(x, y way) path {
 		shared++
 	}
 
-	p := path{Type: SYS, bandwidth: min(x.bandwidth, y.bandwidth), limited: x.isSilent || y.isSilent}
+	p := path{
+		Type: SYS, bandwidth: min(x.bandwidth, y.bandwidth), limited: x.isSilent || y.isSilent,
+	}
+
 	switch isInner := len(x.above) > shared || len(y.above) > shared; {
 	case shared > 0 && !isInner:
 		p.Type = PIX
 	case shared > 0:
 		p.Type = PXB
-	case topology.Same(x.function.NUMANode(), y.function.NUMANode()): // those without a node are at one CPU, too
+	case topology.Same(x.function.NUMANode(), y.function.NUMANode()):
+		// those without a node are at one CPU, too
 		p.Type = PHB
 	}
+
 	return p.across(x.above[shared:]).across(y.above[shared:])
 }
 
@@ -262,6 +284,7 @@ func (m Machine) linkAbove(n *topology.Node) topology.Link {
 	if link.Speed == 0 || port.Speed > 0 && port.Speed < link.Speed {
 		link.Speed = port.Speed
 	}
+
 	link.Width = min(link.Width, port.Width)
 	return link
 }
@@ -280,6 +303,7 @@ func (m Machine) bandwidth(n *topology.Node) float64 {
 	if link.Speed == 0 {
 		link.Speed = unknownSpeed
 	}
+
 	if link.Width == 0 {
 		link.Width = unknownWidth
 	}
@@ -288,5 +312,6 @@ func (m Machine) bandwidth(n *topology.Node) float64 {
 	if link.Speed <= 5 {
 		perGT = 0.6
 	}
+
 	return link.Speed * perGT * float64(link.Width) / 8
 }

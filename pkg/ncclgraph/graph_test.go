@@ -23,6 +23,7 @@ func newBuilder() *builder {
 		}
 		return topology.Link{Speed: 32, Width: 16}
 	}
+
 	return b
 }
 
@@ -45,10 +46,12 @@ func (b *builder) port(parent *topology.Node, isGuest bool) *topology.Node {
 	if parent.Kind == topology.UpstreamPort {
 		kind = topology.DownstreamPort
 	}
+
 	port := b.tree.Add(parent, topology.Node{Kind: kind})
 	if isGuest && kind == topology.DownstreamPort {
 		b.links[port] = topology.Link{}
 	}
+
 	return port
 }
 
@@ -59,7 +62,9 @@ func (b *builder) endpoint(parent *topology.Node, isGuest bool) *topology.Node {
 }
 
 func (b *builder) gpu(parent *topology.Node, hasNVLink, isGuest bool) {
-	b.machine.GPUs = append(b.machine.GPUs, ncclgraph.GPU{Node: b.endpoint(parent, isGuest), NVLink: hasNVLink})
+	b.machine.GPUs = append(b.machine.GPUs, ncclgraph.GPU{
+		Node: b.endpoint(parent, isGuest), NVLink: hasNVLink,
+	})
 }
 
 func (b *builder) nic(parent *topology.Node, isGuest bool) *topology.Node {
@@ -118,8 +123,10 @@ func TestSwitchServesWithoutItsUplink(t *testing.T) {
 				t.Errorf("GPU %d: %v, want its own NIC over PIX without a limit", i, c)
 			}
 		}
+
 		if limited := b.machine.IsLimited(); limited == hasNVLink {
-			t.Errorf("NVLink %v: limited %v: GPUs without NVLink go over the uplinks", hasNVLink, limited)
+			t.Errorf("NVLink %v: limited %v: GPUs without NVLink go over the uplinks", hasNVLink,
+				limited)
 		}
 	}
 }
@@ -132,15 +139,18 @@ func TestCascadeCrossesAnUplink(t *testing.T) {
 	b.gpu(b.aSwitch(outer, true), true, true)
 	b.nic(b.aSwitch(outer, true), true)
 
-	if c := b.machine.Choices()[0]; c.Type != ncclgraph.PXB || !c.Limited || !b.machine.IsLimited() {
+	if c := b.machine.Choices()[0]; c.Type != ncclgraph.PXB || !c.Limited ||
+		!b.machine.IsLimited() {
 		t.Errorf("%v, limited %v, want PXB that an uplink limits", c, b.machine.IsLimited())
 	}
 }
 
-// TestNICOfAnotherGPU: the second GPU has no NIC. On NVLink it reaches that of the first over it (PXN),
-// which uses GPUDirect RDMA; without, the CPU is between.
+// TestNICOfAnotherGPU: the second GPU has no NIC. On NVLink it reaches that of the first over it
+// (PXN), which uses GPUDirect RDMA; without, the CPU is between.
 func TestNICOfAnotherGPU(t *testing.T) {
-	for hasNVLink, want := range map[bool]ncclgraph.Type{true: ncclgraph.PXN, false: ncclgraph.PHB} {
+	for hasNVLink, want := range map[bool]ncclgraph.Type{
+		true: ncclgraph.PXN, false: ncclgraph.PHB,
+	} {
 		b := newBuilder()
 		first, second := b.aSwitch(b.root(0), false), b.aSwitch(b.root(0), false)
 		b.gpu(first, hasNVLink, false)
@@ -153,8 +163,8 @@ func TestNICOfAnotherGPU(t *testing.T) {
 	}
 }
 
-// TestSilentLink: a virtual function without a link under a port without one counts as 8 GT/s x16, so
-// NCCL believes in a limit; under a port that tells a speed it does not.
+// TestSilentLink: a virtual function without a link under a port without one counts as 8 GT/s
+// x16, so NCCL believes in a limit; under a port that tells a speed it does not.
 func TestSilentLink(t *testing.T) {
 	for _, isGuest := range []bool{true, false} {
 		b := newBuilder()
@@ -168,8 +178,8 @@ func TestSilentLink(t *testing.T) {
 	}
 }
 
-// TestBesidePorts: a function beside the ports of a switch is not under that switch to NCCL, which goes
-// up two bridges at a time (seeds 8, 16 and others of `make nccl`).
+// TestBesidePorts: a function beside the ports of a switch is not under that switch to NCCL,
+// which goes up two bridges at a time (seeds 8, 16 and others of `make nccl`).
 func TestBesidePorts(t *testing.T) {
 	b := newBuilder()
 	above := b.aSwitch(b.root(0), false)
@@ -192,12 +202,14 @@ func TestShowsAs(t *testing.T) {
 			b.gpu(above, true, isSilent)
 			b.nic(above, isSilent)
 		}
+
 		return b.machine
 	}
 
 	if !machine(false).ShowsAs(machine(false)) {
 		t.Error("machines that are equal show different paths")
 	}
+
 	if machine(true).ShowsAs(machine(false)) {
 		t.Error("uplinks of 2.5 GT/s are not seen")
 	}
@@ -218,11 +230,13 @@ func TestHasNVLink(t *testing.T) {
 		function *topology.Device
 		want     bool
 	}{
-		"H100 SXM5":         {&topology.Device{Vendor: 0x10de, Device: 0x2330}, true},
-		"H100 PCIe":         {&topology.Device{Vendor: 0x10de, Device: 0x2331}, false},
-		"MI300X":            {&topology.Device{Vendor: 0x1002, Device: 0x74a1}, false},
-		"vGPU of H100 SXM5": {&topology.Device{Vendor: 0x10de, Device: 0x2330, PhysFn: &physical}, false},
-		"not shown":         {nil, false},
+		"H100 SXM5": {&topology.Device{Vendor: 0x10de, Device: 0x2330}, true},
+		"H100 PCIe": {&topology.Device{Vendor: 0x10de, Device: 0x2331}, false},
+		"MI300X":    {&topology.Device{Vendor: 0x1002, Device: 0x74a1}, false},
+		"vGPU of H100 SXM5": {&topology.Device{
+			Vendor: 0x10de, Device: 0x2330, PhysFn: &physical,
+		}, false},
+		"not shown": {nil, false},
 	} {
 		if got := ncclgraph.HasNVLink(test.function); got != test.want {
 			t.Errorf("%s: %v, want %v", name, got, test.want)

@@ -10,9 +10,9 @@ import (
 const nvidia = 0x10de
 
 // boardGPUs are the device ids of NVIDIA's GPUs for a baseboard that joins them over NVLink: SXM
-// modules and the HGX and DGX boards' own (README.md of NVIDIA/open-gpu-kernel-modules, "Compatible
-// GPUs"; pci.ids). Cards with an NVLink bridge are missing, since their ids do not say whether it is
-// there.
+// modules and the HGX and DGX boards' own (README.md of NVIDIA/open-gpu-kernel-modules,
+// "Compatible GPUs"; pci.ids). Cards with an NVLink bridge are missing, since their ids do not
+// say whether it is there.
 var boardGPUs = []uint16{
 	0x15f9,                         // P100 SXM2
 	0x1db1, 0x1db5, 0x1db8, 0x1df5, // V100 SXM2, SXM3

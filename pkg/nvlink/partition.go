@@ -14,21 +14,23 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// Module is the place of a GPU on its board, from 1: Fabric Manager's physical id, NVML's module id.
-// It does not follow the order of PCI addresses.
+// Module is the place of a GPU on its board, from 1: Fabric Manager's physical id, NVML's module
+// id. It does not follow the order of PCI addresses.
 type Module int
 
 // Partition is a set of GPUs that a VM may have.
 type Partition struct {
-	ID       int
-	Modules  []Module // in ascending order
-	IsActive bool     // Fabric Manager has connected its GPUs, so none that overlaps can be activated
+	ID      int
+	Modules []Module // in ascending order
+	// Fabric Manager has connected its GPUs, so none that overlaps can be activated
+	IsActive bool
 }
 
 // List holds the partitions of a node, by ID.
 type List struct {
 	Partitions []Partition
-	Addresses  map[Module]topology.Address // of the GPUs, where Fabric Manager knows them: not in a service VM
+	// of the GPUs, where Fabric Manager knows them: not in a service VM
+	Addresses map[Module]topology.Address
 }
 
 // maxPartitions is far above the 35 of two A100 boards.
@@ -47,18 +49,22 @@ func Parse(data []byte) (List, error) {
 			} `json:"gpuInfo"`
 		} `json:"partitionInfo"`
 	}
+
 	list := List{Addresses: map[Module]topology.Address{}}
 	if err := json.Unmarshal(data, &file); err != nil {
 		return list, fmt.Errorf("parse partitions: %w", err)
 	}
+
 	if len(file.Partitions) == 0 || len(file.Partitions) > maxPartitions {
-		return list, fmt.Errorf("parse partitions: %d in partitionInfo, must be 1 to %d, as fmpm -l prints them", len(file.Partitions), maxPartitions)
+		return list,
+			fmt.Errorf("parse partitions: %d in partitionInfo, must be 1 to %d, as fmpm -l prints them", len(file.Partitions), maxPartitions)
 	}
 
 	for i, of := range file.Partitions {
 		if of.ID == nil {
 			return list, fmt.Errorf("parse partitions: entry %d has no partitionId", i+1)
 		}
+
 		p := Partition{ID: *of.ID, IsActive: of.IsActive != 0}
 		for _, gpu := range of.GPUs {
 			p.Modules = append(p.Modules, gpu.Module)
@@ -66,12 +72,15 @@ func Parse(data []byte) (List, error) {
 				return list, fmt.Errorf("partition %d: %w", p.ID, err)
 			}
 		}
+
 		slices.Sort(p.Modules)
 		if err := list.check(p, of.Count); err != nil {
 			return list, fmt.Errorf("partition %d: %w", p.ID, err)
 		}
+
 		list.Partitions = append(list.Partitions, p)
 	}
+
 	slices.SortFunc(list.Partitions, func(a, b Partition) int { return cmp.Compare(a.ID, b.ID) })
 	return list, nil
 }
@@ -88,26 +97,31 @@ func (l *List) check(p Partition, count int) error {
 	case slices.ContainsFunc(l.Partitions, func(q Partition) bool { return q.ID == p.ID }):
 		return errors.New("appears twice")
 	}
+
 	return nil
 }
 
-// locate notes the address of a GPU, unless it is one of zeros: not known. NVML's domains have eight
-// digits.
+// locate notes the address of a GPU, unless it is one of zeros: not known. NVML's domains have
+// eight digits.
 func (l *List) locate(module Module, busID string) error {
 	if busID == "" || strings.Trim(busID, "0:.") == "" {
 		return nil
 	}
+
 	text := strings.ToLower(busID)
 	if strings.IndexByte(text, ':') == len("00000000") {
 		text = strings.TrimPrefix(text, "0000")
 	}
+
 	address, err := topology.ParseAddress(text)
 	if err != nil {
 		return err
 	}
+
 	if known, isKnown := l.Addresses[module]; isKnown && known != address {
 		return fmt.Errorf("physicalId %d is at %s, elsewhere at %s", module, address, known)
 	}
+
 	l.Addresses[module] = address
 	return nil
 }

@@ -9,8 +9,9 @@ import (
 	"hook-sidecar/test/expect"
 )
 
-// TestBoards reads the default partitions of each board, as the Fabric Manager user guide lists them
-// ("GPU Partitions"): every GPU is in one partition of each size, and those of one size do not overlap.
+// TestBoards reads the default partitions of each board, as the Fabric Manager user guide lists
+// them ("GPU Partitions"): every GPU is in one partition of each size, and those of one size do
+// not overlap.
 func TestBoards(t *testing.T) {
 	for board, count := range map[string]int{"hgx-a100": 15, "hgx-h100": 15, "hgx-b200": 15} {
 		list, err := nvlink.Parse(expect.File(t, "../../testdata/partitions/"+board+".json"))
@@ -21,9 +22,12 @@ func TestBoards(t *testing.T) {
 				sets[fmt.Sprint(len(p.Modules), " with ", module)]++
 			}
 		}
+
 		if len(list.Partitions) != count || len(sets) != 4*8 {
-			t.Errorf("%s: %d partitions, %d sizes of its GPUs, want %d and 32", board, len(list.Partitions), len(sets), count)
+			t.Errorf("%s: %d partitions, %d sizes of its GPUs, want %d and 32", board,
+				len(list.Partitions), len(sets), count)
 		}
+
 		for of, times := range sets {
 			if times != 1 {
 				t.Errorf("%s: %d partitions of %s", board, times, of)
@@ -35,7 +39,11 @@ func TestBoards(t *testing.T) {
 // TestPage compares the table of docs/nvlink.md with the boards' files.
 func TestPage(t *testing.T) {
 	page := string(expect.File(t, "../../docs/nvlink.md"))
-	for board, title := range map[string]string{"hgx-a100": "A100, one board", "hgx-h100": "H100, H200, H800, H20", "hgx-b200": "B200, B300"} {
+	for board, title := range map[string]string{
+		"hgx-a100": "A100, one board",
+		"hgx-h100": "H100, H200, H800, H20",
+		"hgx-b200": "B200, B300",
+	} {
 		list, err := nvlink.Parse(expect.File(t, "../../testdata/partitions/"+board+".json"))
 		expect.NoError(t, err)
 		cells := map[int][]string{}
@@ -53,7 +61,9 @@ func TestPage(t *testing.T) {
 				single = append(single, p.ID)
 			}
 		}
-		row := fmt.Sprintf("| %s | %s | %s | %s | %d to %d |", title, strings.Join(cells[8], ", "), strings.Join(cells[4], ", "), strings.Join(cells[2], ", "), single[0], single[7])
+
+		row := fmt.Sprintf("| %s | %s | %s | %s | %d to %d |", title, strings.Join(cells[8], ", "),
+			strings.Join(cells[4], ", "), strings.Join(cells[2], ", "), single[0], single[7])
 		if !strings.Contains(page, row) {
 			t.Errorf("the page does not have the row %s", row)
 		}
@@ -65,7 +75,8 @@ func TestParse(t *testing.T) {
 	list, err := nvlink.Parse([]byte(`{"partitionInfo": [{"partitionId": 3, "isActive": 1, "numGpus": 2, "gpuInfo": [
 		{"physicalId": 3, "pciBusId": "00000000:1B:00.0"}, {"physicalId": 1, "pciBusId": "00000000:00:00.0"}]}]}`))
 	expect.NoError(t, err)
-	if got := fmt.Sprint(list.Partitions, list.Addresses[3], len(list.Addresses)); got != "[{3 [1 3] true}] 0000:1b:00.0 1" {
+	if got := fmt.Sprint(list.Partitions, list.Addresses[3],
+		len(list.Addresses)); got != "[{3 [1 3] true}] 0000:1b:00.0 1" {
 		t.Errorf("got %s", got)
 	}
 }
@@ -75,19 +86,27 @@ func TestParseRefuses(t *testing.T) {
 	partition := func(id, count int, gpus string) string {
 		return fmt.Sprintf(`{"partitionId": %d, "numGpus": %d, "gpuInfo": [%s]}`, id, count, gpus)
 	}
+
 	const one = `{"physicalId": 1}`
 	for input, want := range map[string]string{
 		"":                                    "parse partitions: unexpected end of JSON input",
 		"{}":                                  "parse partitions: 0 in partitionInfo, must be 1 to 256, as fmpm -l prints them",
 		"[{}]":                                "",
 		`{"partitionInfo": [{"numGpus": 1}]}`: "parse partitions: entry 1 has no partitionId",
-		`{"partitionInfo": [` + partition(1, 0, "") + `]}`:                                   "partition 1: no gpuInfo",
-		`{"partitionInfo": [` + partition(1, 2, one) + `]}`:                                  "partition 1: numGpus is 2, and gpuInfo has 1",
-		`{"partitionInfo": [` + partition(1, 2, one+","+one) + `]}`:                          "partition 1: a physicalId appears twice",
-		`{"partitionInfo": [` + partition(1, 1, one) + `,` + partition(1, 1, one) + `]}`:     "partition 1: appears twice",
-		`{"partitionInfo": [` + partition(1, 1, `{"physicalId": 1, "pciBusId": "x"}`) + `]}`: `partition 1: invalid PCI address "x"`,
-		`{"partitionInfo": [` + partition(1, 1, `{"physicalId": 1, "pciBusId": "0000:01:00.0"}`) + `,` +
-			partition(2, 1, `{"physicalId": 1, "pciBusId": "0000:02:00.0"}`) + `]}`: "partition 2: physicalId 1 is at 0000:02:00.0, elsewhere at 0000:01:00.0",
+		`{"partitionInfo": [` + partition(1, 0, "") +
+			`]}`: "partition 1: no gpuInfo",
+		`{"partitionInfo": [` + partition(1, 2, one) +
+			`]}`: "partition 1: numGpus is 2, and gpuInfo has 1",
+		`{"partitionInfo": [` + partition(1, 2, one+","+one) +
+			`]}`: "partition 1: a physicalId appears twice",
+		`{"partitionInfo": [` + partition(1, 1, one) + `,` + partition(1, 1, one) +
+			`]}`: "partition 1: appears twice",
+		`{"partitionInfo": [` + partition(1, 1, `{"physicalId": 1, "pciBusId": "x"}`) +
+			`]}`: `partition 1: invalid PCI address "x"`,
+		`{"partitionInfo": [` + partition(1, 1, `{"physicalId": 1, "pciBusId": "0000:01:00.0"}`) +
+			`,` +
+			partition(2, 1, `{"physicalId": 1, "pciBusId": "0000:02:00.0"}`) +
+			`]}`: "partition 2: physicalId 1 is at 0000:02:00.0, elsewhere at 0000:01:00.0",
 	} {
 		_, err := nvlink.Parse([]byte(input))
 		if err == nil || !strings.HasPrefix(err.Error(), want) {

@@ -81,7 +81,8 @@ func (c *canvas) words(class string, x, y int, text string) {
 
 func (c *canvas) curve(class string, x, y, w, h int) {
 	half := x + w/2
-	c.element(`<path class="%s" d="M%d %dC%d %d %d %d %d %d"/>`, class, x, y, half, y, half, y+h, x+w, y+h)
+	c.element(`<path class="%s" d="M%d %dC%d %d %d %d %d %d"/>`, class, x, y, half, y, half, y+h,
+		x+w, y+h)
 }
 
 // group begins a group of elements with a tip.
@@ -90,6 +91,7 @@ func (c *canvas) group(class, id, tip string) {
 	if id != "" {
 		fmt.Fprintf(c, ` id="%s"`, id)
 	}
+
 	c.WriteString(">")
 	if tip != "" {
 		fmt.Fprintf(c, "<title>%s</title>", escape(tip))
@@ -107,20 +109,27 @@ type bar struct {
 func (c *canvas) bar(b bar) {
 	c.group("chip "+string(b.change), "", b.tip)
 	rect := func(class string, x, w int) {
-		fmt.Fprintf(c, `<rect class="%s" x="%d" y="%d" width="%d" height="%d"/>`, class, x, b.y, w, b.h)
+		fmt.Fprintf(c, `<rect class="%s" x="%d" y="%d" width="%d" height="%d"/>`, class, x, b.y, w,
+			b.h)
 	}
+
 	rect("base", b.x, b.w)
 	before := 0
-	for _, change := range []report.Change{report.Same, report.Nearer, report.Farther, report.Unknown} {
+	for _, change := range []report.Change{
+		report.Same, report.Nearer, report.Farther, report.Unknown,
+	} {
 		after := before + b.tally.By[change]
 		if after > before {
 			from, to := b.w*before/b.tally.All, b.w*after/b.tally.All
 			rect(string(change), b.x+from, to-from)
 		}
+
 		before = after
 	}
+
 	rect("frame", b.x, b.w)
-	fmt.Fprintf(c, `<text class="middle" x="%d" y="%d">%s</text>`, b.x+b.w/2, b.y+b.h/2+baseline, escape(b.text))
+	fmt.Fprintf(c, `<text class="middle" x="%d" y="%d">%s</text>`, b.x+b.w/2, b.y+b.h/2+baseline,
+		escape(b.text))
 	c.WriteString("</g>\n")
 }
 
@@ -135,10 +144,13 @@ type box struct {
 
 func (c *canvas) box(b box) {
 	c.group(b.class, b.id, b.tip)
-	fmt.Fprintf(c, `<rect x="%d" y="%d" width="%d" height="%d" rx="%d"/>`, b.x, b.y, b.w, b.h, b.radius)
+	fmt.Fprintf(c, `<rect x="%d" y="%d" width="%d" height="%d" rx="%d"/>`, b.x, b.y, b.w, b.h,
+		b.radius)
 	line := func(class string, x, up int, text string) {
-		fmt.Fprintf(c, `<text class="%s" x="%d" y="%d">%s</text>`, class, x, b.y+b.h/2+baseline-up, escape(text))
+		fmt.Fprintf(c, `<text class="%s" x="%d" y="%d">%s</text>`, class, x, b.y+b.h/2+baseline-up,
+			escape(text))
 	}
+
 	middle := b.x + b.w/2
 	switch {
 	case b.text == "":
@@ -147,10 +159,12 @@ func (c *canvas) box(b box) {
 	case b.id != "":
 		line("name", b.x+textInset, 6, b.text)
 		line("more", b.x+textInset, -7, b.more)
+
 	default:
 		line("middle", middle, 6, b.text)
 		line("middle more", middle, -7, b.more)
 	}
+
 	c.WriteString("</g>\n")
 }
 

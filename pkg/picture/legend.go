@@ -17,11 +17,15 @@ func (c *canvas) legend(r report.Report, hasPorts bool, width, y int) int {
 	y = c.families(r, hasPorts, room, y)
 	y = c.swatches(r, room, y)
 	if r.Details {
-		y = c.notes(margin, y, room, "GT/s: on the host the fastest link that the device supports, in the guest what the emulated port above it says")
+		y = c.notes(margin, y, room,
+			"GT/s: on the host the fastest link that the device supports, in the guest what the "+
+				"emulated port above it says")
 	}
+
 	if used := r.UsedPathTypes(); len(used) > 0 && !r.IsElsewhere() {
 		y = c.notes(margin, y, room, strings.Join(used, ", "))
 	}
+
 	return y + margin/2
 }
 
@@ -42,21 +46,27 @@ func (c *canvas) families(r report.Report, hasPorts bool, room, y int) int {
 		if text == "" {
 			continue
 		}
+
 		w := 30 + utf8.RuneCountInString(text)*noteTenths/10 + 22
 		if x > margin && x+w > room {
 			break
 		}
-		c.element(`<g class="device %s"><rect x="%d" y="%d" width="24" height="14" rx="%d"/></g>`, family, x, y, min(cornerOf(family), 7))
+
+		c.element(`<g class="device %s"><rect x="%d" y="%d" width="24" height="14" rx="%d"/></g>`,
+			family, x, y, min(cornerOf(family), 7))
 		c.words("note", x+30, y+7, text)
 		x += w
 	}
+
 	switch {
 	case x == margin:
 		return y
 	case hasPorts:
-		c.element(`<g class="port"><rect x="%d" y="%d" width="%d" height="14" rx="2"/></g>`, x, y, portWidth)
+		c.element(`<g class="port"><rect x="%d" y="%d" width="%d" height="14" rx="2"/></g>`, x, y,
+			portWidth)
 		c.words("note", x+portWidth+6, y+7, "port")
 	}
+
 	return y + legendPitch
 }
 
@@ -67,28 +77,36 @@ func nouns(r report.Report, family report.Family) []string {
 			all = append(all, d.Noun())
 		}
 	}
+
 	return all
 }
 
 // swatches explains the colours, with the numbers of pairs, and returns the y after it.
 func (c *canvas) swatches(r report.Report, room, y int) int {
 	swatch := func(change report.Change, text string) {
-		c.element(`<g class="swatch %s"><rect x="%d" y="%d" width="14" height="14" rx="3"/></g>`, change, margin, y)
+		c.element(`<g class="swatch %s"><rect x="%d" y="%d" width="14" height="14" rx="3"/></g>`,
+			change, margin, y)
 		y = c.notes(margin+22, y, room-22, text)
 	}
+
 	tally := r.Tally(report.AllDevices)
 	if n := tally.By[report.Same]; n > 0 {
 		swatch(report.Same, topology.Counted(n, "pair")+" of devices as on the host")
 	}
+
 	for _, d := range tally.Differences {
 		swatch(d.Change(), d.String())
 	}
+
 	isUnknown := func(d report.Device) bool { return !d.IsShown() }
 	if tally.By[report.Unknown] > 0 || tally.All == 0 && slices.ContainsFunc(r.Devices, isUnknown) {
 		swatch(report.Unknown, "not known: the host does not show the device, or one of a pair")
 	}
+
 	for _, reason := range r.ReasonsOf(placement.Unplaced) {
-		swatch(report.Unplaced, fmt.Sprintf("%d unplaced, %s: %s", len(r.WithReason(reason)), reason, reason.Meaning()))
+		swatch(report.Unplaced,
+			fmt.Sprintf("%d unplaced, %s: %s", len(r.WithReason(reason)), reason, reason.Meaning()))
 	}
+
 	return y
 }

@@ -25,17 +25,21 @@ func Write(w io.Writer, r report.Report) error {
 	if len(r.Devices) == 0 {
 		width = leastWidth
 	}
+
 	height := stack(left, right)
 	var c canvas
 	c.heading(r, width)
+
 	if len(r.Devices) > 0 {
 		guest := "Guest"
 		if r.IsCurrent() {
 			guest += ", current domain"
 		}
+
 		c.words("side", margin, headHeight-12, "Host")
 		c.words("side", width-margin-right.width, headHeight-12, guest)
 	}
+
 	c.WriteString(left.String() + right.String())
 	c.joins(r, left, right)
 	height = c.legend(r, left.hasPorts || right.hasPorts, width, height)
@@ -45,6 +49,7 @@ func Write(w io.Writer, r report.Report) error {
 <rect class="ground" width="%d" height="%d"/>
 %s</svg>
 `, width, height, width, height, escape(title(r)), styleSheet, width, height, c.String())
+
 	return err
 }
 
@@ -70,6 +75,7 @@ func stack(left, right *side) int {
 			tops[1] = tops[0]
 		}
 	}
+
 	return max(tops[0], tops[1])
 }
 
@@ -83,22 +89,29 @@ func title(r report.Report) string {
 
 // subtitle is the rest of the headline, the subject and the outcomes.
 func subtitle(r report.Report) string {
-	parts := append(slices.Clone(r.Headline[min(1, len(r.Headline)):]), r.Subject.VM, r.Subject.Host)
+	parts := append(slices.Clone(r.Headline[min(1, len(r.Headline)):]), r.Subject.VM,
+		r.Subject.Host)
 	outcomes := []string{"current domain"}
 	if !r.IsCurrent() {
 		layout := "layout " + string(r.Layout)
 		if r.LayoutReason != nil { // the policy has another word
 			layout += fmt.Sprintf(" (%s)", r.Policy[policy.KeyLayout].Value)
 		}
+
 		parts, outcomes = append(parts, layout), nil
-		for _, outcome := range []placement.Outcome{placement.Placed, placement.Kept, placement.Unplaced} {
+		for _, outcome := range []placement.Outcome{
+			placement.Placed, placement.Kept, placement.Unplaced,
+		} {
 			if n := r.Count(outcome); n > 0 {
 				outcomes = append(outcomes, fmt.Sprintf("%d %s", n, outcome))
 			}
 		}
 	}
+
 	parts = append(parts, strings.Join(outcomes, ", "), r.Inventory())
-	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), " · ")
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool {
+		return part == ""
+	}), " · ")
 }
 
 // joins draws a line from each device of the host to its place in the guest, with a chip
@@ -111,10 +124,13 @@ func (c *canvas) joins(r report.Report, left, right *side) {
 		from, to, change, tally := left.rows[i], right.rows[i], r.DeviceChange(i), r.Tally(i)
 		c.curve("join "+string(change), x, from+rowHeight/2, w, to-from)
 		chips.bar(bar{
-			tally: tally, change: change, text: chipText(r, i, tally), tip: chipTip(r.Devices[i], tally),
-			x: x + (w-chipWidth)/2, y: (from+to)/2 + (rowHeight-chipHeight)/2, w: chipWidth, h: chipHeight,
+			tally: tally, change: change, text: chipText(r, i, tally),
+			tip: chipTip(r.Devices[i], tally),
+			x:   x + (w-chipWidth)/2, y: (from+to)/2 + (rowHeight-chipHeight)/2, w: chipWidth,
+			h: chipHeight,
 		})
 	}
+
 	c.WriteString(chips.String())
 }
 
@@ -131,6 +147,7 @@ func chipText(r report.Report, device int, tally report.Tally) string {
 	case len(r.Devices) == 1:
 		return string(d.Outcome)
 	}
+
 	return fmt.Sprintf("%d of %d", tally.By[report.Same], tally.All)
 }
 

@@ -30,7 +30,8 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 // change unseen.
 func TestGolden(t *testing.T) {
 	for host, layout := range map[string]string{machines.HGX: "numa", machines.VGPU: "mirror"} {
-		got, file := draw(t, machines.Whole(t, host, layout)), filepath.Join("testdata", host+"-"+layout+".svg")
+		got, file := draw(t, machines.Whole(t, host, layout)), filepath.Join("testdata", host+"-"+
+			layout+".svg")
 		expect.Golden(t, *update, file, []byte(got))
 	}
 }
@@ -48,6 +49,7 @@ func TestPictures(t *testing.T) {
 				if svg != draw(t, machines.Whole(t, host, layout)) {
 					t.Error("two pictures of one plan differ")
 				}
+
 				texts := wellFormed(t, svg)
 				for _, d := range r.Devices {
 					for _, want := range []string{*d.Alias, d.ID.String()} {
@@ -82,7 +84,10 @@ func TestGrace(t *testing.T) {
 			found = append(found, match[6])
 		}
 	}
-	expect.Same(t, []string{"cells 2-9", "cells 10-17"}, found, "cells in the box of a GPU (-want +got)")
+
+	expect.Same(t, []string{
+		"cells 2-9", "cells 10-17",
+	}, found, "cells in the box of a GPU (-want +got)")
 }
 
 func draw(t *testing.T, r report.Report) string {
@@ -103,7 +108,9 @@ func wellFormed(t *testing.T, svg string) string {
 		if errors.Is(err, io.EOF) {
 			break
 		}
+
 		expect.NoError(t, err)
+
 		switch token := token.(type) {
 		case xml.CharData:
 			texts += string(token) + "\n"
@@ -112,29 +119,36 @@ func wellFormed(t *testing.T, svg string) string {
 			if token.Name.Local == "svg" {
 				width, height = integer(t, a["width"]), integer(t, a["height"])
 			}
+
 			if id := a["id"]; id != "" {
 				if ids[id] {
 					t.Errorf("id %s is there twice", id)
 				}
 				ids[id] = true
 			}
+
 			if token.Name.Local == "path" && a["class"] == "" {
 				t.Error("a curve has no class")
 			}
+
 			if token.Name.Local == "script" || token.Name.Local == "image" || a["href"] != "" {
 				t.Errorf("element %s: a picture needs nothing from elsewhere", token.Name.Local)
 			}
+
 			if token.Name.Local == "rect" && a["class"] != "ground" {
 				x, y := integer(t, a["x"]), integer(t, a["y"])
-				if x < 0 || y < 0 || x+integer(t, a["width"]) > width || y+integer(t, a["height"]) > height {
+				if x < 0 || y < 0 || x+integer(t, a["width"]) > width ||
+					y+integer(t, a["height"]) > height {
 					t.Errorf("a box at %d, %d is outside of %d x %d", x, y, width, height)
 				}
 			}
 		}
 	}
+
 	if strings.Contains(svg, "url(") || strings.Contains(svg, "@import") {
 		t.Error("the style sheet takes something from elsewhere")
 	}
+
 	return texts
 }
 
@@ -161,17 +175,19 @@ func TestHostileText(t *testing.T) {
 	if got := *r.Devices[0].Alias; !strings.Contains(got, "<script>") {
 		t.Fatalf("the alias did not arrive: %q", got)
 	}
+
 	svg := draw(t, r)
 	if !strings.Contains(wellFormed(t, svg), "<script>alert(1)</script>&amp;") {
 		t.Error("the alias is not in it as text")
 	}
+
 	if strings.ContainsAny(svg, "\x1b\t\u202e") {
 		t.Error("a control character came through")
 	}
 }
 
-// The title says what NCCL decides, or how much of the host the guest sees, each device how many of its
-// pairs are as on the host, and the legend explains what occurs and nothing else.
+// The title says what NCCL decides, or how much of the host the guest sees, each device how many
+// of its pairs are as on the host, and the legend explains what occurs and nothing else.
 func TestShares(t *testing.T) {
 	hgx, vgpu := machines.HGX, machines.VGPU
 	for _, test := range []struct {
@@ -181,25 +197,48 @@ func TestShares(t *testing.T) {
 	}{
 		// 20 devices have 190 pairs. Without a layout all are on the root bus; with root
 		// eight pairs of a GPU and a NIC and the six of four NVSwitches lose their switch.
-		{hgx, "keep", []string{"1 x 0 of 8 GPUs with GPUDirect RDMA, 4 with the host's NIC", "20 x 0 of 19", "1 x 0 of 190 pairs of devices as on the host · layout keep · 20 kept · 8 GPUs, 8 NICs, 4 PCI devices"}, "farther nearer nearer"},
-		{hgx, "root", []string{"1 x 0 of 8 GPUs with GPUDirect RDMA, 4 with the host's NIC", "16 x 18 of 19", "4 x 16 of 19", "1 x 14 PIX on the host, PHB in the guest (farther than on the host)"}, "same farther"},
-		{hgx, "mirror", []string{"1 x 8 of 8 GPUs with GPUDirect RDMA, 8 with the host's NIC", "20 x 19 of 19", "1 x GPU", "1 x NIC", "1 x PCI device", "1 x port"}, "same"},
+		{hgx, "keep", []string{
+			"1 x 0 of 8 GPUs with GPUDirect RDMA, 4 with the host's NIC", "20 x 0 of 19",
+			"1 x 0 of 190 pairs of devices as on the host · layout keep · 20 kept · 8 GPUs, 8 NICs, 4 PCI devices",
+		}, "farther nearer nearer"},
+		{hgx, "root", []string{
+			"1 x 0 of 8 GPUs with GPUDirect RDMA, 4 with the host's NIC", "16 x 18 of 19",
+			"4 x 16 of 19", "1 x 14 PIX on the host, PHB in the guest (farther than on the host)",
+		}, "same farther"},
+		{hgx, "mirror", []string{
+			"1 x 8 of 8 GPUs with GPUDirect RDMA, 8 with the host's NIC", "20 x 19 of 19",
+			"1 x GPU", "1 x NIC", "1 x PCI device", "1 x port",
+		}, "same"},
 		// Two of the three mediated devices are parts of one card.
-		{"x86-1n2g-rtx-audio", "mirror", []string{"1 x 36 of 36 pairs of devices as on the host", "1 x layout mirror · 9 placed · 4 GPUs, 1 PCI device, 1 USB controller, 3 audio functions", "1 x audio function, USB controller, PCI device", "9 x 8 of 8"}, "same"},
-		{vgpu, "numa", []string{"1 x 2 of 3 pairs of devices as on the host", "2 x 1 of 2", "1 x 2 of 2", "1 x 1 PIX on the host, PHB in the guest (farther than on the host)", "0 x NIC", "1 x mediated device"}, "same farther"},
+		{"x86-1n2g-rtx-audio", "mirror", []string{
+			"1 x 36 of 36 pairs of devices as on the host",
+			"1 x layout mirror · 9 placed · 4 GPUs, 1 PCI device, 1 USB controller, 3 audio functions",
+			"1 x audio function, USB controller, PCI device", "9 x 8 of 8",
+		}, "same"},
+		{vgpu, "numa", []string{
+			"1 x 2 of 3 pairs of devices as on the host", "2 x 1 of 2", "1 x 2 of 2",
+			"1 x 1 PIX on the host, PHB in the guest (farther than on the host)", "0 x NIC",
+			"1 x mediated device",
+		}, "same farther"},
 	} {
 		svg := draw(t, machines.Whole(t, test.host, test.layout))
 		shown := textsOf(t, svg)
 		for _, text := range test.texts {
 			count, text, _ := strings.Cut(text, " x ")
-			if n := len(slices.DeleteFunc(slices.Clone(shown), func(s string) bool { return s != text })); strconv.Itoa(n) != count {
-				t.Errorf("%s, %s: %q is there %d times, want %s", test.host, test.layout, text, n, count)
+			if n := len(slices.DeleteFunc(slices.Clone(shown), func(s string) bool {
+				return s != text
+			})); strconv.Itoa(n) != count {
+				t.Errorf("%s, %s: %q is there %d times, want %s", test.host, test.layout, text, n,
+					count)
 			}
 		}
+
 		var looks []string
-		for _, m := range regexp.MustCompile(`class="swatch (\w+)"`).FindAllStringSubmatch(svg, -1) {
+		for _, m := range regexp.MustCompile(`class="swatch (\w+)"`).FindAllStringSubmatch(svg,
+			-1) {
 			looks = append(looks, m[1])
 		}
+
 		if got := strings.Join(looks, " "); got != test.looks {
 			t.Errorf("%s, %s: the legend has %q, want %q", test.host, test.layout, got, test.looks)
 		}
@@ -210,40 +249,56 @@ func TestShares(t *testing.T) {
 func textsOf(t *testing.T, svg string) []string {
 	t.Helper()
 	var texts []string
-	for _, m := range regexp.MustCompile(`<text [^>]*>([^<]*)</text>`).FindAllStringSubmatch(svg, -1) {
+	for _, m := range regexp.MustCompile(`<text [^>]*>([^<]*)</text>`).FindAllStringSubmatch(svg,
+		-1) {
 		texts = append(texts, html.UnescapeString(m[1]))
 	}
+
 	return texts
 }
 
 // A long alias is cut where it is drawn, and whole in the tooltip.
 func TestLongAliasInPicture(t *testing.T) {
 	long := "ua-gpu-" + strings.Repeat("Wide-Name-", 12)
-	svg := draw(t, machines.Report(t, machines.Sysfs(t, machines.HGX), machines.OneGPU(t, long), "numa"))
+	svg := draw(t,
+		machines.Report(t, machines.Sysfs(t, machines.HGX), machines.OneGPU(t, long), "numa"))
 	for _, text := range textsOf(t, svg) {
 		if strings.HasPrefix(text, "ua-") && (len(text) > 24 || !strings.Contains(text, "..")) {
 			t.Errorf("%q is drawn", text)
 		}
 	}
+
 	if strings.Count(wellFormed(t, svg), long) != 3 {
 		t.Error("the whole alias is not in the tooltips")
 	}
 }
 
-// On request the picture and the text have the speeds of links. The GPUs of the machine have 32 GT/s x16, and a switch
-// downstream port of QEMU says nothing.
+// On request the picture and the text have the speeds of links. The GPUs of the machine have 32
+// GT/s x16, and a switch downstream port of QEMU says nothing.
 func TestDetails(t *testing.T) {
 	sysfs := machines.Sysfs(t, machines.HGX)
 	for _, tt := range []struct{ layout, speed, port string }{
-		{"numa", "default", "16 GT/s x32"}, {"numa", "host", "32 GT/s x16"}, {"mirror", "default", "unknown"}, {"mirror", "host", "32 GT/s x16"}, {"keep", "default", "-"},
+		{"numa", "default", "16 GT/s x32"}, {"numa", "host", "32 GT/s x16"},
+		{"mirror", "default", "unknown"}, {"mirror", "host", "32 GT/s x16"},
+		{"keep", "default", "-"},
 	} {
 		layout, port := tt.layout, tt.port
-		m := plan.Planner{Sysfs: sysfs, Details: true, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: layout, policy.KeyPortSpeed: tt.speed}}}
+		m := plan.Planner{
+			Sysfs:   sysfs,
+			Details: true,
+			Source: policy.Source{
+				Flags: map[policy.Key]string{
+					policy.KeyLayout: layout, policy.KeyPortSpeed: tt.speed,
+				},
+			},
+		}
+
 		result := m.Read(plan.Request{Domain: machines.Domain(t, sysfs)}).Plan()
 		r := report.New(result.Plan, result.Changed(), result.Err)
 		if strings.Contains(draw(t, r), "GT/s") {
 			t.Errorf("%s: speeds are drawn without being asked for", layout)
 		}
+
 		r.Details = true
 		svg := draw(t, r)
 		shown := strings.Join(textsOf(t, svg), "\n")
@@ -251,15 +306,19 @@ func TestDetails(t *testing.T) {
 		if port != "-" {
 			wants = append(wants, " "+port)
 		}
+
 		for _, want := range wants {
 			if !strings.Contains(shown, want) {
 				t.Errorf("%s: svg: no %q", layout, want)
 			}
 		}
+
 		wellFormed(t, svg)
-		line := regexp.MustCompile(`(?m)^#1 +ua-gpu-gpu1 +32 GT/s x16 +` + regexp.QuoteMeta(port) + `$`)
+		line := regexp.MustCompile(`(?m)^#1 +ua-gpu-gpu1 +32 GT/s x16 +` + regexp.QuoteMeta(port) +
+			`$`)
 		var text strings.Builder
-		if err := r.WriteText(&text, report.Style{}); err != nil || !line.MatchString(text.String()) {
+		if err := r.WriteText(&text, report.Style{}); err != nil ||
+			!line.MatchString(text.String()) {
 			t.Errorf("%s: no line like %s in\n%s, %v", layout, line, text.String(), err)
 		}
 	}

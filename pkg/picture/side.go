@@ -28,14 +28,17 @@ func newSide(r report.Report, t report.Tree) *side {
 	if r.Details {
 		s.boxWidth += linkWidth
 	}
+
 	for _, a := range t.Areas {
 		s.measure(a.Roots, 0)
 	}
+
 	s.boxWidth += s.memory
 	s.width = 2*areaPadding + s.boxWidth
 	for _, w := range s.columns {
 		s.width += w + columnGap
 	}
+
 	return s
 }
 
@@ -46,9 +49,11 @@ func (s *side) measure(nodes []*topology.Node, depth int) {
 			s.memory = max(s.memory, len(s.Memory(n))*monoTenths/9)
 			continue
 		}
+
 		if depth == len(s.columns) {
 			s.columns = append(s.columns, 0)
 		}
+
 		w := portWidth
 		if n.Kind.IsPort() {
 			s.hasPorts = true
@@ -56,6 +61,7 @@ func (s *side) measure(nodes []*topology.Node, depth int) {
 			name, detail := s.Label(n)
 			w = max(utf8.RuneCountInString(name), utf8.RuneCountInString(detail))*monoTenths/10 + 12
 		}
+
 		s.columns[depth] = max(s.columns[depth], w)
 		s.measure(n.Children, depth+1)
 	}
@@ -79,6 +85,7 @@ func (s *side) area(a report.Area, y int) int {
 	for _, root := range a.Roots {
 		row = s.node(root, 0, margin+areaPadding, row)
 	}
+
 	return y + height
 }
 
@@ -89,6 +96,7 @@ func (s *side) node(n *topology.Node, depth, x, y int) int {
 		s.endpoint(n, s.place(devices, s.boxWidth), y)
 		return y + rowPitch
 	}
+
 	end, width := y, s.columns[depth]
 	right := x + width
 	for _, c := range n.Children {
@@ -96,15 +104,28 @@ func (s *side) node(n *topology.Node, depth, x, y int) int {
 		if c.Kind == topology.Endpoint {
 			next = devices
 		}
+
 		childEnd := s.node(c, depth+1, right+columnGap, end)
 		s.curve("wire", s.place(right, next-right), (end+childEnd-rowGap)/2, next-right, 0)
 		end = childEnd
 	}
+
 	name, detail := s.Label(n)
-	b := box{class: classOf(n.Kind), radius: 4, x: s.place(x, width), y: y, w: width, h: end - y - rowGap, text: name, more: detail}
+	b := box{
+		class:  classOf(n.Kind),
+		radius: 4,
+		x:      s.place(x, width),
+		y:      y,
+		w:      width,
+		h:      end - y - rowGap,
+		text:   name,
+		more:   detail,
+	}
+
 	if n.Kind.IsPort() { // its address is a detail, and takes room from the devices
 		b.tip, b.text, b.radius = "port "+name, "", 2
 	}
+
 	s.box(b)
 	return end
 }
@@ -125,25 +146,39 @@ func (s *side) endpoint(n *topology.Node, x, y int) {
 	if s.report.Details {
 		detail += " " + s.report.Link(s.Side, d)
 	}
+
 	tip := name + "\nhost " + d.ID.String()
 	if d.Resource != nil {
 		tip += "\n" + *d.Resource
 	}
+
 	if d.Predicted != nil {
 		tip += "\nguest " + d.Predicted.String()
 	}
+
 	room := s.boxWidth - s.memory - 2*textInset + 4
 	class := "device " + string(d.Family())
 	if d.Outcome == placement.Unplaced {
 		class += " unplaced"
 	}
+
 	s.box(box{
 		class: class, id: fmt.Sprintf("%s-%d", s.Side, number), radius: cornerOf(d.Family()),
-		x: x, y: y, w: s.boxWidth, h: rowHeight, text: report.FitMiddle(name, room*10/nameTenths), more: report.Fit(detail, room*10/monoTenths), tip: tip,
+		x: x, y: y, w: s.boxWidth, h: rowHeight, text: report.FitMiddle(name, room*10/nameTenths),
+		more: report.Fit(detail, room*10/monoTenths), tip: tip,
 	})
+
 	if memory := s.Memory(n); memory != "" { // a cell as the areas are
 		const inset = 4
-		s.box(box{class: "area", x: x + s.boxWidth - s.memory - inset, y: y + inset, w: s.memory, h: rowHeight - 2*inset, text: memory, tip: name + "'s memory"})
+		s.box(box{
+			class: "area",
+			x:     x + s.boxWidth - s.memory - inset,
+			y:     y + inset,
+			w:     s.memory,
+			h:     rowHeight - 2*inset,
+			text:  memory,
+			tip:   name + "'s memory",
+		})
 	}
 }
 

@@ -29,8 +29,11 @@ func BenchmarkPlan(b *testing.B) {
 	for _, count := range []int{1, 16, 64, 200} {
 		calls = append(calls, crowdCall(b, count))
 	}
+
 	calls = append(calls, onLargeHost(crowdCall(b, 16)))
-	for _, layout := range []policy.Layout{policy.LayoutAuto, policy.LayoutNUMA, policy.LayoutRoot, policy.LayoutMirror} {
+	for _, layout := range []policy.Layout{
+		policy.LayoutAuto, policy.LayoutNUMA, policy.LayoutRoot, policy.LayoutMirror,
+	} {
 		for _, call := range calls {
 			call.in.Policy.Layout = layout
 			call.bench(b, fmt.Sprintf("layout=%s/devices=%s", layout, call.name))
@@ -56,6 +59,7 @@ func (c benchCall) bench(b *testing.B, name string) {
 			plan, _ := c.run(b)
 			devices = len(plan.Devices)
 		}
+
 		cpu := float64(cpuTime(b)-before) / float64(b.N)
 		b.ReportMetric(cpu, "cpu-ns/op")
 		b.ReportMetric(cpu/float64(devices), "cpu-ns/device")
@@ -85,10 +89,12 @@ func (c benchCall) again(b *testing.B) benchCall {
 	if _, changed := c.run(b); changed != nil {
 		c.xml = changed
 	}
+
 	var err error
 	if c.xml, err = oracle.New(b).Readback(c.xml); err != nil {
 		b.Fatal(err)
 	}
+
 	return c
 }
 
@@ -98,6 +104,7 @@ func demoCall(b *testing.B) benchCall {
 		expect.NoError(b, err)
 		return data
 	}
+
 	sysfs, err := host.ParseSnapshot(read(testdata.DemoHost))
 	expect.NoError(b, err)
 	call := benchCall{name: "demo", xml: read(testdata.DemoDomain)}
@@ -108,6 +115,7 @@ func demoCall(b *testing.B) benchCall {
 	if call.in.VMI, err = env.ParseVMI(read(testdata.DemoVMI)); err != nil {
 		b.Fatal(err)
 	}
+
 	return call
 }
 
@@ -121,14 +129,26 @@ func defaults(b *testing.B) placement.Input {
 func crowdCall(b *testing.B, count int) benchCall {
 	text, devices := crowd(count)
 	sysfs := expect.Host(b, text)
-	call := benchCall{name: fmt.Sprint(count), xml: matrix.Domain(matrix.GuestNUMA{{0}, {1}, {2}, {3}}, devices), in: defaults(b)}
+	call := benchCall{
+		name: fmt.Sprint(count),
+		xml:  matrix.Domain(matrix.GuestNUMA{{0}, {1}, {2}, {3}}, devices),
+		in:   defaults(b),
+	}
+
 	d, err := domain.Parse(call.xml)
 	expect.NoError(b, err)
 	call.in.VMI = &env.VMI{}
+
 	for i := range devices {
-		call.in.VMI.HostDevices = append(call.in.VMI.HostDevices, env.Request{Name: fmt.Sprint(i), Resource: "example.com/device"})
+		call.in.VMI.HostDevices = append(call.in.VMI.HostDevices, env.Request{
+			Name: fmt.Sprint(i), Resource: "example.com/device",
+		})
 	}
-	call.in.Variables, _ = env.ParseVariables([]string{"PCI_RESOURCE_EXAMPLE_COM_DEVICE=" + strings.Join(devices, ",")})
+
+	call.in.Variables, _ = env.ParseVariables([]string{
+		"PCI_RESOURCE_EXAMPLE_COM_DEVICE=" + strings.Join(devices, ","),
+	})
+
 	call.in.Host, _ = host.Read(sysfs, placement.Candidates(d, nil), host.Related)
 	return call
 }
@@ -142,15 +162,19 @@ func crowd(count int) (host string, devices []string) {
 	for node := range nodes {
 		fmt.Fprintf(&text, "cpus %d %d-%d\n", node, 8*node, 8*node+7)
 	}
+
 	for i := range count {
 		half, root := i/2, i/4%roots
 		port := fmt.Sprintf("pci0000:%02x/0000:%02x:%02x.0", root, root, 1+half%2+half/(2*roots)*2)
 		id := fmt.Sprintf("0003:%02x:00.0", i)
 		class := []string{"0x030200", "0x020000"}[i%2]
-		fmt.Fprintf(&text, "%s/0001:%02x:00.0/0002:%02x:%02x.0/%s node=%d group=%d driver=vfio-pci class=%s\n",
+		fmt.Fprintf(&text,
+			"%s/0001:%02x:00.0/0002:%02x:%02x.0/%s node=%d group=%d driver=vfio-pci class=%s\n",
 			port, half, half, i%2, id, root*nodes/roots, i, class)
+
 		devices = append(devices, id)
 	}
+
 	return text.String(), devices
 }
 
@@ -161,10 +185,19 @@ func onLargeHost(call benchCall) benchCall {
 	host.Devices = slices.Clone(host.Devices)
 	parent := topology.Address{Domain: 0x10}
 	for i := range 4096 {
-		f := topology.Device{Address: topology.Address{Domain: 0x10, Bus: uint8(1 + i/256), Device: uint8(i / 8 % 32), Function: uint8(i % 8)}}
+		f := topology.Device{
+			Address: topology.Address{
+				Domain:   0x10,
+				Bus:      uint8(1 + i/256),
+				Device:   uint8(i / 8 % 32),
+				Function: uint8(i % 8),
+			},
+		}
+
 		f.Root, f.PhysFn, f.IOMMUGroup, f.Driver = "pci0010:00", &parent, new(1000+i), "iavf"
 		host.Devices = append(host.Devices, f)
 	}
+
 	call.in.Host, call.name = &host, call.name+"-of-4112"
 	return call
 }

@@ -13,7 +13,8 @@ import (
 // Choice is the layout of a plan.
 type Choice struct {
 	Layout policy.Layout // never LayoutAuto
-	Why    string        // the end of a sentence that begins with "since"; "" where the policy names the layout
+	// the end of a sentence that begins with "since"; "" where the policy names the layout
+	Why string
 }
 
 // proposal has the decisions of a layout, and the tree that it wants.
@@ -22,7 +23,8 @@ type proposal struct {
 	decisions []Decision
 	managed   bus.Devices // that are placed
 	wanted    *topology.Tree
-	places    []*topology.Node // of the devices in wanted; nil for those that the layout does not place
+	// of the devices in wanted; nil for those that the layout does not place
+	places []*topology.Node
 }
 
 func propose(s start, layout policy.Layout, why string) proposal {
@@ -31,7 +33,9 @@ func propose(s start, layout policy.Layout, why string) proposal {
 
 func proposalOf(s start, decisions []Decision, layout policy.Layout, why string) proposal {
 	wanted := layOut(decisions, s.hostTree, layout)
-	return proposal{Choice{layout, why}, decisions, managedOf(decisions), wanted, wanted.Devices(s.ids)}
+	return proposal{
+		Choice{layout, why}, decisions, managedOf(decisions), wanted, wanted.Devices(s.ids),
+	}
 }
 
 // choose returns the proposal of the layout that the policy names. With auto it is that of the
@@ -47,14 +51,17 @@ func choose(s start) proposal {
 		if layout == finest.Layout {
 			break
 		}
+
 		decisions := finest.decisions
 		if layout == policy.LayoutNUMA {
 			decisions = decide(s, layout)
 		}
+
 		if p := proposalOf(s, decisions, layout, why); p.isAsNear(finest, s) {
 			return p
 		}
 	}
+
 	return finest
 }
 
@@ -67,19 +74,28 @@ func finestForNCCL(s start, mirror proposal) (finest proposal, why string) {
 	why = "a finer tree would bring no two devices nearer to the host's path type"
 	switch {
 	case s.Policy.NCCLTopology != policy.NCCLTopologyNone && !isHosts:
-		mirror.Why = "it shows which devices are of one place on the host, such as vGPUs of one GPU, and nccl-topology says the speeds"
+		mirror.Why = "it shows which devices are of one place on the host, such as vGPUs of one " +
+			"GPU, and nccl-topology says the speeds"
+
 	case s.Policy.NCCLTopology != policy.NCCLTopologyNone:
 		mirror.Why = "it shows the host's switches, and nccl-topology says their speeds"
 	case s.switchPortsSpeak() && anyPairedUnderSwitch(mirror.decisions, mirror.wanted):
-		mirror.Why = "it shows the host's switches, and port-speed gives their ports the host's links"
+		mirror.Why = "it shows the host's switches, and port-speed gives their ports the host's " +
+			"links"
+
 	case !hasFalseLinkSpeed(mirror.decisions, mirror.wanted):
-		mirror.Why = "it shows the host's switches, and none of them is between GPUs, accelerators or NICs"
+		mirror.Why = "it shows the host's switches, and none of them is between GPUs, " +
+			"accelerators or NICs"
+
 	case servesNCCL(s, mirror):
-		mirror.Why = "NCCL uses GPUDirect RDMA only under the host's switches, and no path that it uses crosses an uplink of 2.5 GT/s"
+		mirror.Why = "NCCL uses GPUDirect RDMA only under the host's switches, and no path that " +
+			"it uses crosses an uplink of 2.5 GT/s"
+
 	default:
 		why = slowSwitches(s, isHosts)
 		return proposalOf(s, mirror.decisions, policy.LayoutRoot, why), why
 	}
+
 	return mirror, why
 }
 
@@ -89,10 +105,14 @@ func slowSwitches(s start, isHosts bool) string {
 	if s.Policy.PortSpeed == "host" { // which the domain refuses
 		key = string(policy.KeyNCCLTopology)
 	}
+
 	if isHosts {
-		return fmt.Sprintf("GPUs, accelerators or NICs are under switches whose ports would advertise 2.5 GT/s; set %s for mirror", key)
+		return fmt.Sprintf("GPUs, accelerators or NICs are under switches whose ports would "+
+			"advertise 2.5 GT/s; set %s for mirror", key)
 	}
-	return fmt.Sprintf("devices of one place on the host, such as vGPUs of one GPU, would be under a switch of the guest, whose ports advertise 2.5 GT/s; set %s for mirror", key)
+
+	return fmt.Sprintf("devices of one place on the host, such as vGPUs of one GPU, would be "+
+		"under a switch of the guest, whose ports advertise 2.5 GT/s; set %s for mirror", key)
 }
 
 // servesNCCL reports whether the switches of a proposal bring a GPU GPUDirect RDMA to its NIC, and
@@ -130,14 +150,17 @@ func (p proposal) isAsNear(q proposal, s start) bool {
 			return false
 		}
 	}
+
 	for i, x := range s.hostPlaces {
 		for j, y := range s.hostPlaces[:i] {
 			want := x.PathType(y)
-			if s.devices[i].Function != nil && s.devices[j].Function != nil && p.pathType(i, j).Steps(want) > q.pathType(i, j).Steps(want) {
+			if s.devices[i].Function != nil && s.devices[j].Function != nil &&
+				p.pathType(i, j).Steps(want) > q.pathType(i, j).Steps(want) {
 				return false
 			}
 		}
 	}
+
 	return true
 }
 

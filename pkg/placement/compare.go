@@ -13,7 +13,9 @@ import (
 
 // inCells reports whether every placed device is in its cell.
 func inCells(s start, p proposal) bool {
-	return !slices.ContainsFunc(p.decisions, func(d Decision) bool { return d.Outcome == Placed && !inCell(s, d) })
+	return !slices.ContainsFunc(p.decisions, func(d Decision) bool {
+		return d.Outcome == Placed && !inCell(s, d)
+	})
 }
 
 // inCell reports whether a device is under an expander bus of its cell.
@@ -28,12 +30,14 @@ func withFiner(s start, p proposal) proposal {
 	if p.Layout != policy.LayoutNUMA {
 		return p
 	}
+
 	p.decisions = slices.Clone(p.decisions)
 	for i, d := range decide(s, policy.LayoutRoot) {
 		if p.decisions[i].Outcome == Unplaced && d.Outcome == Placed && inCell(s, d) {
 			p.decisions[i] = d
 		}
 	}
+
 	p.managed = managedOf(p.decisions)
 	return p
 }
@@ -47,12 +51,14 @@ func inPairs(s start, p proposal) bool {
 			if p.decisions[i].Outcome != Placed || p.decisions[j].Outcome != Placed {
 				continue
 			}
+
 			now := current[i].PathType(current[j])
 			if now != p.pathType(i, j) && now != s.hostPlaces[i].PathType(s.hostPlaces[j]) {
 				return false
 			}
 		}
 	}
+
 	return true
 }
 
@@ -61,8 +67,11 @@ func inPairs(s start, p proposal) bool {
 // choice: in two cells they are SYS, though of one PCIe root, and in one not, though of two
 // nodes. Of a device that stays a warning names the others. Left out are devices that the
 // host does not show, that are added or that are hidden from the guest.
-func comparePairs(s start, decisions []Decision, result bus.Guest) (warnings []reasons.Warning, violations []reasons.Warning) {
+func comparePairs(
+	s start, decisions []Decision, result bus.Guest,
+) (warnings []reasons.Warning, violations []reasons.Warning) {
 	current, next := s.current.Tree.Devices(s.ids), result.Settled().Tree.Devices(s.ids)
+
 	// With 64 devices, 4096 copies of decisions would take 3% of a call.
 	isCompared := func(d *Decision) bool { return d.Function != nil && !d.Added && !d.unassigned }
 	for i := range decisions {
@@ -70,23 +79,33 @@ func comparePairs(s start, decisions []Decision, result bus.Guest) (warnings []r
 		var others []string
 		for j := range decisions {
 			y := &decisions[j]
-			if x.Outcome == Placed && (y.Outcome != Placed || j > i) || !isCompared(x) || !isCompared(y) {
+			if x.Outcome == Placed && (y.Outcome != Placed || j > i) || !isCompared(x) ||
+				!isCompared(y) {
 				continue
 			}
+
 			host, without, with := s.hostPlaces[i].PathType(s.hostPlaces[j]), current[i].PathType(current[j]), next[i].PathType(next[j])
 			switch {
 			case with.Steps(host) <= without.Steps(host):
 			case x.Outcome != Placed:
-				others = append(others, fmt.Sprintf("%s (%s on the host, %s without the hook, %s with it)", y.ID, host, without, with))
+				others = append(others,
+					fmt.Sprintf("%s (%s on the host, %s without the hook, %s with it)", y.ID, host,
+						without, with))
+
 			case (without == topology.SYS) != (compareCells(x.Cell, y.Cell) == 0):
-				text := fmt.Sprintf("%s and %s are %s on the host and would go from %s to %s", x.ID, y.ID, host, without, with)
-				return nil, []reasons.Warning{reasons.NewWarning(reasons.CodeFurtherApart, nil, text)}
+				text := fmt.Sprintf("%s and %s are %s on the host and would go from %s to %s", x.ID,
+					y.ID, host, without, with)
+				return nil,
+					[]reasons.Warning{reasons.NewWarning(reasons.CodeFurtherApart, nil, text)}
 			}
 		}
+
 		if len(others) > 0 {
-			text := fmt.Sprintf("%s stays: %s, and is further than without the hook from %s", x.ID, x.Reason, strings.Join(others, ", "))
+			text := fmt.Sprintf("%s stays: %s, and is further than without the hook from %s", x.ID,
+				x.Reason, strings.Join(others, ", "))
 			warnings = append(warnings, reasons.NewWarning(reasons.CodeFurtherApart, &x.ID, text))
 		}
 	}
+
 	return warnings, nil
 }

@@ -27,6 +27,7 @@ func (p *Plan) Diagnosed(host *topology.Host, warnings []reasons.Warning) *Plan 
 			next.Devices[i].Function, next.Devices[i].IOMMUGroup = now.Function, now.IOMMUGroup
 		}
 	}
+
 	next.Budgets.BARs.Bytes64 = barBytes64(next.Devices)
 	next.Warnings = reasons.Sort(slices.Concat(p.Warnings, warnings, concerns(&next)))
 	return &next
@@ -40,33 +41,50 @@ func concerns(p *Plan) []reasons.Warning {
 	warn := func(code reasons.Code, format string, args ...any) {
 		warnings = append(warnings, reasons.NewWarning(code, nil, fmt.Sprintf(format, args...)))
 	}
+
 	if ports := ioPorts(devices); ports > MaxIOPorts && !result.UEFI {
-		warn(reasons.CodeIOSpace, "%d ports have a device with an I/O BAR under them and the domain boots with SeaBIOS, which has room for %d", ports, MaxIOPorts)
+		warn(reasons.CodeIOSpace,
+			"%d ports have a device with an I/O BAR under them and the domain boots with SeaBIOS, "+
+				"which has room for %d", ports, MaxIOPorts)
 	}
+
 	if n := p.input.SSIDSizes; n > 0 {
-		warn(reasons.CodeSSIDSize, "%d SMMUv3 with ssidSize, as KubeVirt writes it: libvirt 12.7 and later know ssidsize, and drop the other without a word", n)
+		warn(reasons.CodeSSIDSize,
+			"%d SMMUv3 with ssidSize, as KubeVirt writes it: libvirt 12.7 and later know "+
+				"ssidsize, and drop the other without a word", n)
 	}
+
 	functions := topology.Map(devices, func(d Decision) *topology.Device { return d.Function })
 	if fault := nvlink.SwitchFault(functions); fault != "" {
 		warn(reasons.CodeNVSwitches, "%s", fault)
 	}
+
 	warnings = slices.Concat(warnings, graceConcerns(p), blockedGroups(p.Host, devices))
-	if !slices.ContainsFunc(devices, func(d Decision) bool { return d.Outcome == Placed || d.Reason == reasons.AlreadyAligned }) {
+	if !slices.ContainsFunc(devices, func(d Decision) bool {
+		return d.Outcome == Placed || d.Reason == reasons.AlreadyAligned
+	}) {
 		return warnings
 	}
+
 	warnings = append(warnings, iommuConcerns(p)...)
 	if result.LaunchSecurity {
 		warn(reasons.CodeLaunchSecurity, "the domain has launchSecurity")
 	}
+
 	warnings = append(warnings, ncclConcerns(p)...)
-	if open := topology.CountFunc(result.Controllers, isOpenSwitchPort); result.UEFI && open > maxHotplugSwitchPorts {
-		warn(reasons.CodeSwitchPortHotplug, "%d switch ports stay hotpluggable, and UEFI may end without a BAR for the devices under them", open)
+
+	if open := topology.CountFunc(result.Controllers, isOpenSwitchPort); result.UEFI &&
+		open > maxHotplugSwitchPorts {
+		warn(reasons.CodeSwitchPortHotplug,
+			"%d switch ports stay hotpluggable, and UEFI may end without a BAR for the devices "+
+				"under them", open)
 	}
+
 	return warnings
 }
 
-// ncclConcerns warns where NCCL decides otherwise in the guest than on the host, because of the tree
-// or of the links that its ports advertise. The topology file shows it the host's.
+// ncclConcerns warns where NCCL decides otherwise in the guest than on the host, because of the
+// tree or of the links that its ports advertise. The topology file shows it the host's.
 func ncclConcerns(p *Plan) []reasons.Warning {
 	if p.Policy.NCCLTopology != policy.NCCLTopologyNone {
 		return nil
@@ -74,21 +92,26 @@ func ncclConcerns(p *Plan) []reasons.Warning {
 
 	var warnings []reasons.Warning
 	if p.inGuest().IsLimited() && hasSlowUplink(p) {
-		warnings = append(warnings, reasons.NewWarning(reasons.CodeSwitchPortSpeed, nil, fmt.Sprintf(
-			"uplinks of emulated switches advertise %s: NCCL underestimates them", libvirt.DefaultUplink())))
+		warnings = append(warnings,
+			reasons.NewWarning(reasons.CodeSwitchPortSpeed, nil, fmt.Sprintf(
+				"uplinks of emulated switches advertise %s: NCCL underestimates them", libvirt.DefaultUplink())))
 	}
+
 	if outcome := p.GPUDirect(); outcome.Guest < outcome.Host {
 		warnings = append(warnings, reasons.NewWarning(reasons.CodeGPUDirectOff, nil, fmt.Sprintf(
-			"GPUDirect RDMA is off for %d of %s that use it on the host: NCCL wants GPU and NIC under one switch",
+			"GPUDirect RDMA is off for %d of %s that use it on the host: NCCL wants GPU and NIC "+
+				"under one switch",
 			outcome.Host-outcome.Guest, topology.Counted(outcome.Host, "GPU"))))
 	}
+
 	return warnings
 }
 
 // hasSlowUplink reports whether a switch above a device that NCCL pairs advertises QEMU's default.
 func hasSlowUplink(p *Plan) bool {
 	isSlow := func(n *topology.Node) bool {
-		return n.Kind == topology.UpstreamPort && libvirt.NodeLink(p.result, n) == libvirt.DefaultUplink()
+		return n.Kind == topology.UpstreamPort &&
+			libvirt.NodeLink(p.result, n) == libvirt.DefaultUplink()
 	}
 	return slices.ContainsFunc(p.Devices, func(d Decision) bool {
 		return d.Function.IsPaired() && slices.ContainsFunc(p.GuestTree.Node(d.ID).Path(), isSlow)
@@ -117,6 +140,7 @@ func ioPorts(devices []Decision) int {
 			ports[d.Address.Bus] = true
 		}
 	}
+
 	return len(ports) + unaddressed
 }
 
@@ -133,13 +157,18 @@ func blockedGroups(host *topology.Host, devices []Decision) []reasons.Warning {
 			if !other.BlocksGroup() || *other.IOMMUGroup != *d.IOMMUGroup {
 				continue
 			}
-			text := fmt.Sprintf("IOMMU group %d of %s also holds %s, which is bound to %s", *d.IOMMUGroup, d.ID, other.Address, other.Driver)
+
+			text := fmt.Sprintf("IOMMU group %d of %s also holds %s, which is bound to %s",
+				*d.IOMMUGroup, d.ID, other.Address, other.Driver)
 			if d.ID == topology.PCIDevice(other.Address) {
-				text = fmt.Sprintf("%s is bound to %s, which is not a VFIO driver", d.ID, other.Driver)
+				text = fmt.Sprintf("%s is bound to %s, which is not a VFIO driver", d.ID,
+					other.Driver)
 			}
+
 			warnings = append(warnings, reasons.NewWarning(reasons.CodeGroupNotViable, &d.ID, text))
 		}
 	}
+
 	return warnings
 }
 
@@ -152,6 +181,7 @@ func barBytes64(devices []Decision) (sum uint64) {
 			}
 		}
 	}
+
 	return sum
 }
 
@@ -164,23 +194,29 @@ func iommuConcerns(p *Plan) []reasons.Warning {
 	if !p.HasIOMMU() {
 		return warnings
 	}
+
 	for _, root := range p.GuestTree.Roots {
 		for port := range root.Walk() {
-			if port.Kind != topology.DownstreamPort || slices.ContainsFunc(port.Parent.Path(), isDownstreamPort) {
+			if port.Kind != topology.DownstreamPort ||
+				slices.ContainsFunc(port.Parent.Path(), isDownstreamPort) {
 				continue
 			}
+
 			var devices []string
 			parents := map[*topology.Node]bool{}
 			for device := range port.Endpoints() {
 				devices = append(devices, device.ID.String())
 				parents[device.Parent] = true
 			}
+
 			if len(parents) > 1 {
 				warnings = append(warnings, reasons.NewWarning(reasons.CodeVIOMMUGroup, nil,
-					"devices under one port of a switch share an IOMMU group in the guest: "+strings.Join(devices, ", ")))
+					"devices under one port of a switch share an IOMMU group in the guest: "+
+						strings.Join(devices, ", ")))
 			}
 		}
 	}
+
 	return warnings
 }
 
@@ -195,11 +231,18 @@ func untestedIOMMUs(p *Plan) []reasons.Warning {
 	var warnings []reasons.Warning
 	for _, iommu := range p.result.IOMMUs() {
 		if iommu.Model != "intel" {
-			warnings = append(warnings, reasons.NewWarning(reasons.CodeVIOMMU, nil, fmt.Sprintf("the domain has a vIOMMU of model %q", topology.Abridge(iommu.Model))))
+			warnings = append(warnings,
+				reasons.NewWarning(reasons.CodeVIOMMU, nil,
+					fmt.Sprintf("the domain has a vIOMMU of model %q",
+						topology.Abridge(iommu.Model))))
 		}
 	}
+
 	if p.result.CommandLineIOMMU {
-		warnings = append(warnings, reasons.NewWarning(reasons.CodeVIOMMU, nil, "the domain has a vIOMMU in qemu:commandline, which libvirt does not know"))
+		warnings = append(warnings,
+			reasons.NewWarning(reasons.CodeVIOMMU, nil,
+				"the domain has a vIOMMU in qemu:commandline, which libvirt does not know"))
 	}
+
 	return warnings
 }

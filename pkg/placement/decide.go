@@ -45,10 +45,12 @@ func decide(s start, layout policy.Layout) []Decision {
 	for i, d := range s.devices {
 		decisions[i] = decideOne(s, layout, d, referenced[s.current.Expander(d.current)])
 	}
+
 	keepFunctionZero(s.current, decisions)
 	if layout != policy.LayoutNUMA {
 		adoptCells(decisions)
 	}
+
 	markCompanions(decisions)
 	return decisions
 }
@@ -81,6 +83,7 @@ func decideOne(s start, layout policy.Layout, device Device, underReferenced boo
 			d.Reason = reasons.NoHostNode
 		}
 	}
+
 	return d
 }
 
@@ -94,11 +97,13 @@ func isUsersChoice(in Input, d Device) bool {
 	case in.VMI == nil:
 		return false
 	}
+
 	for _, i := range in.VMI.Interfaces {
 		if i.PCIAddress != "" && d.Alias == request.SRIOVAlias+i.Name {
 			return true
 		}
 	}
+
 	return false
 }
 
@@ -122,6 +127,7 @@ func findCell(s start, d Device) (*topology.CellID, reasons.Reason) {
 	case !known:
 		return nil, reasons.NoHostNode
 	}
+
 	return s.cells.Of(node)
 }
 
@@ -133,11 +139,13 @@ func keepFunctionZero(current bus.Guest, decisions []Decision) {
 		bus    *topology.Node
 		number int
 	}
+
 	leaving := func(d Decision) []*topology.Node {
 		return slices.DeleteFunc(current.Tree.Node(d.ID).Path(), func(n *topology.Node) bool {
 			return n.Kind != topology.Endpoint && n.Top() == current.Root()
 		})
 	}
+
 	staying := map[sharedSlot]Decision{}
 	for _, d := range slices.Backward(decisions) {
 		for _, n := range leaving(d) {
@@ -146,9 +154,11 @@ func keepFunctionZero(current bus.Guest, decisions []Decision) {
 			}
 		}
 	}
+
 	for i, d := range decisions {
 		for _, n := range leaving(d) {
-			if other, stays := staying[sharedSlot{n.Parent, n.Slot}]; stays && d.Outcome == Placed && n.Function == 0 {
+			if other, stays := staying[sharedSlot{n.Parent, n.Slot}]; stays &&
+				d.Outcome == Placed && n.Function == 0 {
 				decisions[i].Cell, decisions[i].Outcome, decisions[i].Reason = nil, other.Outcome, other.Reason
 			}
 		}
@@ -166,6 +176,7 @@ func adoptCells(decisions []Decision) {
 			cells[d.PCIeRoot] = d.Cell
 		}
 	}
+
 	for i, d := range decisions {
 		if _, known := d.HostNode.Node(); d.Outcome == Placed && !known {
 			decisions[i].Cell = cells[d.PCIeRoot]
@@ -212,5 +223,6 @@ func managedOf(decisions []Decision) bus.Devices {
 			managed[d.ID] = true
 		}
 	}
+
 	return managed
 }

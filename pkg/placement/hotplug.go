@@ -25,11 +25,14 @@ func portsOf(in Input, current bus.Guest, devices []Device) bus.Ports {
 		if in.Domain.MemoryBytes > large {
 			total, free = 16, 6
 		}
+
 		p.KubeVirt = max(total-portsInUse(current, devices), free)
 	}
+
 	if p.Hook == policy.HotplugAuto {
 		p.Hook = p.KubeVirt
 	}
+
 	return p
 }
 
@@ -38,30 +41,41 @@ func portsOf(in Input, current bus.Guest, devices []Device) bus.Ports {
 // controllers and mediated devices. Hostdevs count wherever they are.
 func portsInUse(current bus.Guest, devices []Device) int {
 	isPCI := func(d Device) bool { return d.ID.Kind() == topology.KindPCI }
-	return topology.CountFunc(devices, isPCI) + topology.CountFunc(current.Others, func(o libvirt.Device) bool {
-		switch o.Element {
-		case "interface":
-			return !strings.HasPrefix(o.Alias, "placeholder-")
-		case "controller":
-			return o.Type != "sata"
-		}
-		return slices.Contains([]string{"disk", "input", "watchdog", "rng", "memballoon"}, o.Element)
-	})
+	return topology.CountFunc(devices, isPCI) + topology.CountFunc(current.Others,
+		func(o libvirt.Device) bool {
+			switch o.Element {
+			case "interface":
+				return !strings.HasPrefix(o.Alias, "placeholder-")
+			case "controller":
+				return o.Type != "sata"
+			}
+
+			return slices.Contains([]string{
+				"disk", "input", "watchdog", "rng", "memballoon",
+			}, o.Element)
+		})
 }
 
 // fit tries a plan with as many root ports reserved for hotplug as are wanted,
 // else with as many as the budgets allow, and never with fewer than least. The last try
 // is the one that fits; if none does, it returns the violations with least.
-func fit(most bus.Ports, least int, try func(bus.Ports) []reasons.Warning) (bus.Ports, []reasons.Warning) {
+func fit(
+	most bus.Ports, least int, try func(bus.Ports) []reasons.Warning,
+) (bus.Ports, []reasons.Warning) {
 	violations := try(most)
 	if len(violations) == 0 || least >= most.Hook {
 		return most, violations
 	}
-	with := func(fewer int) bus.Ports { return bus.Ports{KubeVirt: most.KubeVirt, Hook: most.Hook - 1 - fewer} }
+
+	with := func(fewer int) bus.Ports {
+		return bus.Ports{KubeVirt: most.KubeVirt, Hook: most.Hook - 1 - fewer}
+	}
+
 	fewer := sort.Search(most.Hook-1-least, func(n int) bool { return len(try(with(n))) == 0 })
 	if violations = try(with(fewer)); len(violations) > 0 {
 		return most, violations
 	}
+
 	return with(fewer), nil
 }
 
@@ -72,22 +86,29 @@ func fit(most bus.Ports, least int, try func(bus.Ports) []reasons.Warning) (bus.
 // KubeVirt 1.9.0 does not read the domain back between the calls of a VM with
 // four interfaces or more (virtwrap/network/nichotplug.go,
 // WithNetworkIfacesResources), so no later call shows more than the first.
-func hotplugPorts(g bus.Guest, managed bus.Devices, most, fits bus.Ports) ([]domain.Controller, []reasons.Warning) {
+func hotplugPorts(
+	g bus.Guest, managed bus.Devices, most, fits bus.Ports,
+) ([]domain.Controller, []reasons.Warning) {
 	highest := g.HighestIndex()
 	root := g.RootBus(fits, highest)
 	underExpander := slices.ContainsFunc(g.Tree.Roots[1:], managed.AnyUnder)
-	if root.Last < bus.LastKubeVirtIndex || !underExpander || root.RootPorts == 0 && root.Pending == 0 {
+	if root.Last < bus.LastKubeVirtIndex || !underExpander || root.RootPorts == 0 &&
+		root.Pending == 0 {
 		return nil, nil
 	}
+
 	var warnings []reasons.Warning
 	if fits.Hook < most.Hook {
 		warnings = append(warnings, reasons.NewWarning(reasons.CodeHotplugPortsCapped, nil,
-			fmt.Sprintf("%d root ports are to stay free for hotplug, beside the layout there is room for %d", most.Hook, fits.Hook)))
+			fmt.Sprintf("%d root ports are to stay free for hotplug, beside the layout there is "+
+				"room for %d", most.Hook, fits.Hook)))
 	}
+
 	var indexes []int
 	for range root.Missing(fits.Hook) {
 		highest++
 		indexes = append(indexes, highest)
 	}
+
 	return g.LastPorts(indexes), warnings
 }

@@ -37,9 +37,11 @@ func Candidates(d *domain.Domain, variables []env.Variable) []topology.DeviceID 
 	for _, h := range d.Hostdevs {
 		ids = append(ids, h.ID)
 	}
+
 	for _, v := range variables {
 		ids = append(ids, v.IDs...)
 	}
+
 	slices.SortFunc(ids, topology.DeviceID.Compare)
 	return slices.Compact(ids)
 }
@@ -56,7 +58,8 @@ type Device struct {
 	PCIeRoot   topology.PCIeRoot  // "" when not known
 	HostPath   []topology.Address // bridges above it, root port first
 	IOMMUGroup *int
-	Function   *topology.Device // the host's function that it is, or that its parent is; nil when not known
+	// the host's function that it is, or that its parent is; nil when not known
+	Function *topology.Device
 
 	position   int                  // in Domain.Hostdevs; after these, in those to add
 	current    *domain.GuestAddress // in the domain as it came
@@ -75,6 +78,7 @@ func inventory(in Input) (devices []Device, added []domain.Hostdev, warnings []r
 		d.position, d.current, d.unassigned = i, h.Address, h.Unassigned
 		devices = append(devices, d)
 	}
+
 	slices.SortFunc(devices, func(x, y Device) int { return x.ID.Compare(y.ID) })
 	return devices, added, append(warnings, unknownAliases(in, devices)...)
 }
@@ -85,12 +89,14 @@ func hostDevice(host *topology.Host, id topology.DeviceID) Device {
 	if f := d.Function; f != nil {
 		d.PCIeRoot, d.HostPath, d.IOMMUGroup = f.Root, f.Bridges, f.IOMMUGroup
 	}
+
 	if uuid, isMDEV := id.MDEV(); isMDEV {
 		d.IOMMUGroup = nil
 		if m := host.MDEV(uuid); m != nil {
 			d.IOMMUGroup = m.IOMMUGroup
 		}
 	}
+
 	return d
 }
 
@@ -119,9 +125,11 @@ func unknownAliases(in Input, devices []Device) []reasons.Warning {
 			slices.ContainsFunc(devices, func(d Device) bool { return d.Alias == alias })
 		if !known {
 			warnings = append(warnings, reasons.NewWarning(reasons.CodeUnknownAlias, nil,
-				fmt.Sprintf("no hostdev has the alias %q that is to be kept", topology.Abridge(alias))))
+				fmt.Sprintf("no hostdev has the alias %q that is to be kept",
+					topology.Abridge(alias))))
 		}
 	}
+
 	return warnings
 }
 
@@ -132,17 +140,23 @@ func checkUnique(d *domain.Domain) error {
 	aliases := make(map[topology.DeviceID]string, len(d.Hostdevs))
 	for _, h := range d.Hostdevs {
 		if other, twice := aliases[h.ID]; twice {
-			return reasons.WithHint("remove one of the two; KubeVirt writes both where gpus and hostDevices of the VMI name the same resource",
-				fmt.Errorf("device %s appears twice in the domain, as %q and as %q", h.ID, other, h.Alias))
+			return reasons.WithHint("remove one of the two; KubeVirt writes both where gpus and "+
+				"hostDevices of the VMI name the same resource",
+				fmt.Errorf("device %s appears twice in the domain, as %q and as %q", h.ID, other,
+					h.Alias))
 		}
+
 		aliases[h.ID] = h.Alias
 	}
+
 	indexes := make(map[int]bool, len(d.Controllers))
 	for _, c := range d.Controllers {
 		if indexes[c.Index] {
-			return reasons.WithHint("give one of the two another index", fmt.Errorf("the domain has two pci controllers with index %d", c.Index))
+			return reasons.WithHint("give one of the two another index",
+				fmt.Errorf("the domain has two pci controllers with index %d", c.Index))
 		}
 		indexes[c.Index] = true
 	}
+
 	return nil
 }

@@ -28,11 +28,13 @@ func layOut(decisions []Decision, host *topology.Tree, layout policy.Layout) *to
 		for end < len(slots) && compareExpanders(slots[first], slots[end]) == 0 {
 			end++
 		}
+
 		expander := b.expander(slots[first][0].Cell)
 		if layout == policy.LayoutMirror {
 			b.mirror(expander, host, slots[first:end])
 			continue
 		}
+
 		for _, s := range slots[first:end] {
 			b.port(expander, topology.RootPort, s)
 		}
@@ -46,11 +48,11 @@ func layOut(decisions []Decision, host *topology.Tree, layout policy.Layout) *to
 // nvidia-smi number GPUs and how NICs are named: under each node, children are in the order of the
 // lowest host address under them.
 //
-// Expander buses come the other way round, the host's last one first. The first that is made gets the
-// highest bus numbers, and the guest's kernel finds the last that was made first, since QEMU puts
-// each before those that it has (hw/pci-bridge/pci_expander_bridge.c, pxb_register_bus) and writes
-// the ACPI tables in that order (hw/i386/acpi-build.c, build_dsdt; booted). So drivers find devices
-// in the order of addresses, too, and number /dev/nvidia0 or mlx5_0 by that.
+// Expander buses come the other way round, the host's last one first. The first that is made gets
+// the highest bus numbers, and the guest's kernel finds the last that was made first, since QEMU
+// puts each before those that it has (hw/pci-bridge/pci_expander_bridge.c, pxb_register_bus) and
+// writes the ACPI tables in that order (hw/i386/acpi-build.c, build_dsdt; booted). So drivers
+// find devices in the order of addresses, too, and number /dev/nvidia0 or mlx5_0 by that.
 func (b wantedTree) orderAsHost(decisions []Decision) {
 	ranks := map[topology.ID]int{}
 	for rank, i := range hostOrder(decisions) {
@@ -65,30 +67,36 @@ func (b wantedTree) orderAsHost(decisions []Decision) {
 			first[n] = ranks[n.ID]
 			return
 		}
+
 		for _, c := range n.Children {
 			order(c)
 		}
+
 		slices.SortFunc(n.Children, compareFirst)
 		first[n] = first[n.Children[0]]
 	}
+
 	for _, root := range b.tree.Roots {
 		order(root)
 	}
+
 	slices.SortFunc(b.tree.Roots, func(x, y *topology.Node) int { return compareFirst(y, x) })
 }
 
-// hostOrder returns the positions of devices in the order of their addresses on the host. A mediated
-// device is at its parent's address, and after others there by its UUID, the only order of vGPUs
-// that every call sees: that of the domain may change.
+// hostOrder returns the positions of devices in the order of their addresses on the host. A
+// mediated device is at its parent's address, and after others there by its UUID, the only order
+// of vGPUs that every call sees: that of the domain may change.
 func hostOrder(devices []Decision) []int {
 	positions := make([]int, len(devices))
 	for i := range positions {
 		positions[i] = i
 	}
+
 	slices.SortFunc(positions, func(i, j int) int {
 		x, y := &devices[i].Device, &devices[j].Device
 		return cmp.Or(x.hostAddress().Compare(y.hostAddress()), x.ID.Compare(y.ID))
 	})
+
 	return positions
 }
 
@@ -115,6 +123,7 @@ func slotsOf(decisions []Decision) []slot {
 			slots = append(slots, slot{d})
 		}
 	}
+
 	return slots
 }
 
@@ -142,6 +151,7 @@ func (b wantedTree) port(parent *topology.Node, kind topology.NodeKind, s slot) 
 			pci, _ := d.ID.PCI()
 			n.Function = int(pci.Function)
 		}
+
 		b.tree.Add(port, n)
 	}
 }
@@ -157,22 +167,27 @@ func (b wantedTree) mirror(expander *topology.Node, host *topology.Tree, slots [
 		byLead[s[0].ID] = s
 		leads = append(leads, s[0].ID)
 	}
+
 	for _, nodes := range hostPorts(host.Only(leads)) {
 		parts := switchParts(nodes)
 		if len(parts) == 1 {
 			b.port(expander, topology.RootPort, byLead[parts[0].ID])
 			continue
 		}
+
 		b.mirrorSwitch(b.controller(expander, topology.RootPort), parts, byLead)
 	}
 }
 
 // mirrorSwitch adds to a port a switch with the parts of one of the host.
-func (b wantedTree) mirrorSwitch(port *topology.Node, parts []*topology.Node, byLead map[topology.ID]slot) {
+func (b wantedTree) mirrorSwitch(
+	port *topology.Node, parts []*topology.Node, byLead map[topology.ID]slot,
+) {
 	upstream := b.controller(port, topology.UpstreamPort)
 	for _, part := range parts {
 		if part.Kind.IsSwitch() {
-			b.mirrorSwitch(b.controller(upstream, topology.DownstreamPort), switchParts(part.Children), byLead)
+			b.mirrorSwitch(b.controller(upstream, topology.DownstreamPort),
+				switchParts(part.Children), byLead)
 		} else {
 			b.port(upstream, topology.DownstreamPort, byLead[part.ID])
 		}
@@ -190,17 +205,21 @@ func hostPorts(host *topology.Tree) [][]*topology.Node {
 				ports = append(ports, n.Children)
 				continue
 			}
+
 			at, known := integrated[n.Slot]
 			if !known {
 				at, integrated[n.Slot] = len(ports), len(ports)
 				ports = append(ports, nil)
 			}
+
 			ports[at] = append(ports[at], n)
 		}
+
 		if top.Kind == topology.Endpoint {
 			ports = append(ports, []*topology.Node{top})
 		}
 	}
+
 	return ports
 }
 
@@ -225,5 +244,6 @@ func nextParts(nodes []*topology.Node) []*topology.Node {
 		}
 		parts = append(parts, nextParts(n.Children)...)
 	}
+
 	return parts
 }

@@ -14,7 +14,9 @@ import (
 
 // machineOf returns the GPUs and NICs among devices as NCCL finds them in a tree, in the order of
 // the devices. Those that the tree lacks are left out.
-func machineOf(devices []Decision, tree *topology.Tree, link func(*topology.Node) topology.Link) ncclgraph.Machine {
+func machineOf(
+	devices []Decision, tree *topology.Tree, link func(*topology.Node) topology.Link,
+) ncclgraph.Machine {
 	m := ncclgraph.Machine{Link: link}
 	for _, d := range devices {
 		n := tree.Node(d.ID)
@@ -26,6 +28,7 @@ func machineOf(devices []Decision, tree *topology.Tree, link func(*topology.Node
 			m.NICs = append(m.NICs, n)
 		}
 	}
+
 	return m
 }
 
@@ -39,16 +42,20 @@ var fastest = topology.Link{Speed: 64, Width: 16}
 
 // guestLinks returns what a guest shows of links: of its ports what port returns, and of a
 // passthrough function the function's own.
-func guestLinks(host *topology.Host, port func(*topology.Node) topology.Link) func(*topology.Node) topology.Link {
+func guestLinks(
+	host *topology.Host, port func(*topology.Node) topology.Link,
+) func(*topology.Node) topology.Link {
 	return func(n *topology.Node) topology.Link {
 		id, isPassedThrough := n.ID.(topology.DeviceID)
 		if !isPassedThrough {
 			return port(n)
 		}
+
 		function := host.Function(id)
 		if function != nil && function.MutesLink {
 			return topology.Link{}
 		}
+
 		return maxLink(host, function)
 	}
 }
@@ -56,7 +63,8 @@ func guestLinks(host *topology.Host, port func(*topology.Node) topology.Link) fu
 // silentPort returns the link of a port in the tree that a layout wants, as QEMU's ports are
 // without port-speed=host.
 func silentPort(n *topology.Node) topology.Link {
-	return libvirt.PortLink(&domain.Domain{}, domain.Controller{Model: bus.ModelUnder(n.Parent.Kind)})
+	return libvirt.PortLink(&domain.Domain{},
+		domain.Controller{Model: bus.ModelUnder(n.Parent.Kind)})
 }
 
 // portLink returns the link of a port of the planned guest.
@@ -79,6 +87,7 @@ func (p *Plan) GPUDirect() GPUDirect {
 	if p.Policy.NCCLTopology == policy.NCCLTopologyNone { // the file shows NCCL the host's tree
 		inGuest = p.inGuest()
 	}
+
 	if len(onHost.GPUs) == 0 || len(onHost.NICs) == 0 {
 		return GPUDirect{}
 	}
@@ -90,6 +99,7 @@ func (p *Plan) GPUDirect() GPUDirect {
 			outcome.Host++
 		}
 	}
+
 	for gpu, c := range nicsOf(inGuest) {
 		if c.isDirect {
 			outcome.Guest++
@@ -98,6 +108,7 @@ func (p *Plan) GPUDirect() GPUDirect {
 			outcome.Right++
 		}
 	}
+
 	return outcome
 }
 
@@ -114,7 +125,9 @@ func (p *Plan) inGuest() ncclgraph.Machine {
 
 // shownBy returns the devices that the host shows.
 func shownBy(host *topology.Host, devices []Decision) []Decision {
-	return slices.DeleteFunc(slices.Clone(devices), func(d Decision) bool { return !host.Shows(d.ID) || d.Function == nil })
+	return slices.DeleteFunc(slices.Clone(devices), func(d Decision) bool {
+		return !host.Shows(d.ID) || d.Function == nil
+	})
 }
 
 // ShowsHost reports whether the guest's own tree and links show NCCL the paths of the host, so that
@@ -149,6 +162,7 @@ func byGuestAddress(devices []Decision) []Decision {
 		}
 		return cmp.Compare(x.position, y.position)
 	})
+
 	return ordered
 }
 
@@ -161,6 +175,7 @@ func hostLinks(host *topology.Host) func(*topology.Node) topology.Link {
 		case topology.Address:
 			return maxLink(host, host.Device(id))
 		}
+
 		return fastest
 	}
 }

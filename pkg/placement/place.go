@@ -32,9 +32,11 @@ func place(s start) placing {
 	if len(violations) > 0 {
 		placed, violations = nextLayout(s, chosen, violations)
 	}
+
 	if len(violations) > 0 {
 		return giveUp(s, chosen, violations)
 	}
+
 	more, warnings := hotplugPorts(placed.result, placed.managed, s.ports, placed.ports)
 	placed.warnings = append(placed.warnings, warnings...)
 	if len(more) == 0 {
@@ -46,9 +48,11 @@ func place(s start) placing {
 	result := s.after(changes)
 	if moved := s.checkUnmoved(result); len(moved) > 0 {
 		text := "no root ports are added for hotplug: " + moved[0].Text
-		placed.warnings = append(placed.warnings, reasons.NewWarning(reasons.CodeHotplugPortsCapped, nil, text))
+		placed.warnings = append(placed.warnings,
+			reasons.NewWarning(reasons.CodeHotplugPortsCapped, nil, text))
 		return placed
 	}
+
 	placed.changes, placed.result = changes, result
 	return placed
 }
@@ -60,19 +64,23 @@ func attempt(s start, p proposal) (built placing, violations []reasons.Warning) 
 		if len(violations) > 0 && len(p.managed) > 0 { // no earlier call has built such a tree
 			kept, violations = keep(s, p)
 		}
+
 		if len(violations) == 0 || len(p.managed) == 0 {
 			return kept, violations
 		}
 	}
+
 	// A number of ports that a user asks for gives way to the devices, the one
 	// that KubeVirt would keep does not.
-	_, violations = fit(s.ports, s.ports.KubeVirt, func(ports bus.Ports) (violations []reasons.Warning) {
-		built, violations = build(s, p, ports)
-		return violations
-	})
+	_, violations = fit(s.ports, s.ports.KubeVirt,
+		func(ports bus.Ports) (violations []reasons.Warning) {
+			built, violations = build(s, p, ports)
+			return violations
+		})
 	if len(violations) > 0 {
 		return placing{}, violations
 	}
+
 	built.warnings, violations = comparePairs(s, p.decisions, built.result)
 	return built, violations
 }
@@ -84,21 +92,25 @@ func attempt(s start, p proposal) (built placing, violations []reasons.Warning) 
 func keep(s start, p proposal) (placing, []reasons.Warning) {
 	kept := placing{proposal: p, changes: s.base, ports: s.ports}
 	if len(kept.managed) > 0 {
-		fits, violations := fit(s.ports, 0, func(ports bus.Ports) []reasons.Warning { return s.current.Check(kept.managed, ports) })
+		fits, violations := fit(s.ports, 0, func(ports bus.Ports) []reasons.Warning {
+			return s.current.Check(kept.managed, ports)
+		})
 		if len(violations) > 0 {
 			return placing{}, violations
 		}
+
 		kept.ports = fits
 	}
+
 	kept.changes.HotplugOff = number.PortsToClose(layoutFor(s, kept.proposal, kept.ports))
 	kept.decisions = withOutcome(kept.decisions, Kept, reasons.AlreadyAligned)
 	kept.result = s.after(kept.changes)
 	return kept, nil
 }
 
-// build replaces the managed controllers by the tree that is wanted, or returns
-// the rules and budgets that it violates. It takes the first plan by which libvirt leaves everything
-// else where it is, best with libvirt 9.0, too, and with its bus numbers.
+// build replaces the managed controllers by the tree that is wanted, or returns the rules and
+// budgets that it violates. It takes the first plan by which libvirt leaves everything else where
+// it is, best with libvirt 9.0, too, and with its bus numbers.
 func build(s start, p proposal, ports bus.Ports) (built placing, violations []reasons.Warning) {
 	isBuilt := false
 	for _, plan := range number.Plans {
@@ -120,23 +132,30 @@ func build(s start, p proposal, ports bus.Ports) (built placing, violations []re
 			built, isBuilt = next, true
 		}
 	}
+
 	if isBuilt {
 		return built, nil
 	}
+
 	return placing{}, violations
 }
 
 // buildWith is build with one plan.
-func buildWith(s start, p proposal, ports bus.Ports, plan number.Plan) (placing, []reasons.Warning) {
+func buildWith(
+	s start, p proposal, ports bus.Ports, plan number.Plan,
+) (placing, []reasons.Warning) {
 	l := layoutFor(s, p, ports)
 	l.Plan = plan
 	numbers, violations := number.Assign(l)
 	if len(violations) > 0 {
 		return placing{}, violations
 	}
+
 	changes := changesFor(s, p.decisions, numbers)
 	result := s.after(changes)
-	return placing{proposal: p, changes: changes, result: result, ports: ports}, result.Settled().Check(p.managed, ports)
+	return placing{
+		proposal: p, changes: changes, result: result, ports: ports,
+	}, result.Settled().Check(p.managed, ports)
 }
 
 // layoutFor is a proposal as something to number. Where every hostdev comes from an
@@ -147,9 +166,12 @@ func layoutFor(s start, p proposal, ports bus.Ports) number.Layout {
 	for _, d := range p.decisions {
 		l.HotplugOff = l.HotplugOff || !strings.HasPrefix(d.Alias, request.SRIOVAlias)
 		if d.Outcome != Placed {
-			l.Unplaced = append(l.Unplaced, domain.Hostdev{ID: d.ID, Address: d.current, Unassigned: d.unassigned})
+			l.Unplaced = append(l.Unplaced, domain.Hostdev{
+				ID: d.ID, Address: d.current, Unassigned: d.unassigned,
+			})
 		}
 	}
+
 	return l
 }
 
@@ -170,44 +192,56 @@ func changesFor(s start, decisions []Decision, n number.Numbers) domain.Changes 
 			changes.Place[d.position] = &address
 		}
 	}
+
 	return changes
 }
 
-// nextLayout is the next layout that fits where p does not: a finer one where p takes placed devices
-// further apart, else with auto a coarser one, with a warning. Where none fits it returns the
-// violations of p.
+// nextLayout is the next layout that fits where p does not: a finer one where p takes placed
+// devices further apart, else with auto a coarser one, with a warning. Where none fits it returns
+// the violations of p.
 func nextLayout(s start, p proposal, violations []reasons.Warning) (placing, []reasons.Warning) {
 	layouts := policy.TreeLayouts()
 	at := slices.Index(layouts, p.Layout)
 	isFiner := violations[0].Code == reasons.CodeFurtherApart
-	others, why := layouts[at+1:], fmt.Sprintf("%s would take devices further from each other than they are", p.Layout)
+	others, why := layouts[at+
+		1:], fmt.Sprintf("%s would take devices further from each other than they are", p.Layout)
 	switch {
 	case isFiner:
 	case s.Policy.Layout == policy.LayoutAuto:
 		others, why = layouts[:at], fmt.Sprintf("%s does not fit: %s", p.Layout, violations[0].Text)
 		slices.Reverse(others)
+
 	default:
 		return placing{}, violations
 	}
+
 	for _, layout := range others {
 		placed, tooMuch := attempt(s, propose(s, layout, why))
 		if len(tooMuch) > 0 {
 			continue
 		}
+
 		if !isFiner {
-			placed.warnings = append(placed.warnings, reasons.NewWarning(reasons.CodeCoarserLayout, nil, fmt.Sprintf("%s is built, since %s", layout, why)))
+			placed.warnings = append(placed.warnings,
+				reasons.NewWarning(reasons.CodeCoarserLayout, nil,
+					fmt.Sprintf("%s is built, since %s", layout, why)))
 		}
+
 		return placed, nil
 	}
+
 	return placing{}, violations
 }
 
 // giveUp leaves every device where it is.
 func giveUp(s start, p proposal, violations []reasons.Warning) placing {
 	reason := reasons.BrokenRule
-	if slices.ContainsFunc(violations, func(v reasons.Warning) bool { return v.Code == reasons.CodeBudget }) {
+	if slices.ContainsFunc(violations, func(v reasons.Warning) bool {
+		return v.Code == reasons.CodeBudget
+	}) {
 		reason = reasons.Budget
 	}
+
 	p.decisions = withOutcome(p.decisions, Unplaced, reason)
 	return placing{p, s.base, s.after(s.base), s.ports, violations}
 }
@@ -220,5 +254,6 @@ func withOutcome(decisions []Decision, outcome Outcome, reason reasons.Reason) [
 			next[i].Outcome, next[i].Reason = outcome, reason
 		}
 	}
+
 	return next
 }

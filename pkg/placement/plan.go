@@ -42,9 +42,10 @@ type Plan struct {
 	Changes     domain.Changes
 	Extras      []Extra
 
-	Host      *topology.Host // as far as it was read
-	HostTree  *topology.Tree // to the devices of the plan
-	GuestTree *topology.Tree // after Changes, with the root ports that libvirt adds for missing indexes
+	Host     *topology.Host // as far as it was read
+	HostTree *topology.Tree // to the devices of the plan
+	// after Changes, with the root ports that libvirt adds for missing indexes
+	GuestTree *topology.Tree
 
 	input  *domain.Domain
 	result *domain.Domain // the read model after Changes
@@ -74,12 +75,14 @@ func (p *Plan) Pairs() Pairs {
 			if p.Devices[i].Function == nil || p.Devices[j].Function == nil {
 				continue
 			}
+
 			pairs.Known++
 			if host[i].PathType(host[j]) == guest[i].PathType(guest[j]) {
 				pairs.Alike++
 			}
 		}
 	}
+
 	return pairs
 }
 
@@ -90,10 +93,12 @@ func (p *Plan) GuestOrder() []int {
 	order := slices.DeleteFunc(hostOrder(p.Devices), func(i int) bool {
 		return p.Devices[i].Function == nil || p.Devices[i].Predicted == nil
 	})
+
 	compare := func(i, j int) int { return p.Devices[i].Predicted.Compare(*p.Devices[j].Predicted) }
 	if slices.IsSortedFunc(order, compare) {
 		return nil
 	}
+
 	slices.SortFunc(order, compare)
 	return order
 }
@@ -105,7 +110,9 @@ func (p *Plan) MovesControllers() bool {
 }
 
 // With is the plan with the fragments, lines and warnings of policy keys.
-func (p *Plan) With(managed map[domain.Mark]domain.Managed, extras []Extra, warnings []reasons.Warning) *Plan {
+func (p *Plan) With(
+	managed map[domain.Mark]domain.Managed, extras []Extra, warnings []reasons.Warning,
+) *Plan {
 	next := *p
 	next.Changes.Managed = managed
 	next.result = p.input.After(next.Changes)
@@ -120,6 +127,7 @@ func New(in Input) (*Plan, error) {
 	if err := checkUnique(in.Domain); err != nil {
 		return nil, err
 	}
+
 	s, warnings := newStart(in)
 	placed := place(s)
 	plan := finish(s, placed)
@@ -132,31 +140,46 @@ func finish(s start, placed placing) *Plan {
 	g, result := placed.result, placed.result.Source
 	seen := g.Predict()
 	p := &Plan{
-		Policy: s.Policy, Choice: placed.Choice, Changes: placed.changes, Budgets: g.Budgets(placed.ports),
-		Host: s.Host, HostTree: s.hostTree, GuestTree: g.Tree, input: s.Domain, result: result,
+		Policy: s.Policy, Choice: placed.Choice, Changes: placed.changes,
+		Budgets: g.Budgets(placed.ports),
+		Host:    s.Host, HostTree: s.hostTree, GuestTree: g.Tree, input: s.Domain, result: result,
 	}
+
 	p.Controllers = make([]Controller, 0, len(result.Controllers))
+
 	for i, c := range result.Controllers {
 		controller := Controller{Controller: c, Origin: ControllerExisting}
 		if i >= len(result.Controllers)-len(placed.changes.AddControllers) {
 			controller.Origin = ControllerPlanned
 		}
+
 		if c.Address != nil && c.Index != 0 && c.Model != domain.ExpanderBus {
 			controller.Predicted = seen(*c.Address)
 		}
+
 		p.Controllers = append(p.Controllers, controller)
 	}
-	slices.SortFunc(p.Budgets.BusNumbers.Expanders, func(x, y bus.ExpanderBudget) int { return cmp.Compare(x.Index, y.Index) })
-	slices.SortFunc(p.Controllers, func(a, b Controller) int { return cmp.Compare(a.Index, b.Index) })
+
+	slices.SortFunc(p.Budgets.BusNumbers.Expanders, func(x, y bus.ExpanderBudget) int {
+		return cmp.Compare(x.Index, y.Index)
+	})
+
+	slices.SortFunc(p.Controllers, func(a, b Controller) int {
+		return cmp.Compare(a.Index, b.Index)
+	})
+
 	p.Devices = slices.Clone(placed.decisions)
+
 	for i := range p.Devices {
 		d := &p.Devices[i]
 		if d.Address = result.Hostdevs[d.position].Address; d.Address != nil {
 			d.GuestPath = g.Path(d.Address.Bus)
 			d.Predicted = seen(*d.Address)
 		}
+
 		d.Cell, d.MemoryCells = bus.CellOf(g.Expander(d.Address)), result.MemoryCells(result.Hostdevs[d.position])
 	}
+
 	return p
 }
 
@@ -168,22 +191,27 @@ func (p *Plan) Apply() ([]byte, error) {
 	if p.Changes.IsZero() {
 		return nil, nil
 	}
+
 	changed, err := p.input.Apply(p.Changes)
 	if err != nil {
 		return nil, fmt.Errorf("apply the plan: %w", err)
 	}
+
 	again, err := domain.Parse(changed)
 	if err != nil {
 		return nil, fmt.Errorf("parse the result: %w", err)
 	}
+
 	if err := again.Verify(p.result); err != nil {
 		return nil, fmt.Errorf("verify the result: %w", err)
 	}
+
 	if _, isWritten := p.Changes.Managed[domain.PortOverrideMark]; isWritten {
 		if err := again.CheckPortOverrides(); err != nil {
 			return nil, fmt.Errorf("verify the result: %w", err)
 		}
 	}
+
 	return changed, nil
 }
 
@@ -206,16 +234,20 @@ func (p *Plan) TreeLayout() policy.Layout {
 		case layout == "":
 			layout = policy.LayoutNUMA
 		}
+
 		cell := expander.NUMA
 		if cell == nil || expanderOf[*cell] != nil && expanderOf[*cell] != expander {
 			layout = policy.LayoutRoot
 		}
+
 		if cell != nil {
 			expanderOf[*cell] = expander
 		}
+
 		if d.PCIeRoot != "" {
 			rootOf[expander] = d.PCIeRoot
 		}
 	}
+
 	return layout
 }

@@ -23,17 +23,28 @@ func (g *guest) controller(c domain.Controller) int {
 }
 
 func (g *guest) expander(index, busNr int) int {
-	return g.controller(domain.Controller{Index: index, Model: domain.ExpanderBus, BusNr: &busNr, Address: &domain.GuestAddress{Slot: 0x1c - index%24}})
+	return g.controller(domain.Controller{
+		Index:   index,
+		Model:   domain.ExpanderBus,
+		BusNr:   &busNr,
+		Address: &domain.GuestAddress{Slot: 0x1c - index%24},
+	})
 }
 
 func (g *guest) port(model domain.Model, index, bus, slot, function int) int {
-	return g.controller(domain.Controller{Index: index, Model: model, Address: &domain.GuestAddress{Bus: bus, Slot: slot, Function: function}})
+	return g.controller(domain.Controller{
+		Index:   index,
+		Model:   model,
+		Address: &domain.GuestAddress{Bus: bus, Slot: slot, Function: function},
+	})
 }
 
 // device puts a device of the host at an address; its host bus number is n.
 func (g *guest) device(n, bus, function int) topology.DeviceID {
 	id := topology.PCIDevice(topology.Address{Bus: uint8(n)})
-	g.domain.Hostdevs = append(g.domain.Hostdevs, domain.Hostdev{ID: id, HasMode: true, Address: &domain.GuestAddress{Bus: bus, Function: function}})
+	g.domain.Hostdevs = append(g.domain.Hostdevs, domain.Hostdev{
+		ID: id, HasMode: true, Address: &domain.GuestAddress{Bus: bus, Function: function},
+	})
 	return id
 }
 
@@ -42,10 +53,19 @@ func (g *guest) seen(t *testing.T) map[topology.DeviceID]string {
 	t.Helper()
 	g.domain.Arch, g.domain.Machine = "x86_64", "q35"
 	g.domain.Others = append(g.domain.Others, // libvirt adds nothing then
-		domain.Device{Element: "controller", Type: "usb", Model: "none"}, domain.Device{Element: "memballoon", Model: "none"})
-	keep, _, err := policy.Resolve(policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: "keep"}})
+		domain.Device{
+			Element: "controller", Type: "usb", Model: "none",
+		}, domain.Device{Element: "memballoon", Model: "none"})
+
+	keep, _, err := policy.Resolve(policy.Source{
+		Flags: map[policy.Key]string{policy.KeyLayout: "keep"},
+	})
+
 	expect.NoError(t, err)
-	plan, err := placement.New(placement.Input{Domain: &g.domain, Host: &topology.Host{}, Policy: keep})
+	plan, err := placement.New(placement.Input{
+		Domain: &g.domain, Host: &topology.Host{}, Policy: keep,
+	})
+
 	expect.NoError(t, err)
 	seen := map[topology.DeviceID]string{}
 	for _, d := range plan.Devices {
@@ -54,6 +74,7 @@ func (g *guest) seen(t *testing.T) map[topology.DeviceID]string {
 			seen[d.ID] = d.Predicted.String()
 		}
 	}
+
 	return seen
 }
 
@@ -81,6 +102,7 @@ func TestPredictMirror(t *testing.T) {
 			want[g.device(0x10+2*i+j, dn, 0)] = topology.Address{Bus: uint8(busNr + 3 + j)}.String()
 		}
 	}
+
 	seen := g.seen(t)
 	for id, address := range want {
 		check(t, seen, id, address)
@@ -97,9 +119,11 @@ func TestPredictCascade(t *testing.T) {
 	inner := g.port(domain.DownstreamPort, 4, up, 0, 0)
 	outer := g.port(domain.DownstreamPort, 5, up, 1, 0)
 	up2 := g.port(domain.UpstreamPort, 6, inner, 0, 0)
-	first, second := g.port(domain.DownstreamPort, 7, up2, 0, 0), g.port(domain.DownstreamPort, 8, up2, 1, 0)
+	first, second := g.port(domain.DownstreamPort, 7, up2, 0, 0), g.port(domain.DownstreamPort, 8,
+		up2, 1, 0)
 	a, b, c := g.device(0x11, first, 0), g.device(0x12, second, 0), g.device(0x13, outer, 0)
 	seen := g.seen(t)
+
 	// 200 = c8: rp c9, up ca, inner cb, up2 cc, its ports cd and ce, outer cf.
 	check(t, seen, a, "0000:cd:00.0")
 	check(t, seen, b, "0000:ce:00.0")
@@ -116,6 +140,7 @@ func TestPredictFunctionsOfASlot(t *testing.T) {
 	for i := range ids {
 		ids[i] = g.device(i+1, g.port(domain.RootPort, 2+i, pxb, i%32, i/32), 0)
 	}
+
 	seen := g.seen(t)
 	check(t, seen, ids[0], "0000:65:00.0")  // slot 0 function 0: 101
 	check(t, seen, ids[32], "0000:66:00.0") // slot 0 function 1: 102
@@ -162,10 +187,13 @@ func TestPredictRootBus(t *testing.T) {
 		g.port(domain.RootPort, 1, 0, 1, 0)
 		onRoot := g.port(domain.RootPort, 2, 0, 1, 1)
 		under := g.port(domain.RootPort, 4, g.expander(3, 128), 0, 0)
-		g.domain.Controllers[2].Address.Slot = 0 // before the ports, and still not a bridge of the root bus
+
+		// before the ports, and still not a bridge of the root bus
+		g.domain.Controllers[2].Address.Slot = 0
 		g.domain.Controllers[2].Address.Function = 1
 		return &g, g.device(0x11, onRoot, 0), g.device(0x12, under, 0)
 	}
+
 	g, onRoot, under := build()
 	seen := g.seen(t)
 	check(t, seen, onRoot, "0000:02:00.0") // the second bridge
@@ -182,7 +210,11 @@ func TestPredictRootBus(t *testing.T) {
 // number later, so the address is unknown.
 func TestPredictWithoutBusNumber(t *testing.T) {
 	var g guest
-	rp := g.port(domain.RootPort, 2, g.controller(domain.Controller{Index: 1, Model: domain.ExpanderBus, Address: &domain.GuestAddress{Slot: 5}}), 0, 0)
+	rp := g.port(domain.RootPort, 2,
+		g.controller(domain.Controller{
+			Index: 1, Model: domain.ExpanderBus, Address: &domain.GuestAddress{Slot: 5},
+		}), 0, 0)
+
 	id := g.device(0x11, rp, 0)
 	check(t, g.seen(t), id, "")
 }

@@ -34,12 +34,18 @@ func newStart(in Input) (start, []reasons.Warning) {
 	s := start{
 		Input: in, current: currentGuest(in, others), devices: devices, cells: guestCells,
 		others: others, without: withoutHook(in, others),
-		base: domain.Changes{SetMode: withoutMode(in.Domain), AddHostdevs: added, RenameSSIDSizes: in.Domain.SSIDSizes > 0},
+		base: domain.Changes{
+			SetMode:         withoutMode(in.Domain),
+			AddHostdevs:     added,
+			RenameSSIDSizes: in.Domain.SSIDSizes > 0,
+		},
 	}
+
 	s.ports = portsOf(in, s.current, devices)
 	for _, d := range devices {
 		s.ids = append(s.ids, d.ID)
 	}
+
 	s.hostTree = in.Host.Tree(s.ids)
 	s.hostPlaces = s.hostTree.Devices(s.ids)
 	return s, append(warnings, unread...)
@@ -60,19 +66,24 @@ func withoutMode(d *domain.Domain) []int {
 			positions = append(positions, i)
 		}
 	}
+
 	return positions
 }
 
 // currentGuest is the guest of the domain as it came.
 func currentGuest(in Input, others []libvirt.Device) bus.Guest {
 	others = slices.Clip(others)
-	hasBridge := slices.ContainsFunc(in.Domain.Controllers, func(c domain.Controller) bool { return c.Model == domain.PCIeToPCIBridge })
+	hasBridge := slices.ContainsFunc(in.Domain.Controllers, func(c domain.Controller) bool {
+		return c.Model == domain.PCIeToPCIBridge
+	})
+
 	for _, h := range in.Domain.Hostdevs {
 		if h.Address == nil && !h.Unassigned && !hasBridge && in.isConventional(h.ID) {
 			// Beside the port that is counted for each hostdev.
 			others = append(others, libvirt.Device{NeedsPort: true, NeedsBridge: true})
 		}
 	}
+
 	g := bus.New(in.Domain, others)
 	g.Machine = alloc.Machine{Version: alloc.Libvirt11, IsConventional: in.isConventional}
 	return reserveNamed(g).Completed().Settled()
@@ -87,19 +98,24 @@ func (in Input) isConventional(id topology.DeviceID) bool {
 // domain names are taken, where libvirt will make them: those up to the last root
 // port that it adds.
 func reserveNamed(g bus.Guest) bus.Guest {
-	missing := slices.DeleteFunc(slices.Clone(g.References), func(index int) bool { return g.Node(index) != nil })
+	missing := slices.DeleteFunc(slices.Clone(g.References), func(index int) bool {
+		return g.Node(index) != nil
+	})
 	if len(missing) == 0 {
 		return g
 	}
+
 	last := g.HighestIndex()
 	if added := g.AddedPorts(); len(added) > 0 {
 		last = max(last, slices.Max(added)+1) // one for hotplug where the domain has no port
 	}
+
 	var named []domain.GuestAddress
 	for _, index := range missing {
 		if index <= last {
 			named = append(named, domain.GuestAddress{Bus: index})
 		}
 	}
+
 	return g.Beside(named...).With(g.Source)
 }

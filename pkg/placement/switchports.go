@@ -10,12 +10,12 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// switchPortsSpeak reports whether the switches that a layout builds will advertise the host's links:
-// the policy asks for it, and nothing in the domain refuses it. It is known before the layout is
-// chosen, and all calls of a boot agree on it.
+// switchPortsSpeak reports whether the switches that a layout builds will advertise the host's
+// links: the policy asks for it, and nothing in the domain refuses it. It is known before the
+// layout is chosen, and all calls of a boot agree on it.
 //
-// A single switch may still stay as it is, where the host shows no link of a device under it that QEMU
-// has a value for (guest.writePortSpeed).
+// A single switch may still stay as it is, where the host shows no link of a device under it that
+// QEMU has a value for (guest.writePortSpeed).
 func (s start) switchPortsSpeak() bool {
 	return s.Policy.PortSpeed == "host" && SwitchPortsRefused(s.Domain, s.devices) == ""
 }
@@ -31,19 +31,25 @@ func SwitchPortsRefused(d *domain.Domain, devices []Device) string {
 	case !libvirt.HasExpanderBuses(d):
 		return fmt.Sprintf("machine %q has no switches", d.Machine)
 	case !libvirt.HasSwitchPortLinks(d.Machine):
-		return fmt.Sprintf("QEMU has such ports since 10.0, and machine %q runs on older ones", topology.Abridge(d.Machine))
+		return fmt.Sprintf("QEMU has such ports since 10.0, and machine %q runs on older ones",
+			topology.Abridge(d.Machine))
+
 	case users != nil:
-		return fmt.Sprintf("the domain's own %s %q stays", users.Name, topology.Abridge(users.Value))
+		return fmt.Sprintf("the domain's own %s %q stays", users.Name,
+			topology.Abridge(users.Value))
+
 	case !pinsToHost(devices):
 		return "the VM may migrate, and would lose them on the way"
 	}
+
 	return ""
 }
 
-// pinsToHost reports whether one of the devices cannot migrate: a physical function, or a virtual one
-// that plain vfio-pci passes through. KubeVirt detaches those of SR-IOV networks before a migration;
-// mediated devices, and virtual functions with a driver of their vendor, such as vGPUs, may have
-// migration (kernel drivers/vfio/pci, mlx5_vfio_pci and others; KubeVirt's gate VGPULiveMigration).
+// pinsToHost reports whether one of the devices cannot migrate: a physical function, or a virtual
+// one that plain vfio-pci passes through. KubeVirt detaches those of SR-IOV networks before a
+// migration; mediated devices, and virtual functions with a driver of their vendor, such as
+// vGPUs, may have migration (kernel drivers/vfio/pci, mlx5_vfio_pci and others; KubeVirt's gate
+// VGPULiveMigration).
 func pinsToHost(devices []Device) bool {
 	for _, d := range devices {
 		isNetwork := strings.HasPrefix(d.Alias, request.SRIOVAlias)
@@ -54,5 +60,6 @@ func pinsToHost(devices []Device) bool {
 			return true
 		}
 	}
+
 	return false
 }

@@ -12,16 +12,24 @@ import (
 )
 
 // machines returns what libvirt's answer may depend on. The first is the one that bus.Guest asks.
-// Versions differ where a controller's index is missing, where libvirt adds a controller, and where a
-// bridge has no address; QEMU's builds where the domain leaves the model of a SCSI controller to them.
+// Versions differ where a controller's index is missing, where libvirt adds a controller, and
+// where a bridge has no address; QEMU's builds where the domain leaves the model of a SCSI
+// controller to them.
 func machines(in Input, devices []libvirt.Device) []alloc.Machine {
 	hasLSI := []bool{false}
-	if slices.ContainsFunc(devices, func(d libvirt.Device) bool { return d.Connect == libvirt.EitherWay }) {
+	if slices.ContainsFunc(devices, func(d libvirt.Device) bool {
+		return d.Connect == libvirt.EitherWay
+	}) {
 		hasLSI = []bool{false, true}
 	}
-	isOpen := func(c domain.Controller) bool { return c.Address == nil && c.Model == domain.PCIeToPCIBridge }
+
+	isOpen := func(c domain.Controller) bool {
+		return c.Address == nil && c.Model == domain.PCIeToPCIBridge
+	}
+
 	versions := []alloc.Version{alloc.Libvirt11}
-	if len(libvirt.Holes(in.Domain, devices)) > 0 || slices.ContainsFunc(devices, isAddedController) ||
+	if len(libvirt.Holes(in.Domain, devices)) > 0 ||
+		slices.ContainsFunc(devices, isAddedController) ||
 		slices.ContainsFunc(in.Domain.Controllers, isOpen) {
 		versions = append(versions, alloc.Libvirt9, alloc.Libvirt12)
 	}
@@ -29,9 +37,12 @@ func machines(in Input, devices []libvirt.Device) []alloc.Machine {
 	var all []alloc.Machine
 	for _, version := range versions {
 		for _, lsi := range hasLSI {
-			all = append(all, alloc.Machine{Version: version, HasLSI: lsi, IsConventional: in.isConventional})
+			all = append(all, alloc.Machine{
+				Version: version, HasLSI: lsi, IsConventional: in.isConventional,
+			})
 		}
 	}
+
 	return all
 }
 
@@ -57,8 +68,9 @@ func withoutHook(in Input, devices []libvirt.Device) (all []without) {
 // NIC's name comes from its address. Balloon, rng and others may.
 var staying = []string{"disk", "interface", "filesystem", "controller"}
 
-// checkUnmoved returns the rule that a changed guest violates if libvirt 11 or 12, which virt-launcher
-// has, puts a device that must stay elsewhere than without the hook, or refuses the domain.
+// checkUnmoved returns the rule that a changed guest violates if libvirt 11 or 12, which
+// virt-launcher has, puts a device that must stay elsewhere than without the hook, or refuses the
+// domain.
 func (s start) checkUnmoved(changed bus.Guest) []reasons.Warning {
 	for _, w := range s.without {
 		if w.machine.Version == alloc.Libvirt9 {
@@ -68,12 +80,13 @@ func (s start) checkUnmoved(changed bus.Guest) []reasons.Warning {
 			return []reasons.Warning{bus.Violated("libvirt %s would %s", w.machine.Name, why)}
 		}
 	}
+
 	return nil
 }
 
-// isUnmovedAlways reports whether also libvirt 9.0 leaves devices where they are, and all keep their
-// bus numbers. Where indexes are missing, and beside ports and expander buses of the user, that cannot
-// always be helped.
+// isUnmovedAlways reports whether also libvirt 9.0 leaves devices where they are, and all keep
+// their bus numbers. Where indexes are missing, and beside ports and expander buses of the user,
+// that cannot always be helped.
 func (s start) isUnmovedAlways(changed bus.Guest) bool {
 	for _, w := range s.without {
 		if w.machine.Version == alloc.Libvirt9 && s.moves(changed, w) != "" {
@@ -87,18 +100,21 @@ func (s start) isUnmovedAlways(changed bus.Guest) bool {
 // nothing.
 func (s start) moves(changed bus.Guest, w without) string {
 	next, isKnown := changed.Layout()
-	isAsked := w.machine.Version == alloc.Libvirt11 && !w.machine.HasLSI && len(next.Devices) == len(s.others)
+	isAsked := w.machine.Version == alloc.Libvirt11 && !w.machine.HasLSI &&
+		len(next.Devices) == len(s.others)
 	if !isKnown || !isAsked { // of another libvirt, or something is reserved
 		var err error
 		if next, err = alloc.Simulate(changed.Source, s.others, w.machine); err != nil {
 			return fmt.Sprintf("refuse the domain: %v", err)
 		}
 	}
+
 	for _, move := range w.layout.Moves(next) {
 		if slices.Contains(staying, move.Device.Element) {
 			return "move " + move.String()
 		}
 	}
+
 	return ""
 }
 
@@ -108,6 +124,7 @@ func (s start) renumbers(changed bus.Guest) bool {
 	if !isAccepted || len(s.without) == 0 {
 		return false
 	}
+
 	isStaying := func(d libvirt.Device) bool { return slices.Contains(staying, d.Element) }
 	return s.without[0].layout.Renumbers(next, isStaying)
 }

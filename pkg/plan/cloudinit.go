@@ -29,20 +29,24 @@ func (p Planner) CloudInit(vmi, data []byte) (result CloudInitResult) {
 	if result.VMI, result.Err = env.ParseVMI(vmi); result.Err != nil {
 		return result
 	}
+
 	// The domain's call warns of invalid annotations.
 	result.Policy, _, _ = p.Policy(result.VMI)
 	if result.Policy.NCCLTopology != policy.NCCLTopologyCloudInit || result.Policy.DryRun {
 		return result
 	}
+
 	var original []byte
 	if volume := result.VMI.CloudInit(); volume != nil {
 		original = volume.UserData
 	}
+
 	changed, err := cloudinit.Answer(data, original)
 	if err != nil {
 		result.Err = fmt.Errorf("add the reader of the topology file: %w", err)
 		return result
 	}
+
 	result.Data = changed
 	return result
 }

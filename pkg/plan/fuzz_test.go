@@ -17,10 +17,12 @@ func FuzzMutate(f *testing.F) {
 	for i, c := range all {
 		f.Add(c.Request.Domain, c.Request.VMI, i, string(c.Mutator.Flags[policy.KeyLayout]))
 	}
+
 	f.Fuzz(func(t *testing.T, domain, vmi []byte, host int, layout string) {
 		if host < 0 || host >= len(all) || len(domain) > 1<<16 {
 			t.Skip("no such case, or slow")
 		}
+
 		m := all[host].Mutator
 		m.Flags = map[policy.Key]string{policy.KeyLayout: layout}
 		given := bytes.Clone(domain)
@@ -28,18 +30,23 @@ func FuzzMutate(f *testing.F) {
 		if !bytes.Equal(domain, given) {
 			t.Fatal("the input's bytes were written to")
 		}
+
 		if result.Err != nil {
 			if !bytes.Equal(result.Domain, given) {
 				t.Fatalf("error %v, and the bytes differ", result.Err)
 			}
+
 			if result.Kind == plan.Internal {
 				t.Fatalf("internal error: %v", result.Err)
 			}
+
 			return
 		}
+
 		again := m.Read(plan.Request{Domain: result.Domain, VMI: vmi}).Plan()
 		if again.Err != nil || !bytes.Equal(again.Domain, result.Domain) {
-			t.Fatalf("a second call changes the result, error %v:\n%s", again.Err, changes(result.Domain, again.Domain))
+			t.Fatalf("a second call changes the result, error %v:\n%s", again.Err,
+				changes(result.Domain, again.Domain))
 		}
 	})
 }

@@ -8,12 +8,14 @@ import (
 	"hook-sidecar/pkg/policy"
 )
 
-// TestGPUDirect: the numbers are those that NCCL 2.29.7's own code decides for the HGX and its guests
-// (`make nccl`): root and numa are the same to it, and without the hook GPU 0 alone gets the host's NIC.
+// TestGPUDirect: the numbers are those that NCCL 2.29.7's own code decides for the HGX and its
+// guests (`make nccl`): root and numa are the same to it, and without the hook GPU 0 alone gets
+// the host's NIC.
 func TestGPUDirect(t *testing.T) {
 	planner := plan.Planner{Sysfs: hosts(t)["x86-2n8g-hgx-h100.txtar"]}
 	vm := planner.Read(plan.Request{
-		Domain: sampleFile(t, "02-8gpu-8nic-gate-off.xml"), VMI: sampleFile(t, "02-8gpu-8nic-gate-off.vmi.json"),
+		Domain: sampleFile(t, "02-8gpu-8nic-gate-off.xml"),
+		VMI:    sampleFile(t, "02-8gpu-8nic-gate-off.vmi.json"),
 	})
 
 	outcomes := map[policy.Layout]placement.GPUDirect{
@@ -22,11 +24,13 @@ func TestGPUDirect(t *testing.T) {
 		"mirror": {GPUs: 8, Host: 8, Guest: 8, Right: 8},
 		"auto":   {GPUs: 8, Host: 8, Guest: 8, Right: 8},
 	}
+
 	for layout, want := range outcomes {
 		if got := vm.WithLayout(layout).Plan.GPUDirect(); got != want {
 			t.Errorf("layout %s: %+v, want %+v", layout, got, want)
 		}
 	}
+
 	flat := placement.GPUDirect{GPUs: 8, Host: 8, Guest: 0, Right: 1}
 	if got := vm.Current().Plan.GPUDirect(); got != flat {
 		t.Errorf("without the hook: %+v, want %+v", got, flat)

@@ -16,8 +16,9 @@ import (
 // for it. By default they write nothing.
 func guestKeys() map[policy.Key]string {
 	return map[policy.Key]string{
-		policy.KeyNCCLTopology: string(policy.NCCLTopologyFWCfg), policy.KeyPortSpeed: "host", policy.KeyMMIOWindow: "auto",
-		policy.KeyVIOMMU: "intel", policy.KeyClique: "host",
+		policy.KeyNCCLTopology: string(policy.NCCLTopologyFWCfg), policy.KeyPortSpeed: "host",
+		policy.KeyMMIOWindow: "auto",
+		policy.KeyVIOMMU:     "intel", policy.KeyClique: "host",
 	}
 }
 
@@ -33,21 +34,25 @@ func TestKeys(t *testing.T) {
 	for key := range all {
 		sets[string(key)] = []policy.Key{key}
 	}
+
 	written := map[string]int{}
 	for _, c := range cases.Load(t, root) {
 		off := c.Mutator
 		off.Flags = maps.Clone(off.Flags)
 		off.Flags[policy.KeyStrict] = "false"              // a refused domain stays as it is
 		off.Locked = append(sets["all"], policy.KeyStrict) // whatever the VMI's annotations say
+
 		for _, setting := range policy.Settings() {
 			if all[setting.Key] != "" {
 				off.Flags[setting.Key] = setting.Default
 			}
 		}
+
 		without := off.Read(c.Request).Plan()
 		if p := without.Plan; p != nil && p.Policy.Layout == policy.LayoutAuto {
 			off.Flags[policy.KeyLayout] = string(p.Layout)
 		}
+
 		for name, keys := range sets {
 			t.Run(fmt.Sprintf("%s/%s", c.Name, name), func(t *testing.T) {
 				on := off
@@ -55,33 +60,49 @@ func TestKeys(t *testing.T) {
 				for _, key := range keys {
 					on.Flags[key] = all[key]
 				}
+
 				with := on.Read(c.Request).Plan()
 				if !bytes.Equal(with.Domain, without.Domain) {
 					written[name]++
 				}
+
 				compareAnswer(t, with, on.Diagnose(on.Answer(c.Request)))
-				if again := on.Read(plan.Request{Domain: with.Domain, VMI: c.Request.VMI}).Plan(); !bytes.Equal(again.Domain, with.Domain) {
-					t.Errorf("a second call changes the result:\n%s", changes(with.Domain, again.Domain))
+
+				if again := on.Read(plan.Request{
+					Domain: with.Domain, VMI: c.Request.VMI,
+				}).Plan(); !bytes.Equal(again.Domain, with.Domain) {
+					t.Errorf("a second call changes the result:\n%s",
+						changes(with.Domain, again.Domain))
 				}
+
 				if name == string(policy.KeyNCCLTopology) {
-					got := filledElement.ReplaceAll(ncclEntry.ReplaceAll(with.Domain, nil), []byte("$1"))
+					got := filledElement.ReplaceAll(ncclEntry.ReplaceAll(with.Domain, nil),
+						[]byte("$1"))
 					if got = emptyElement.ReplaceAll(got, nil); !bytes.Equal(got, without.Domain) {
-						t.Errorf("the key changes more than the entry:\n%s", changes(without.Domain, got))
+						t.Errorf("the key changes more than the entry:\n%s",
+							changes(without.Domain, got))
 					}
 				}
+
 				// Its iommu is the trace that KubeVirt leaves of the hook's own, and is replaced.
 				if c.Name == "viommu-intel-after-kubevirt" {
 					return
 				}
-				if out := off.Read(plan.Request{Domain: with.Domain, VMI: c.Request.VMI}).Plan(); !bytes.Equal(out.Domain, without.Domain) {
-					t.Errorf("off again is not the domain without the keys:\n%s", changes(without.Domain, out.Domain))
+
+				if out := off.Read(plan.Request{
+					Domain: with.Domain, VMI: c.Request.VMI,
+				}).Plan(); !bytes.Equal(out.Domain, without.Domain) {
+					t.Errorf("off again is not the domain without the keys:\n%s",
+						changes(without.Domain, out.Domain))
 				}
 			})
 		}
 	}
+
 	for name := range sets {
 		if written[name] < 5 {
-			t.Errorf("%s: only %d cases have something written: the test shows little", name, written[name])
+			t.Errorf("%s: only %d cases have something written: the test shows little", name,
+				written[name])
 		}
 	}
 }

@@ -73,7 +73,9 @@ type hostdevCase struct {
 }
 
 func TestKubeVirtHostdevs(t *testing.T) {
-	for _, cases := range [][]hostdevCase{poolCases(), listCases(), pciDisplayCases(), mdevDisplayCases()} {
+	for _, cases := range [][]hostdevCase{
+		poolCases(), listCases(), pciDisplayCases(), mdevDisplayCases(),
+	} {
 		for _, c := range cases {
 			t.Run(c.name, func(t *testing.T) { c.run(t) })
 		}
@@ -85,6 +87,7 @@ func (c hostdevCase) run(t *testing.T) {
 	vmi.Spec.Domain.Devices.GPUs, vmi.Spec.Domain.Devices.HostDevices = c.gpus, c.hostDevices
 	vmiJSON, err := json.Marshal(vmi)
 	expect.NoError(t, err)
+
 	// An empty sysfs: what is written must not depend on the host.
 	m := plan.Planner{Sysfs: fstest.MapFS{}}
 	m.Variables, m.Problems = env.ParseVariables(c.variables)
@@ -92,7 +95,9 @@ func (c hostdevCase) run(t *testing.T) {
 	if result.Err != nil {
 		t.Fatal(result.Err)
 	}
-	want := hostdevsOf(t, "<domain type='kvm'><devices>"+strings.Join(c.want, "")+"</devices></domain>")
+
+	want := hostdevsOf(t, "<domain type='kvm'><devices>"+strings.Join(c.want, "")+
+		"</devices></domain>")
 	expect.Same(t, want, hostdevsOf(t, string(result.Domain)), "hostdevs (-virt-launcher +hook)")
 	var warnings []string
 	for _, w := range result.Plan.Warnings {
@@ -101,6 +106,7 @@ func (c hostdevCase) run(t *testing.T) {
 			warnings = append(warnings, string(code))
 		}
 	}
+
 	expect.Same(t, c.warnings, warnings, "warnings (-want +got)")
 }
 
@@ -110,6 +116,7 @@ func hostdevsOf(t *testing.T, xml string) []libvirtxml.DomainHostdev {
 	if err := d.Unmarshal(xml); err != nil {
 		t.Fatalf("libvirtxml: %v", err)
 	}
+
 	return d.Devices.Hostdevs
 }
 
@@ -140,10 +147,13 @@ func poolCases() []hostdevCase {
 	return []hostdevCase{
 		{name: "no device in the spec", variables: []string{variable0 + "=" + pci0}},
 		{name: "variable unset", hostDevices: hostDevices(resource0), warnings: missing},
-		{name: "variable empty", hostDevices: hostDevices(resource0), variables: []string{variable0 + "="}, warnings: missing},
+		{name: "variable empty", hostDevices: hostDevices(resource0), variables: []string{
+			variable0 + "=",
+		}, warnings: missing},
 		{
-			name: "bad address", hostDevices: hostDevices(resource0), variables: []string{variable0 + "=0bad0pci0address0"},
-			warnings: []string{"bad-variable-value", "device-not-allocated"},
+			name: "bad address", hostDevices: hostDevices(resource0),
+			variables: []string{variable0 + "=0bad0pci0address0"},
+			warnings:  []string{"bad-variable-value", "device-not-allocated"},
 		},
 		{
 			name: "two addresses of one resource", hostDevices: hostDevices(resource0, resource0),
@@ -166,13 +176,15 @@ func poolCases() []hostdevCase {
 			want:      []string{pciXML(first, pci0, ""), pciXML(second, pci1, "")},
 		},
 		{
-			name: "trailing comma", hostDevices: hostDevices(resource0), variables: []string{variable0 + "=" + pci0 + ","},
-			want: []string{pciXML(first, pci0, "")},
+			name: "trailing comma", hostDevices: hostDevices(resource0),
+			variables: []string{variable0 + "=" + pci0 + ","},
+			want:      []string{pciXML(first, pci0, "")},
 		},
 		{
-			name: "mediated devices of one resource", hostDevices: hostDevices(resource0, resource0),
-			variables: []string{"MDEV_" + variable0 + "=" + uuid1 + "," + uuid0},
-			want:      []string{mdevXML(first, uuid1, ""), mdevXML(second, uuid0, "")},
+			name:        "mediated devices of one resource",
+			hostDevices: hostDevices(resource0, resource0),
+			variables:   []string{"MDEV_" + variable0 + "=" + uuid1 + "," + uuid0},
+			want:        []string{mdevXML(first, uuid1, ""), mdevXML(second, uuid0, "")},
 		},
 	}
 }
@@ -183,31 +195,52 @@ func poolCases() []hostdevCase {
 func listCases() []hostdevCase {
 	const pciResource, mdevResource = "vendor.com/dev_pci", "vendor.com/dev_mdev"
 	variables := func(pci, mdev string) []string {
-		return []string{"PCI_RESOURCE_VENDOR_COM_DEV_PCI=" + pci, "MDEV_PCI_RESOURCE_VENDOR_COM_DEV_MDEV=" + mdev}
+		return []string{
+			"PCI_RESOURCE_VENDOR_COM_DEV_PCI=" + pci,
+			"MDEV_PCI_RESOURCE_VENDOR_COM_DEV_MDEV=" + mdev,
+		}
 	}
+
 	return []hostdevCase{
 		{name: "nothing at all"},
 		{
-			name: "generic PCI and mediated", hostDevices: hostDevices(pciResource, mdevResource), variables: variables(pci0, uuid0),
-			want: []string{pciXML("ua-hostdevice-hostdev_name0", pci0, ""), mdevXML("ua-hostdevice-hostdev_name1", uuid0, "")},
-		},
-		{
-			name: "gpu PCI and mediated", gpus: gpus(pciResource, mdevResource), variables: variables(pci0, uuid0),
-			want: []string{pciXML("ua-gpu-gpu_name0", pci0, ""), mdevXML("ua-gpu-gpu_name1", uuid0, displayAndRamFB)},
-		},
-		{
-			name: "mediated first in both lists",
-			gpus: gpus(mdevResource, pciResource), hostDevices: hostDevices(mdevResource, pciResource),
-			variables: variables(pci0+","+pci1, uuid0+","+uuid1),
+			name: "generic PCI and mediated", hostDevices: hostDevices(pciResource, mdevResource),
+			variables: variables(pci0, uuid0),
 			want: []string{
-				pciXML("ua-hostdevice-hostdev_name1", pci0, ""), mdevXML("ua-hostdevice-hostdev_name0", uuid0, ""),
-				pciXML("ua-gpu-gpu_name1", pci1, ""), mdevXML("ua-gpu-gpu_name0", uuid1, displayAndRamFB),
+				pciXML("ua-hostdevice-hostdev_name0", pci0, ""),
+				mdevXML("ua-hostdevice-hostdev_name1", uuid0, ""),
+			},
+		},
+		{
+			name: "gpu PCI and mediated", gpus: gpus(pciResource, mdevResource),
+			variables: variables(pci0, uuid0),
+			want: []string{
+				pciXML("ua-gpu-gpu_name0", pci0, ""),
+				mdevXML("ua-gpu-gpu_name1", uuid0, displayAndRamFB),
+			},
+		},
+		{
+			name:        "mediated first in both lists",
+			gpus:        gpus(mdevResource, pciResource),
+			hostDevices: hostDevices(mdevResource, pciResource),
+			variables:   variables(pci0+","+pci1, uuid0+","+uuid1),
+			want: []string{
+				pciXML("ua-hostdevice-hostdev_name1", pci0, ""),
+				mdevXML("ua-hostdevice-hostdev_name0", uuid0, ""),
+				pciXML("ua-gpu-gpu_name1", pci1, ""),
+				mdevXML("ua-gpu-gpu_name0", uuid1, displayAndRamFB),
 			},
 		},
 		{
 			name: "two gpus of two resources", gpus: gpus("vendor.com/a", "vendor.com/b"),
-			variables: []string{"MDEV_PCI_RESOURCE_VENDOR_COM_A=" + uuid1, "MDEV_PCI_RESOURCE_VENDOR_COM_B=" + uuid0},
-			want:      []string{mdevXML("ua-gpu-gpu_name0", uuid1, displayAndRamFB), mdevXML("ua-gpu-gpu_name1", uuid0, "")},
+			variables: []string{
+				"MDEV_PCI_RESOURCE_VENDOR_COM_A=" + uuid1,
+				"MDEV_PCI_RESOURCE_VENDOR_COM_B=" + uuid0,
+			},
+			want: []string{
+				mdevXML("ua-gpu-gpu_name0", uuid1, displayAndRamFB),
+				mdevXML("ua-gpu-gpu_name1", uuid0, ""),
+			},
 		},
 	}
 }
@@ -242,10 +275,12 @@ func pciDisplayCases() []hostdevCase {
 		list := gpus("vendor.com/gpu")
 		list[0].VirtualGPUOptions = c.options
 		cases = append(cases, hostdevCase{
-			name: "PCI gpu, " + c.name, gpus: list, variables: []string{"PCI_RESOURCE_VENDOR_COM_GPU=" + pci0},
-			want: []string{pciXML("ua-gpu-gpu_name0", pci0, c.want)},
+			name: "PCI gpu, " + c.name, gpus: list,
+			variables: []string{"PCI_RESOURCE_VENDOR_COM_GPU=" + pci0},
+			want:      []string{pciXML("ua-gpu-gpu_name0", pci0, c.want)},
 		})
 	}
+
 	return cases
 }
 
@@ -266,18 +301,26 @@ func mdevDisplayCases() []hostdevCase {
 		{"second without enabled", nil, displayOptions(nil, nil), [2]string{"", displayAndRamFB}},
 		{"first disabled", displayOptions(&no, nil), nil, [2]string{"", ""}},
 		{"first without ramfb", displayOptions(nil, state(false)), nil, [2]string{displayOnly, ""}},
-		{"both enabled", displayOptions(&yes, nil), displayOptions(&yes, nil), [2]string{displayAndRamFB, displayAndRamFB}},
+		{"both enabled", displayOptions(&yes, nil), displayOptions(&yes, nil), [2]string{
+			displayAndRamFB, displayAndRamFB,
+		}},
 	} {
 		list := gpus("vendor.com/gpu", "vendor.com/gpu")
 		list[0].VirtualGPUOptions, list[1].VirtualGPUOptions = c.first, c.second
 		cases = append(cases, hostdevCase{
-			name: "mediated gpus, " + c.name, gpus: list, variables: []string{"MDEV_PCI_RESOURCE_VENDOR_COM_GPU=" + uuid0 + "," + uuid1},
-			want: []string{mdevXML("ua-gpu-gpu_name0", uuid0, c.want[0]), mdevXML("ua-gpu-gpu_name1", uuid1, c.want[1])},
+			name: "mediated gpus, " + c.name, gpus: list,
+			variables: []string{"MDEV_PCI_RESOURCE_VENDOR_COM_GPU=" + uuid0 + "," + uuid1},
+			want: []string{
+				mdevXML("ua-gpu-gpu_name0", uuid0, c.want[0]),
+				mdevXML("ua-gpu-gpu_name1", uuid1, c.want[1]),
+			},
 		})
 	}
+
 	one := gpus("vendor.com/gpu")
 	return append(cases, hostdevCase{
-		name: "one mediated gpu, no options", gpus: one, variables: []string{"MDEV_PCI_RESOURCE_VENDOR_COM_GPU=" + uuid0},
-		want: []string{mdevXML("ua-gpu-gpu_name0", uuid0, displayAndRamFB)},
+		name: "one mediated gpu, no options", gpus: one,
+		variables: []string{"MDEV_PCI_RESOURCE_VENDOR_COM_GPU=" + uuid0},
+		want:      []string{mdevXML("ua-gpu-gpu_name0", uuid0, displayAndRamFB)},
 	})
 }

@@ -25,7 +25,10 @@ func layouts() []policy.Layout {
 }
 
 func withLayout(host fs.FS, layout policy.Layout) plan.Planner {
-	return plan.Planner{Sysfs: host, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: string(layout)}}}
+	return plan.Planner{
+		Sysfs:  host,
+		Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: string(layout)}},
+	}
 }
 
 // TestReplace takes a domain from every layout to every other: as the hook
@@ -40,15 +43,18 @@ func TestReplace(t *testing.T) {
 		host := hosts(t)["x86-2n8g-hgx-h100.txtar"]
 		replaceAll(t, host, sampleFile(t, "02-8gpu-8nic-gate-off.xml"), lib)
 	})
+
 	t.Run("vgpu", func(t *testing.T) {
 		replaceAll(t, hosts(t)["x86-2n2g-t4-vgpu.txtar"], vGPUs(t), lib)
 	})
+
 	t.Run("three roots", func(t *testing.T) {
 		host := hosts(t)["x86-2n4g-three-roots.txtar"]
 		devices, err := matrix.Sysfs{FS: host}.Endpoints()
 		expect.NoError(t, err)
 		replaceAll(t, host, matrix.Domain(matrix.GuestNUMA{{0}, {1}}, devices), lib)
 	})
+
 	for seed := range uint64(3) {
 		h := matrix.NewRandomHost(1000 + seed)
 		host := expect.Host(t, h.Text)
@@ -74,12 +80,15 @@ func replaceAll(t *testing.T, host fs.FS, first []byte, lib readback.Lib) {
 		m.Source = withLayout(nil, layout).Source
 		return m
 	}
+
 	starts := map[string][]byte{"first call": first, "later call": nextCall(t, lib, first)}
 	for _, from := range layouts() {
 		for start, domain := range starts {
 			placed := mutateOnce(t, at(from), domain)
 			for _, to := range layouts() {
-				for name, domain := range map[string][]byte{"": placed, ", read back": nextCall(t, lib, placed)} {
+				for name, domain := range map[string][]byte{
+					"": placed, ", read back": nextCall(t, lib, placed),
+				} {
 					t.Run(fmt.Sprintf("%s, %s to %s%s", start, from, to, name), func(t *testing.T) {
 						replace(t, at(to), first, domain)
 					})
@@ -106,11 +115,13 @@ func mutateOnce(t *testing.T, m plan.Planner, domain []byte) []byte {
 	if result.Err != nil {
 		t.Fatal(result.Err)
 	}
+
 	for _, w := range result.Plan.Warnings {
 		if w.Code == reasons.CodeBudget {
 			t.Fatal(w.Text)
 		}
 	}
+
 	return result.Domain
 }
 
@@ -119,15 +130,19 @@ func replace(t *testing.T, m plan.Planner, first, domain []byte) {
 	for _, violation := range tree.Violations(domain, got) {
 		t.Error(violation)
 	}
+
 	if again := mutateOnce(t, m, got); !bytes.Equal(again, got) {
 		t.Errorf("a second call changes the result:\n%s", changes(got, again))
 	}
+
 	now := expanderTrees(read(t, got))
 	if slices.Equal(shapes(now), shapes(expanderTrees(read(t, domain)))) {
 		return
 	}
+
 	want := mutateOnce(t, m, first)
-	expect.Same(t, expanderTrees(read(t, want)), now, "differs from a fresh placement (-fresh +now)")
+	expect.Same(t, expanderTrees(read(t, want)), now,
+		"differs from a fresh placement (-fresh +now)")
 }
 
 // shapes are the trees without what KubeVirt loses between calls.
@@ -148,17 +163,22 @@ func expanderTrees(d *tree.Tree) []string {
 			under[h.At.Bus] = append(under[h.At.Bus], fmt.Sprintf("%s.%d", id, h.At.Function))
 		}
 	}
+
 	var trees []string
-	for _, index := range slices.Backward(slices.Sorted(maps.Keys(d.Controllers))) { // a child's index is above its parent's
+
+	// a child's index is above its parent's
+	for _, index := range slices.Backward(slices.Sorted(maps.Keys(d.Controllers))) {
 		c := d.Controllers[index]
 		slices.Sort(under[index])
 		text := strings.TrimPrefix(c.Model, "pcie-")
 		if c.Cell != tree.Unknown {
 			text += fmt.Sprint(" cell ", c.Cell)
 		}
+
 		if c.Hotplug != "" {
 			text += " hotplug " + c.Hotplug
 		}
+
 		text += fmt.Sprintf("(%s)", strings.Join(under[index], " "))
 		if c.Model == tree.ExpanderBus {
 			trees = append(trees, text)
@@ -166,6 +186,7 @@ func expanderTrees(d *tree.Tree) []string {
 			under[c.At.Bus] = append(under[c.At.Bus], text)
 		}
 	}
+
 	slices.Sort(trees)
 	return trees
 }
@@ -190,9 +211,11 @@ func TestReplaceBesideReferenced(t *testing.T) {
 		</iommu>
 `
 	)
+
 	domain := string(matrix.Domain(matrix.GuestNUMA{{0}, {1}}, devices))
 	held := regexp.MustCompile(`(?s)(<alias name="ua-hostdevice-2">)`)
-	domain = held.ReplaceAllString(domain, `<address type="pci" domain="0x0000" bus="0x04" slot="0x00" function="0x0"></address>$1`)
+	domain = held.ReplaceAllString(domain,
+		`<address type="pci" domain="0x0000" bus="0x04" slot="0x00" function="0x0"></address>$1`)
 	domain = strings.Replace(domain, "\t</devices>", grace+iommu+"\t</devices>", 1)
 	first := []byte(domain)
 	for _, from := range layouts() {
@@ -202,9 +225,12 @@ func TestReplaceBesideReferenced(t *testing.T) {
 				replace(t, withLayout(host, to), first, placed)
 				got := string(mutateOnce(t, withLayout(host, to), placed))
 				if !strings.Contains(got, grace) || !strings.Contains(got, iommu) {
-					t.Errorf("the expander bus of the SMMU, or its port, has changed:\n%s", changes(placed, []byte(got)))
+					t.Errorf("the expander bus of the SMMU, or its port, has changed:\n%s",
+						changes(placed, []byte(got)))
 				}
-				if !strings.Contains(got, `bus="0x04" slot="0x00" function="0x0"></address><alias name="ua-hostdevice-2">`) {
+
+				if !strings.Contains(got,
+					`bus="0x04" slot="0x00" function="0x0"></address><alias name="ua-hostdevice-2">`) {
 					t.Error("the device under it has moved")
 				}
 			})

@@ -17,6 +17,7 @@ func TestLibvirt(t *testing.T) {
 			if c.NoLibvirt != "" {
 				t.Skip(c.NoLibvirt)
 			}
+
 			// What libvirt makes of the domain without the hook is not the hook's.
 			_, known, _ := lib.Examine(c.Request.Domain)
 			lib.Check(t, c.Mutator.Read(c.Request).Plan().Domain, known...)

@@ -15,22 +15,29 @@ func TestLimit(t *testing.T) {
 		limit domain.Limit
 		want  string
 	}{
-		"none":               {domain.Limit{}, ""},
-		"just fits":          {domain.Limit{Bytes: len(text), Marks: 5, Hostdevs: 2}, ""},
-		"a byte too many":    {domain.Limit{Bytes: len(text) - 1, Marks: 5}, "48 bytes"},
-		"a mark too many":    {domain.Limit{Bytes: len(text), Marks: 4}, "5 elements and attributes"},
+		"none":            {domain.Limit{}, ""},
+		"just fits":       {domain.Limit{Bytes: len(text), Marks: 5, Hostdevs: 2}, ""},
+		"a byte too many": {domain.Limit{Bytes: len(text) - 1, Marks: 5}, "48 bytes"},
+		"a mark too many": {domain.Limit{
+			Bytes: len(text), Marks: 4,
+		}, "5 elements and attributes"},
 		"a hostdev too many": {domain.Limit{Hostdevs: 1}, "2 hostdevs, the limit is 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			result := plan.Planner{Sysfs: fstest.MapFS{}, Limit: tt.limit}.Read(plan.Request{Domain: []byte(text)}).Plan()
+			result := plan.Planner{
+				Sysfs: fstest.MapFS{}, Limit: tt.limit,
+			}.Read(plan.Request{Domain: []byte(text)}).Plan()
+
 			if string(result.Domain) != text {
 				t.Errorf("the domain is now %s", result.Domain)
 			}
+
 			if tt.want == "" {
 				if result.Err != nil {
 					t.Error(result.Err)
 				}
-			} else if result.Err == nil || result.Kind != plan.Malformed || !strings.Contains(result.Err.Error(), tt.want) {
+			} else if result.Err == nil || result.Kind != plan.Malformed ||
+				!strings.Contains(result.Err.Error(), tt.want) {
 				t.Errorf("error %v, want one with %q", result.Err, tt.want)
 			}
 		})

@@ -35,11 +35,13 @@ func entriesOf(t *testing.T, domain []byte) []string {
 	var texts []string
 	for _, info := range root.All("sysinfo") {
 		for _, e := range info.All("entry") {
-			if info.Attr("type") == "fwcfg" && e.Attr("name") == "opt/org.kubevirt.hostdev/nccl-topology" {
+			if info.Attr("type") == "fwcfg" &&
+				e.Attr("name") == "opt/org.kubevirt.hostdev/nccl-topology" {
 				texts = append(texts, e.Text)
 			}
 		}
 	}
+
 	return texts
 }
 
@@ -50,11 +52,13 @@ func passedFile(t *testing.T, domain []byte) string {
 	if len(texts) != 1 {
 		t.Fatalf("%d entries", len(texts))
 	}
+
 	// libvirt 9 writes characters that XML escapes as XML references into QEMU's
 	// arguments, and QEMU ends a value at a comma.
 	if !regexp.MustCompile(`^[A-Za-z0-9+/]+=*$`).MatchString(texts[0]) {
 		t.Errorf("the entry would not reach the guest as it is: %q", texts[0])
 	}
+
 	text, err := base64.StdEncoding.DecodeString(texts[0])
 	expect.NoError(t, err)
 	return string(text)
@@ -74,18 +78,24 @@ func TestNCCLEntry(t *testing.T) {
 			vmi := sampleFile(t, "02-8gpu-8nic-gate-off.vmi.json")
 			hook := func(domain []byte) ([]byte, error) {
 				result := m.Read(plan.Request{Domain: domain, VMI: vmi}).Plan()
-				if got, want := passedFile(t, result.Domain), nccl.New(result.Plan).String(); got != want {
+				if got, want := passedFile(t,
+					result.Domain), nccl.New(result.Plan).String(); got != want {
 					t.Errorf("the guest gets %q, explain says %q", got, want)
 				}
+
 				checkSMBIOS(t, version, domain, result.Domain)
 				return result.Domain, result.Err
 			}
-			calls, answers := version.Sequence(t, sampleFile(t, "02-8gpu-8nic-gate-off.xml"), vmi, hook, lib)
+
+			calls, answers := version.Sequence(t, sampleFile(t, "02-8gpu-8nic-gate-off.xml"), vmi,
+				hook, lib)
 			if len(calls) < 2 {
 				t.Fatalf("%d calls: the test needs several", len(calls))
 			}
+
 			last := answers[len(answers)-1]
-			if again := m.Read(plan.Request{Domain: last, VMI: vmi}).Plan(); again.Changed() || !bytes.Equal(again.Domain, last) {
+			if again := m.Read(plan.Request{Domain: last, VMI: vmi}).Plan(); again.Changed() ||
+				!bytes.Equal(again.Domain, last) {
 				t.Errorf("one more call changes the last answer:\n%s", changes(last, again.Domain))
 			}
 		}
@@ -99,6 +109,7 @@ func checkSMBIOS(t *testing.T, version readback.Version, before, after []byte) {
 	if was := sysinfoElement.Find(before); was == nil || !bytes.Contains(after, was) {
 		t.Errorf("the SMBIOS tables have changed, before: %s", was)
 	}
+
 	spec, err := version.Remarshal(after)
 	expect.NoError(t, err)
 	domain, err := tree.Parse(spec)
@@ -114,15 +125,25 @@ func checkSMBIOS(t *testing.T, version readback.Version, before, after []byte) {
 func TestNCCLEntryLibvirt(t *testing.T) {
 	lib := oracle.New(t)
 	m := fwcfgMutator(t, "x86-2n8g-hgx-h100", policy.LayoutMirror)
-	result := m.Read(plan.Request{Domain: sampleFile(t, "02-8gpu-8nic-gate-off.xml"), VMI: sampleFile(t, "02-8gpu-8nic-gate-off.vmi.json")}).Plan()
+	result := m.Read(plan.Request{
+		Domain: sampleFile(t, "02-8gpu-8nic-gate-off.xml"),
+		VMI:    sampleFile(t, "02-8gpu-8nic-gate-off.vmi.json"),
+	}).Plan()
+
 	back := lib.Check(t, result.Domain)
-	if got, want := entriesOf(t, back), entriesOf(t, result.Domain); len(want) != 1 || !slices.Equal(got, want) {
+	if got, want := entriesOf(t, back), entriesOf(t, result.Domain); len(want) != 1 ||
+		!slices.Equal(got, want) {
 		t.Errorf("libvirt reads back %q, not %q", got, want)
 	}
+
 	if !bytes.Contains(back, []byte("<sysinfo type='smbios'>")) {
 		t.Error("libvirt lost the SMBIOS tables")
 	}
-	again := m.Read(plan.Request{Domain: back, VMI: sampleFile(t, "02-8gpu-8nic-gate-off.vmi.json")}).Plan()
+
+	again := m.Read(plan.Request{
+		Domain: back, VMI: sampleFile(t, "02-8gpu-8nic-gate-off.vmi.json"),
+	}).Plan()
+
 	if n := strings.Count(string(again.Domain), guest.NCCLEntry); n != 1 || again.Err != nil {
 		t.Errorf("after a readback the domain has %d entries, error %v", n, again.Err)
 	}
@@ -141,10 +162,14 @@ func TestNCCLEntryWanted(t *testing.T) {
 	hgx, host := sampleFile(t, "02-8gpu-8nic-gate-off.xml"), "x86-2n8g-hgx-h100"
 	devices, err := matrix.Sysfs{FS: hosts(t)[host+".txtar"]}.Endpoints()
 	expect.NoError(t, err)
-	switches := slices.DeleteFunc(devices, func(id string) bool { return !strings.HasSuffix(id, ":00.0") || !nvSwitch(t, host, id) })
+	switches := slices.DeleteFunc(devices, func(id string) bool {
+		return !strings.HasSuffix(id, ":00.0") || !nvSwitch(t, host, id)
+	})
+
 	if len(switches) == 0 {
 		t.Fatal("the host has no NVSwitch: the case below shows nothing")
 	}
+
 	for name, tc := range map[string]struct {
 		domain []byte
 		set    map[policy.Key]string
@@ -163,6 +188,7 @@ func TestNCCLEntryWanted(t *testing.T) {
 		if result.Err != nil {
 			t.Fatal(result.Err)
 		}
+
 		if got := len(entriesOf(t, result.Domain)); got != tc.want {
 			t.Errorf("%s: %d entries, want %d", name, got, tc.want)
 		}
@@ -173,6 +199,8 @@ func TestNCCLEntryWanted(t *testing.T) {
 // does not look for by its address.
 func nvSwitch(t *testing.T, host, id string) bool {
 	t.Helper()
-	result := withLayout(hosts(t)[host+".txtar"], policy.LayoutNUMA).Read(plan.Request{Domain: matrix.Domain(nil, []string{id})}).Plan()
+	result := withLayout(hosts(t)[host+".txtar"], policy.LayoutNUMA).Read(plan.Request{
+		Domain: matrix.Domain(nil, []string{id}),
+	}).Plan()
 	return result.Plan.Devices[0].Function.Class == 0x068000
 }

@@ -74,12 +74,15 @@ func (p Planner) answerNeeds(wanted policy.Policy) host.Needs {
 	if wanted.Layout == policy.LayoutAuto {
 		needs |= host.Classes
 	}
+
 	if len(p.Variables) > 0 {
 		needs |= host.Groups
 	}
+
 	if needs.Has(host.Related) || wanted.Companions == policy.CompanionsAdd {
 		needs |= host.Related | warningNeeds
 	}
+
 	return needs
 }
 

@@ -35,19 +35,29 @@ func TestPortSpeed(t *testing.T) {
 		flags               map[policy.Key]string
 		want                string // part of the only such warning, "" for none
 	}{
-		{"GPU and NIC", gpu + fast + nic + fast, "17:00.0 18:00.0", nil, "the links of 2 GPUs and NICs, the fastest of which has 32 GT/s on the host"},
-		{"accelerator and NIC", amd + fast + nic + "maxlink=64.0x16\n", "17:00.0 18:00.0", nil, "the fastest of which has 64 GT/s"},
-		{"a virtual function has the link of its physical one", gpu + fast + nic + fast + vf, "17:00.0 18:00.1", nil, "2 GPUs and NICs"},
+		{"GPU and NIC", gpu + fast + nic + fast, "17:00.0 18:00.0", nil,
+			"the links of 2 GPUs and NICs, the fastest of which has 32 GT/s on the host"},
+		{"accelerator and NIC", amd + fast + nic + "maxlink=64.0x16\n", "17:00.0 18:00.0", nil,
+			"the fastest of which has 64 GT/s"},
+		{"a virtual function has the link of its physical one", gpu + fast + nic + fast + vf,
+			"17:00.0 18:00.1", nil, "2 GPUs and NICs"},
 		{"no faster than the port", gpu + slow + nic + slow, "17:00.0 18:00.0", nil, ""},
 		{"one of the two is no faster", gpu + fast + nic + slow, "17:00.0 18:00.0", nil, ""},
-		{"the host's port is no faster", "pci0000:16/0000:16:01.0 " + slow + gpu + fast + nic + fast, "17:00.0 18:00.0", nil, ""},
+		{"the host's port is no faster", "pci0000:16/0000:16:01.0 " +
+			slow + gpu + fast + nic + fast, "17:00.0 18:00.0", nil, ""},
 		{"not known", gpu + "\n" + nic + "\n", "17:00.0 18:00.0", nil, ""},
 		{"one GPU has nothing to pair with", gpu + fast + nic + fast, "17:00.0", nil, ""},
 		{"NICs are not paired", nic + fast + vf, "18:00.0 18:00.1", nil, ""},
 		{"an NVMe is not for NCCL", gpu + fast + other + fast, "17:00.0 18:00.0", nil, ""},
-		{"NCCL has the host's speeds", gpu + fast + nic + fast, "17:00.0 18:00.0", map[policy.Key]string{policy.KeyNCCLTopology: "fwcfg"}, ""},
-		{"under a switch of the host", switch1 + switch2, "19:00.0 1a:00.0", nil, "2 GPUs and NICs"},
-		{"under a switch of the guest", switch1 + switch2, "19:00.0 1a:00.0", map[policy.Key]string{policy.KeyLayout: "mirror"}, ""},
+		{"NCCL has the host's speeds", gpu + fast + nic + fast, "17:00.0 18:00.0",
+			map[policy.Key]string{
+				policy.KeyNCCLTopology: "fwcfg",
+			}, ""},
+		{"under a switch of the host", switch1 + switch2, "19:00.0 1a:00.0", nil,
+			"2 GPUs and NICs"},
+		{"under a switch of the guest", switch1 + switch2, "19:00.0 1a:00.0", map[policy.Key]string{
+			policy.KeyLayout: "mirror",
+		}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			host := expect.Host(t, "cpus 0 0-3\n"+tt.host)
@@ -55,29 +65,41 @@ func TestPortSpeed(t *testing.T) {
 			for _, d := range strings.Fields(tt.devices) {
 				devices = append(devices, "0000:"+d)
 			}
+
 			m := withLayout(host, policy.LayoutRoot)
 			for key, value := range tt.flags {
 				m.Flags[key] = value
 			}
-			result := m.Read(plan.Request{Domain: matrix.Domain(matrix.GuestNUMA{{0}}, devices)}).Plan()
+
+			result := m.Read(plan.Request{
+				Domain: matrix.Domain(matrix.GuestNUMA{{0}}, devices),
+			}).Plan()
+
 			if result.Err != nil {
 				t.Fatal(result.Err)
 			}
-			found := slices.DeleteFunc(slices.Clone(result.Plan.Warnings), func(w reasons.Warning) bool { return w.Code != "port-link-speed" })
+
+			found := slices.DeleteFunc(slices.Clone(result.Plan.Warnings),
+				func(w reasons.Warning) bool {
+					return w.Code != "port-link-speed"
+				})
+
 			switch {
 			case tt.want == "" && len(found) > 0:
 				t.Errorf("warnings %v, want none", found)
-			case tt.want != "" && (len(found) != 1 || found[0].Device != nil || !strings.Contains(found[0].Text, tt.want)):
+			case tt.want != "" &&
+				(len(found) != 1 || found[0].Device != nil ||
+					!strings.Contains(found[0].Text, tt.want)):
 				t.Errorf("warnings %v, want one with %q", found, tt.want)
 			}
 		})
 	}
 }
 
-// TestPortLinks sets port-speed=host with layout mirror in every case: the ports of a switch and the
-// port above it have QEMU's drivers with a link together or not at all, both ends of a link between
-// two ports advertise the same, and no port above a device advertises more than the device's own
-// link on the host.
+// TestPortLinks sets port-speed=host with layout mirror in every case: the ports of a switch and
+// the port above it have QEMU's drivers with a link together or not at all, both ends of a link
+// between two ports advertise the same, and no port above a device advertises more than the
+// device's own link on the host.
 func TestPortLinks(t *testing.T) {
 	t.Parallel()
 	switches := 0
@@ -88,6 +110,7 @@ func TestPortLinks(t *testing.T) {
 		if result.Plan == nil {
 			continue
 		}
+
 		written, err := domain.Parse(result.Domain)
 		expect.NoError(t, err)
 		at := portOverrides(t, c.Name, written)
@@ -97,37 +120,46 @@ func TestPortLinks(t *testing.T) {
 				if n.Kind != topology.UpstreamPort {
 					continue
 				}
+
 				own, above := at[n.ID], at[n.Parent.ID]
 				if own.Speed != above.Speed || own.Width != above.Width {
 					t.Errorf("%s: %+v above %+v", c.Name, above, own)
 				}
+
 				for _, port := range n.Children {
 					if (at[port.ID].Driver == "") != (own.Driver == "") {
 						t.Errorf("%s: %+v under %+v", c.Name, at[port.ID], own)
 					}
 				}
+
 				if own.Driver != "" {
 					switches++
 				}
 			}
 		}
+
 		for _, d := range result.Plan.Devices {
 			n, host := result.Plan.GuestTree.Node(d.ID), result.Plan.Host.BestLink(d.Function)
 			if n == nil || n.Parent == nil || host == nil || at[n.Parent.ID].Speed == "" {
 				continue
 			}
-			if link := libvirt.NodeLink(written, n.Parent); link.Speed > host.Speed || link.Width > host.Width {
+
+			if link := libvirt.NodeLink(written, n.Parent); link.Speed > host.Speed ||
+				link.Width > host.Width {
 				t.Errorf("%s: %s above %s, which has %s on the host", c.Name, link, d.ID, host)
 			}
 		}
 	}
+
 	if switches < 20 {
 		t.Errorf("only %d switches have links: the test shows little", switches)
 	}
 }
 
 // portOverrides returns the hook's overrides of a domain by the port, each of which exists.
-func portOverrides(t *testing.T, name string, d *domain.Domain) map[topology.ID]domain.PortOverride {
+func portOverrides(
+	t *testing.T, name string, d *domain.Domain,
+) map[topology.ID]domain.PortOverride {
 	t.Helper()
 	overrides, at := map[string]domain.PortOverride{}, map[topology.ID]domain.PortOverride{}
 	for _, o := range d.PortOverrides() {
@@ -135,13 +167,16 @@ func portOverrides(t *testing.T, name string, d *domain.Domain) map[topology.ID]
 			overrides[o.Alias] = o
 		}
 	}
+
 	for _, c := range d.Controllers {
 		if o, found := overrides[c.QEMUAlias()]; found {
 			at[topology.Index(c.Index)] = o
 		}
 	}
+
 	if len(at) != len(overrides) {
 		t.Errorf("%s: %d overrides, of which %d name a controller", name, len(overrides), len(at))
 	}
+
 	return at
 }

@@ -51,7 +51,9 @@ func everywhere(t *testing.T, test func(t *testing.T, m plan.Planner, req plan.R
 				m.Sysfs = on.sysfs
 				m.Flags = maps.Clone(m.Flags)
 				m.Flags[policy.KeyLayout] = string(layout)
-				t.Run(fmt.Sprintf("%s/%s/%s", c.Name, on.name, layout), func(t *testing.T) { test(t, m, c.Request) })
+				t.Run(fmt.Sprintf("%s/%s/%s", c.Name, on.name, layout), func(t *testing.T) {
+					test(t, m, c.Request)
+				})
 			}
 		}
 	}
@@ -62,6 +64,7 @@ func hosts(t *testing.T) map[string]fs.FS {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no hosts: %v", err)
 	}
+
 	hosts := map[string]fs.FS{}
 	for _, file := range files {
 		data := expect.File(t, file)
@@ -69,6 +72,7 @@ func hosts(t *testing.T) map[string]fs.FS {
 			t.Fatal(err)
 		}
 	}
+
 	return hosts
 }
 
@@ -81,21 +85,26 @@ func TestInvariants(t *testing.T) {
 		if !bytes.Equal(req.Domain, given) {
 			t.Fatal("the input's bytes were written to")
 		}
+
 		compareAnswer(t, result, m.Diagnose(m.Answer(req)))
 		compareOrders(t, m, req, result)
+
 		if result.Err != nil || !result.Changed() {
 			if !bytes.Equal(result.Domain, given) {
 				t.Fatal("the plan changes nothing, but the bytes differ")
 			}
 			return
 		}
+
 		again := m.Read(plan.Request{Domain: result.Domain, VMI: req.VMI}).Plan()
 		if !bytes.Equal(again.Domain, result.Domain) {
 			t.Errorf("a second call changes the result:\n%s", changes(result.Domain, again.Domain))
 		}
+
 		for _, violation := range tree.Violations(req.Domain, result.Domain) {
 			t.Error(violation)
 		}
+
 		if !result.Plan.Policy.DryRun {
 			comparePlan(t, result.Plan, read(t, result.Domain))
 			compareWithHost(t, m, result)
@@ -107,10 +116,14 @@ func TestInvariants(t *testing.T) {
 // then the rest.
 func compareAnswer(t *testing.T, result, answer plan.Result) {
 	t.Helper()
-	if !bytes.Equal(answer.Domain, result.Domain) || fmt.Sprint(answer.Err) != fmt.Sprint(result.Err) || answer.Strict != result.Strict {
-		t.Errorf("the answer differs: error %v and %v\n%s", result.Err, answer.Err, changes(result.Domain, answer.Domain))
+	if !bytes.Equal(answer.Domain, result.Domain) ||
+		fmt.Sprint(answer.Err) != fmt.Sprint(result.Err) || answer.Strict != result.Strict {
+		t.Errorf("the answer differs: error %v and %v\n%s", result.Err, answer.Err,
+			changes(result.Domain, answer.Domain))
 	}
-	expect.Same(t, reportOf(t, result), reportOf(t, answer), "the report of the answer differs (-result +answer)")
+
+	expect.Same(t, reportOf(t, result), reportOf(t, answer),
+		"the report of the answer differs (-result +answer)")
 }
 
 func reportOf(t *testing.T, r plan.Result) string {
@@ -134,8 +147,10 @@ func comparePlan(t *testing.T, plan *placement.Plan, got *tree.Tree) {
 	for _, d := range plan.Devices {
 		want := "<nil>"
 		if d.Address != nil {
-			want = fmt.Sprintf("0000:%02x:%02x.%x", d.Address.Bus, d.Address.Slot, d.Address.Function)
+			want = fmt.Sprintf("0000:%02x:%02x.%x", d.Address.Bus, d.Address.Slot,
+				d.Address.Function)
 		}
+
 		if at := fmt.Sprint(seen[d.ID.String()].At); at != want {
 			t.Errorf("device %s: planned at %s, is at %s", d.ID, want, at)
 		}
@@ -152,30 +167,39 @@ func compareWithHost(t *testing.T, m plan.Planner, result plan.Result) {
 			placed = append(placed, d.ID.String())
 		}
 	}
-	for _, wrong := range read(t, result.Domain).OutOfOrder(matrix.Sysfs{FS: m.Sysfs}.InOrder(placed)) {
+
+	for _, wrong := range read(t, result.Domain).OutOfOrder(matrix.Sysfs{
+		FS: m.Sysfs,
+	}.InOrder(placed)) {
 		t.Error(wrong)
 	}
 }
 
 var hostdevElement = regexp.MustCompile(`(?s)<hostdev\b.*?</hostdev>`)
 
-// compareOrders reorders the hostdevs of a domain: the plan does not change. The seeds are
-// fixed, so that a failure can be reproduced. Those without an address stay in their order where a
-// port under a switch or an expander bus is free: libvirt plugs them into free ports in that order
-// (src/qemu/qemu_domain_address.c, qemuDomainAssignDevicePCISlots), so another one is another guest.
+// compareOrders reorders the hostdevs of a domain: the plan does not change. The seeds are fixed,
+// so that a failure can be reproduced. Those without an address stay in their order where a port
+// under a switch or an expander bus is free: libvirt plugs them into free ports in that order
+// (src/qemu/qemu_domain_address.c, qemuDomainAssignDevicePCISlots), so another one is another
+// guest.
 func compareOrders(t *testing.T, m plan.Planner, req plan.Request, want plan.Result) {
 	t.Helper()
 	elements := hostdevElement.FindAll(req.Domain, -1)
 	if len(elements) < 2 {
 		return
 	}
-	isOrdered := slices.ContainsFunc(read(t, req.Domain).FreePorts(), func(c tree.Controller) bool { return c.At != nil && c.At.Bus != 0 })
+
+	isOrdered := slices.ContainsFunc(read(t, req.Domain).FreePorts(), func(c tree.Controller) bool {
+		return c.At != nil && c.At.Bus != 0
+	})
+
 	var movable []int
 	for i, element := range elements {
 		if isAddressed := bytes.Count(element, []byte("<address")) > 1; isAddressed || !isOrdered {
 			movable = append(movable, i)
 		}
 	}
+
 	report := reportOf(t, want)
 	for seed := range uint64(3) {
 		shuffled := slices.Clone(elements)
@@ -183,11 +207,13 @@ func compareOrders(t *testing.T, m plan.Planner, req plan.Request, want plan.Res
 			i, j = movable[i], movable[j]
 			shuffled[i], shuffled[j] = shuffled[j], shuffled[i]
 		})
+
 		next := -1
 		domain := hostdevElement.ReplaceAllFunc(req.Domain, func([]byte) []byte {
 			next++
 			return shuffled[next]
 		})
+
 		got := m.Read(plan.Request{Domain: domain, VMI: req.VMI}).Plan()
 		expect.Same(t, report, reportOf(t, got), "order %d (-want +got)", seed)
 	}
@@ -206,7 +232,8 @@ func TestDamaged(t *testing.T) {
 				t.Errorf("%s cut at %d: no error", c.Name, cut)
 			case !bytes.Equal(result.Domain, damaged):
 				t.Errorf("%s cut at %d: the bytes differ", c.Name, cut)
-			case !strings.Contains(result.Err.Error(), "line ") && !strings.Contains(result.Err.Error(), policy.AnnotationPrefix):
+			case !strings.Contains(result.Err.Error(), "line ") &&
+				!strings.Contains(result.Err.Error(), policy.AnnotationPrefix):
 				t.Errorf("%s cut at %d: the error does not say where: %v", c.Name, cut, result.Err)
 			}
 		}

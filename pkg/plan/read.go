@@ -28,9 +28,11 @@ func (p Planner) Diagnose(answer Result) Result {
 	if answer.Plan == nil {
 		return answer
 	}
+
 	if needs := vm.shown.needs | warningNeeds; needs != vm.shown.needs {
 		vm.shown = p.readHost(vm.candidates, needs)
 	}
+
 	return vm.diagnosed(answer)
 }
 
@@ -41,6 +43,7 @@ func (p Planner) read(req Request, needs func(policy.Policy) host.Needs) (vm *VM
 			vm = &VM{planner: p, request: req, panicked: newPanicError(cause)}
 		}
 	}()
+
 	vm = &VM{planner: p, request: req, plans: map[variant]Result{}}
 	if vm.VMI = req.Parsed; vm.VMI == nil && len(req.VMI) > 0 {
 		if vm.VMI, vm.vmiErr = env.ParseVMI(req.VMI); vm.vmiErr != nil {
@@ -48,20 +51,25 @@ func (p Planner) read(req Request, needs func(policy.Policy) host.Needs) (vm *VM
 			return vm
 		}
 	}
+
 	vm.resolved = resolve(p.withVMI(vm.VMI))
 	if vm.domainErr = p.Limit.Check(req.Domain); vm.domainErr != nil {
 		return vm
 	}
+
 	var err error
 	if vm.domain, err = domain.Parse(req.Domain); err != nil {
 		vm.domainErr = fmt.Errorf("parse domain: %w", err)
 		return vm
 	}
+
 	vm.candidates = placement.Candidates(vm.domain, p.Variables)
+
 	if p.whole != nil && len(vm.candidates) > 0 {
 		vm.shown = *p.whole
 	} else {
 		vm.shown = p.readHost(vm.candidates, needs(vm.resolved.Policy))
 	}
+
 	return vm
 }

@@ -23,16 +23,19 @@ func refusal(plan *placement.Plan) error {
 	if plan.Policy.Layout == policy.LayoutKeep || len(plan.Devices) == 0 {
 		return nil
 	}
+
 	complaints := complaintsOf(plan)
 	if len(complaints) == 0 {
 		return nil
 	}
+
 	var text string
 	for _, shown := range []int{math.MaxInt, 16, 8, 4, 1} {
 		if text = join(complaints, shown); len(text) <= maxRefusal {
 			break
 		}
 	}
+
 	return fmt.Errorf("strict: %s", topology.AbridgeTo(text, maxRefusal))
 }
 
@@ -55,22 +58,29 @@ func complaintsOf(plan *placement.Plan) []complaint {
 			i = len(all)
 			index[code], all = i, append(all, c)
 		}
+
 		all[i].about = append(all[i].about, topology.Printable(about))
 	}
+
 	for _, d := range plan.Devices {
 		if d.Outcome == placement.Unplaced {
 			about := fmt.Sprintf("%s (%s)", d.ID, cmp.Or(topology.Abridge(d.Alias), "no alias"))
-			add(string(d.Reason), about, complaint{comma: ", ", reason: string(d.Reason), remedy: ": " + d.Reason.Remedy()})
+			add(string(d.Reason), about, complaint{
+				comma: ", ", reason: string(d.Reason), remedy: ": " + d.Reason.Remedy(),
+			})
 		}
 	}
+
 	for _, w := range plan.Warnings {
 		switch w.Code {
 		case reasons.CodeNotAllocated, reasons.CodeBadDeviceName:
 			add("warning "+string(w.Code), w.Text, complaint{comma: "; ", remedy: ": " + w.Remedy})
 		case reasons.CodeBudget, reasons.CodeBrokenRule:
-			add("warning "+string(w.Code), w.Text, complaint{comma: "; "}) // the reason of the same name has the remedy
+			// the reason of the same name has the remedy
+			add("warning "+string(w.Code), w.Text, complaint{comma: "; "})
 		}
 	}
+
 	return all
 }
 
@@ -85,7 +95,9 @@ func join(complaints []complaint, shown int) string {
 		case c.reason != "":
 			list += " are not placed: " + c.reason
 		}
+
 		texts = append(texts, list+c.remedy)
 	}
+
 	return strings.Join(texts, "; ")
 }

@@ -27,7 +27,10 @@ func (s skipping) Fatalf(format string, args ...any) { s.Skipf(format, args...) 
 // virt-launcher starts the domain of the first call without a call (KubeVirt
 // virtwrap/manager.go, lookupOrCreateVirDomain). It returns the number of calls
 // and whether the first was refused.
-func strictBoot(t *testing.T, lib readback.Lib, version readback.Version, m plan.Planner, req plan.Request, vmi []byte) (calls int, refused bool) {
+func strictBoot(
+	t *testing.T, lib readback.Lib, version readback.Version, m plan.Planner, req plan.Request,
+	vmi []byte,
+) (calls int, refused bool) {
 	m.Flags = maps.Clone(m.Flags)
 	m.Flags[policy.KeyStrict] = "true"
 	var errs []error
@@ -36,12 +39,15 @@ func strictBoot(t *testing.T, lib readback.Lib, version readback.Version, m plan
 		errs = append(errs, result.Err)
 		return result.Domain, nil
 	}
+
 	version.Sequence(skipping{t}, req.Domain, vmi, hook, lib)
+
 	for i, err := range errs[1:] {
 		if err != nil && errs[0] == nil {
 			t.Errorf("call %d is refused, the first was not: %v", i+2, err)
 		}
 	}
+
 	return len(errs), errs[0] != nil
 }
 
@@ -66,12 +72,14 @@ func TestStrictOverBoot(t *testing.T) {
 		// What KubeVirt prints of a case that has less than KubeVirt writes.
 		return libvirt.Readback(emptyAttributes.ReplaceAll(domain, nil))
 	}
+
 	severalCalls, refusals := 0, 0
 	for n, c := range cases.Load(t, root) {
 		// A hook before this one has written qemu:override, and would in each call.
 		if bytes.Contains(c.Request.Domain, []byte("<qemu:override")) {
 			continue
 		}
+
 		vmis := bootVMIs(c.Request.VMI)
 		read, _, _ := c.Mutator.WholeHost()
 		for i, layout := range append([]policy.Layout{""}, layouts()...) {
@@ -80,16 +88,20 @@ func TestStrictOverBoot(t *testing.T) {
 			if layout != "" {
 				m.Flags[policy.KeyLayout] = string(layout)
 			}
+
 			versions := []readback.Version{readback.Main} // makes all calls of V190, and more
 			if layout == "" {
 				versions = append(versions, readback.V190)
 			}
+
 			for _, version := range versions {
 				t.Run(fmt.Sprintf("%s/%s/%v", c.Name, layout, version), func(t *testing.T) {
-					calls, refused := strictBoot(t, lib, version, m, c.Request, vmis[(n+i)%len(vmis)])
+					calls, refused := strictBoot(t, lib, version, m, c.Request,
+						vmis[(n+i)%len(vmis)])
 					if calls > 1 {
 						severalCalls++
 					}
+
 					if refused {
 						refusals++
 					}
@@ -97,8 +109,10 @@ func TestStrictOverBoot(t *testing.T) {
 			}
 		}
 	}
+
 	if severalCalls == 0 || refusals == 0 || refusals >= severalCalls {
-		t.Errorf("%d boots with several calls, %d refused in the first: want some of both", severalCalls, refusals)
+		t.Errorf("%d boots with several calls, %d refused in the first: want some of both",
+			severalCalls, refusals)
 	}
 }
 
@@ -129,6 +143,9 @@ func crowded(t *testing.T, devices int) (plan.Request, plan.Planner) {
 		host += fmt.Sprintf("pci%04x:00/%04x:00:%02x.0/%04x:%02x:00.0/%04x:%02x:%02x.0/%s node=%d group=%d driver=vfio-pci\n",
 			node, node, pair/2%32, node, pair+1, node, pair+2, i%2, ids[i], node, i)
 	}
+
 	sysfs := expect.Host(t, host)
-	return plan.Request{Domain: matrix.Domain(matrix.GuestNUMA{{0}, {1}}, ids)}, plan.Planner{Sysfs: sysfs}
+	return plan.Request{
+		Domain: matrix.Domain(matrix.GuestNUMA{{0}, {1}}, ids),
+	}, plan.Planner{Sysfs: sysfs}
 }

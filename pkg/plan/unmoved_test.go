@@ -30,13 +30,17 @@ func TestNothingElseMoves(t *testing.T) {
 		if err != nil {
 			continue // libvirt refuses it with the hook or without
 		}
+
 		want := unmoved(t, without)
 		for _, layout := range layouts() {
 			t.Run(d.name+"/"+string(layout), func(t *testing.T) {
 				m := d.host
 				m.Source = laidOut(m.Source, layout)
-				got := lib.Check(t, m.Read(plan.Request{Domain: d.domain, VMI: d.vmi}).Plan().Domain, known...)
-				expect.Same(t, want, unmoved(t, got), "disks, NICs or controllers move (-without the hook +with it)")
+				got := lib.Check(t,
+					m.Read(plan.Request{Domain: d.domain, VMI: d.vmi}).Plan().Domain, known...)
+				expect.Same(t, want, unmoved(t, got),
+					"disks, NICs or controllers move (-without the hook +with it)")
+
 				// libvirt adds no more bridges than were counted.
 				for _, shortage := range shortages(t, got) {
 					if !slices.Contains(shortages(t, without), shortage) {
@@ -63,19 +67,28 @@ func TestNothingElseMovesFromUnaddressed(t *testing.T) {
 		h := matrix.NewRandomHost(2000 + seed)
 		host := expect.Host(t, h.Text)
 		for _, from := range layouts() {
-			placed := withLayout(host, from).Read(plan.Request{Domain: matrix.Domain(h.NUMA, h.Devices)}).Plan()
+			placed := withLayout(host, from).Read(plan.Request{
+				Domain: matrix.Domain(h.NUMA, h.Devices),
+			}).Plan()
+
 			domain := expanderAddress.ReplaceAll(placed.Domain, []byte("$1"))
 			if seed%2 == 0 {
 				domain = lastPort.ReplaceAll(domain, []byte("$1"))
 			}
+
 			for _, to := range layouts() {
 				t.Run(fmt.Sprintf("seed %d/%s to %s", 2000+seed, from, to), func(t *testing.T) {
-					without, with := domain, withLayout(host, to).Read(plan.Request{Domain: domain}).Plan().Domain
+					without, with := domain, withLayout(host, to).Read(plan.Request{
+						Domain: domain,
+					}).Plan().Domain
 					// As it is, and in the last call with KubeVirt's root ports.
 					for range 2 {
-						expect.Same(t, readBack(t, lib, without), readBack(t, lib, with), "disks, NICs or controllers move (-without the hook +with it)")
+						expect.Same(t, readBack(t, lib, without), readBack(t, lib, with),
+							"disks, NICs or controllers move (-without the hook +with it)")
 						without = lastCall(t, lib, without)
-						with = withLayout(host, to).Read(plan.Request{Domain: lastCall(t, lib, with)}).Plan().Domain
+						with = withLayout(host, to).Read(plan.Request{
+							Domain: lastCall(t, lib, with),
+						}).Plan().Domain
 					}
 				})
 			}
@@ -106,6 +119,7 @@ func isKubeVirts(lib readback.Lib, version readback.Version, domain []byte) bool
 	if err != nil {
 		return false
 	}
+
 	_, err = lib(written)
 	return err == nil
 }
@@ -125,14 +139,18 @@ func definable(t *testing.T) []definition {
 	for _, c := range cases.Load(t, root) {
 		if c.NoLibvirt == "" {
 			read, _, _ := c.Mutator.WholeHost()
-			all = append(all, definition{c.Name, c.Request.Domain, c.Request.VMI, read, len(c.Request.VMI) > 0})
+			all = append(all, definition{
+				c.Name, c.Request.Domain, c.Request.VMI, read, len(c.Request.VMI) > 0,
+			})
 		}
 	}
+
 	for sample, host := range boots() {
 		files, err := filepath.Glob(filepath.Join(root, "testdata", "samples", sample+"*.xml"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("no sample %s: %v", sample, err)
 		}
+
 		read, _, _ := withLayout(hosts(t)[host+".txtar"], policy.LayoutNUMA).WholeHost()
 		for _, file := range files {
 			name := filepath.Base(file)
@@ -142,6 +160,7 @@ func definable(t *testing.T) []definition {
 			})
 		}
 	}
+
 	return all
 }
 
@@ -173,10 +192,13 @@ func unmoved(t *testing.T, readback []byte) map[string]string {
 	seen := read.Seen()
 	maps.DeleteFunc(seen, func(label, _ string) bool {
 		kind, rest, _ := strings.Cut(label, " ")
-		return !slices.Contains([]string{"disk", "interface", "filesystem"}, kind) && (kind != "controller" || !strings.Contains(rest, " "))
+		return !slices.Contains([]string{"disk", "interface", "filesystem"}, kind) &&
+			(kind != "controller" || !strings.Contains(rest, " "))
 	})
+
 	for label, at := range seen {
 		seen[label] = ownExpander.ReplaceAllString(at, "$1$2")
 	}
+
 	return seen
 }

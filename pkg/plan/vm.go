@@ -61,8 +61,8 @@ func (v *VM) WithLayout(layout policy.Layout) Result { return v.plan(variant{lay
 // Current returns the plan of the domain as it is.
 func (v *VM) Current() Result { return v.plan(variant{current: true}) }
 
-// Alternative counts the outcomes of a layout: the GPUs with GPUDirect RDMA and with the host's NIC,
-// and the pairs of devices that are as on the host.
+// Alternative counts the outcomes of a layout: the GPUs with GPUDirect RDMA and with the host's
+// NIC, and the pairs of devices that are as on the host.
 type Alternative struct {
 	Layout policy.Layout `json:"layout"` // its name
 	Direct int           `json:"direct"` // GPUs that would use GPUDirect RDMA to their NIC
@@ -73,13 +73,16 @@ type Alternative struct {
 // AlternativeOf returns what a plan gives.
 func AlternativeOf(p *placement.Plan) Alternative {
 	outcome := p.GPUDirect()
-	return Alternative{Layout: p.Layout, Direct: outcome.Guest, Right: outcome.Right, Alike: p.Pairs().Alike}
+	return Alternative{
+		Layout: p.Layout, Direct: outcome.Guest, Right: outcome.Right, Alike: p.Pairs().Alike,
+	}
 }
 
-// Compare orders alternatives by what a user of NCCL feels most: GPUDirect RDMA, the right NIC, then
-// pairs.
+// Compare orders alternatives by what a user of NCCL feels most: GPUDirect RDMA, the right NIC,
+// then pairs.
 func (a Alternative) Compare(b Alternative) int {
-	return cmp.Or(cmp.Compare(a.Direct, b.Direct), cmp.Compare(a.Right, b.Right), cmp.Compare(a.Alike, b.Alike))
+	return cmp.Or(cmp.Compare(a.Direct, b.Direct), cmp.Compare(a.Right, b.Right),
+		cmp.Compare(a.Alike, b.Alike))
 }
 
 // String returns "mirror 8 GPUs direct, 120 pairs", without GPUs where none uses GPUDirect RDMA.
@@ -87,7 +90,8 @@ func (a Alternative) String() string {
 	if a.Direct == 0 {
 		return fmt.Sprintf("%s %d", a.Layout, a.Alike)
 	}
-	return fmt.Sprintf("%s %s direct, %d pairs", a.Layout, topology.Counted(a.Direct, "GPU"), a.Alike)
+	return fmt.Sprintf("%s %s direct, %d pairs", a.Layout, topology.Counted(a.Direct, "GPU"),
+		a.Alike)
 }
 
 // Listed returns layouts in the form "root 112, mirror 120".
@@ -105,6 +109,7 @@ func (v *VM) Alternatives() []Alternative {
 			all = append(all, one)
 		}
 	}
+
 	return all
 }
 
@@ -112,9 +117,11 @@ func (v *VM) Alternatives() []Alternative {
 // is that of the current tree, the one that the hook was given, and ofCurrent is true.
 func (v *VM) Prospect() (result Result, ofCurrent bool) {
 	_, isGiven := v.planner.Flags[policy.KeyLayout]
-	if current := v.Current().Plan; !isGiven && v.VMI == nil && current != nil && current.TreeLayout() != "" {
+	if current := v.Current().Plan; !isGiven && v.VMI == nil && current != nil &&
+		current.TreeLayout() != "" {
 		return v.WithLayout(current.TreeLayout()), true
 	}
+
 	return v.Plan(), false
 }
 
@@ -127,6 +134,7 @@ func (v *VM) plan(of variant) Result {
 			v.plans[of] = result
 		}
 	}
+
 	return result
 }
 
@@ -140,10 +148,12 @@ func (v *VM) guarded(of variant, diagnosed bool) (result Result) {
 	if v.panicked != nil {
 		return Result{Domain: v.request.Domain, Err: v.panicked}
 	}
+
 	result = v.answer(of)
 	if diagnosed {
 		result = v.diagnosed(result)
 	}
+
 	return result
 }
 
@@ -155,12 +165,15 @@ func (v *VM) answer(of variant) Result {
 		result.Err, result.Kind = err, kind
 		return result
 	}
+
 	// A dry run and a discarded result never fail a VM.
-	result.Strict = wanted.Policy.Strict && !wanted.Policy.DryRun && !v.request.Discarded && (v.VMI == nil || !v.VMI.MigrationInProgress)
+	result.Strict = wanted.Policy.Strict && !wanted.Policy.DryRun && !v.request.Discarded &&
+		(v.VMI == nil || !v.VMI.MigrationInProgress)
 	result.VMI = v.VMI
 	if err := cmp.Or(v.planner.Invalid, v.vmiErr); err != nil {
 		return fail(Malformed, err)
 	}
+
 	result.Policy = wanted.Policy
 	if wanted.Err != nil && result.Strict {
 		return fail(Malformed, wanted.Err)
@@ -168,26 +181,32 @@ func (v *VM) answer(of variant) Result {
 	if v.domainErr != nil {
 		return fail(Malformed, v.domainErr)
 	}
+
 	plan, err := v.place(of, wanted)
 	if err != nil {
 		return fail(Malformed, err)
 	}
+
 	result.Plan = plan
 	changed, err := plan.Apply()
 	if err != nil {
 		return fail(Internal, err)
 	}
+
 	if result.Strict {
 		if err := refusal(plan); err != nil {
 			return fail(Refused, err)
 		}
 	}
+
 	if wanted.Policy.DryRun || changed == nil {
 		return result
 	}
+
 	if err := v.planner.Limit.CheckResult(v.request.Domain, changed); err != nil {
 		return fail(Refused, err)
 	}
+
 	result.Domain = changed
 	return result
 }
@@ -195,20 +214,27 @@ func (v *VM) answer(of variant) Result {
 // place plans the places of the devices and the fragments of the keys.
 func (v *VM) place(of variant, wanted resolved) (*placement.Plan, error) {
 	plan, err := placement.New(placement.Input{
-		Domain: v.domain, Host: v.shown.host, Variables: v.planner.Variables, VMI: v.VMI, Policy: wanted.Policy,
+		Domain: v.domain, Host: v.shown.host, Variables: v.planner.Variables, VMI: v.VMI,
+		Policy:   wanted.Policy,
 		Warnings: slices.Concat(wanted.Warnings, v.shown.problems, v.planner.Problems),
 	})
 	if err != nil || of.current {
 		return plan, err
 	}
-	return guest.Write(guest.VM{Plan: plan, VMI: v.VMI, PhysBits: v.planner.PhysBits, CloudInitSkipped: v.request.CloudInitSkipped}), nil
+	return guest.Write(guest.VM{
+		Plan:             plan,
+		VMI:              v.VMI,
+		PhysBits:         v.planner.PhysBits,
+		CloudInitSkipped: v.request.CloudInitSkipped,
+	}), nil
 }
 
 // diagnosed adds the host's facts about the devices to a result, and their warnings.
 func (v *VM) diagnosed(result Result) Result {
 	if result.Plan != nil {
 		plan := result.Plan.Diagnosed(v.shown.host, v.shown.problems)
-		result.Plan = plan.With(plan.Changes.Managed, guest.NCCLExtras(plan), guest.SpeedWarnings(plan))
+		result.Plan = plan.With(plan.Changes.Managed, guest.NCCLExtras(plan),
+			guest.SpeedWarnings(plan))
 	}
 	return result
 }
@@ -218,14 +244,17 @@ func (v *VM) policyOf(of variant) resolved {
 	if of == (variant{}) {
 		return v.resolved
 	}
+
 	source := v.planner.withVMI(v.VMI)
 	flags := map[policy.Key]string{}
 	maps.Copy(flags, source.Flags)
+
 	if of.layout != "" {
 		flags[policy.KeyLayout] = string(of.layout)
 		source.Annotations = maps.Clone(source.Annotations)
 		delete(source.Annotations, policy.AnnotationPrefix+string(policy.KeyLayout))
 	}
+
 	if of.current {
 		source.AnnotationsFirst = false
 		maps.Copy(flags, map[policy.Key]string{
@@ -233,6 +262,7 @@ func (v *VM) policyOf(of variant) resolved {
 			policy.KeyStrict: "false", policy.KeyNCCLTopology: "none",
 		})
 	}
+
 	source.Flags = flags
 	return resolve(source)
 }

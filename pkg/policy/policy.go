@@ -112,7 +112,8 @@ type Setting struct {
 func Settings() []Setting {
 	return []Setting{
 		{
-			Key: KeyLayout, Default: "auto", Values: []string{"auto", "keep", "numa", "root", "mirror"},
+			Key: KeyLayout, Default: "auto",
+			Values:  []string{"auto", "keep", "numa", "root", "mirror"},
 			Meaning: "shape of the guest's PCIe tree: auto, keep, numa, root or mirror",
 			field:   func(p *Policy) any { return (*string)(&p.Layout) },
 		},
@@ -122,7 +123,8 @@ func Settings() []Setting {
 			field:   func(p *Policy) any { return &p.Strict },
 		},
 		{
-			Key: KeyAdd, Default: "requested", WithoutVMI: "all", Values: []string{"requested", "all", "none"},
+			Key: KeyAdd, Default: "requested", WithoutVMI: "all",
+			Values:  []string{"requested", "all", "none"},
 			Meaning: "devices in environment variables to add: requested (by the VMI), all or none",
 			field:   func(p *Policy) any { return &p.Add },
 		},
@@ -143,8 +145,9 @@ func Settings() []Setting {
 		},
 		{
 			Key: KeyNCCLTopology, Default: "none", Values: []string{"none", "fwcfg", "cloudinit"},
-			Meaning: "topology file for NCCL in the guest: none, fwcfg (in QEMU's fw_cfg) or cloudinit (and cloud-init fetches it)",
-			field:   func(p *Policy) any { return &p.NCCLTopology },
+			Meaning: "topology file for NCCL in the guest: none, fwcfg (in QEMU's fw_cfg) or " +
+				"cloudinit (and cloud-init fetches it)",
+			field: func(p *Policy) any { return &p.NCCLTopology },
 		},
 		{
 			Key: KeyPortSpeed, Default: "default", Values: []string{"default", "host"},
@@ -153,8 +156,9 @@ func Settings() []Setting {
 		},
 		{
 			Key: KeyMMIOWindow, Default: "default", Values: []string{"default", "auto"},
-			Meaning: "the guest's window for 64-bit BARs: default (the firmware's) or auto (as large as they need)",
-			field:   func(p *Policy) any { return &p.MMIOWindow },
+			Meaning: "the guest's window for 64-bit BARs: default (the firmware's) or auto (as " +
+				"large as they need)",
+			field: func(p *Policy) any { return &p.MMIOWindow },
 		},
 		{
 			Key: KeyVIOMMU, Default: "none", Values: []string{"none", "intel", "smmuv3"},
@@ -163,8 +167,9 @@ func Settings() []Setting {
 		},
 		{
 			Key: KeyClique, Default: "none", Values: []string{"none", "host"},
-			Meaning: "GPUs that NVIDIA's driver may let talk to each other: none, or host (under one switch of the host)",
-			field:   func(p *Policy) any { return &p.Clique },
+			Meaning: "GPUs that NVIDIA's driver may let talk to each other: none, or host (under " +
+				"one switch of the host)",
+			field: func(p *Policy) any { return &p.Clique },
 		},
 	}
 }
@@ -185,7 +190,8 @@ func ParseKey(name string) (Key, error) {
 // mustBeKey ends a message about an unknown key with all keys, and the one with nearly its name.
 func mustBeKey(name string) string {
 	names := topology.Map(Keys(), func(key Key) string { return string(key) })
-	return "must be one of " + strings.Join(names, ", ") + topology.DidYouMean(name, names, "; ", "")
+	return "must be one of " +
+		strings.Join(names, ", ") + topology.DidYouMean(name, names, "; ", "")
 }
 
 // IsBool reports whether a setting is true or false.
@@ -202,6 +208,7 @@ func (s Setting) Allowed() string {
 	case *int:
 		return "auto or a number from 0 to 255"
 	}
+
 	return "one of " + strings.Join(s.Values, ", ")
 }
 
@@ -229,6 +236,7 @@ func (s Setting) value(p *Policy) string {
 			return hotplugAuto
 		}
 		return strconv.Itoa(*field)
+
 	default:
 		return *field.(*string)
 	}
@@ -242,11 +250,13 @@ func (s Setting) set(p *Policy, name, value string) error {
 			*field = value
 			return nil
 		}
+
 	case *bool:
 		if b, err := strconv.ParseBool(value); err == nil {
 			*field = b
 			return nil
 		}
+
 	case *int:
 		if value == hotplugAuto {
 			*field = HotplugAuto
@@ -257,5 +267,7 @@ func (s Setting) set(p *Policy, name, value string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("invalid %s %q: must be %s%s", name, topology.Abridge(value), s.Allowed(), topology.DidYouMean(value, s.Values, "; ", ""))
+
+	return fmt.Errorf("invalid %s %q: must be %s%s", name, topology.Abridge(value), s.Allowed(),
+		topology.DidYouMean(value, s.Values, "; ", ""))
 }

@@ -15,11 +15,12 @@ const AnnotationPrefix = "hostdev.vm.kubevirt.io/"
 
 // Source has the inputs that a policy is resolved from.
 type Source struct {
-	Flags            map[Key]string    // as given; only those that were given
-	Annotations      map[string]string // of the VMI; those without AnnotationPrefix are ignored
-	AnnotationsFirst bool              // an annotation overrides the flag, unless its key is in Locked
-	Locked           []Key             // keys whose annotation is ignored
-	HasVMI           bool              // selects the default of add
+	Flags       map[Key]string    // as given; only those that were given
+	Annotations map[string]string // of the VMI; those without AnnotationPrefix are ignored
+	// an annotation overrides the flag, unless its key is in Locked
+	AnnotationsFirst bool
+	Locked           []Key // keys whose annotation is ignored
+	HasVMI           bool  // selects the default of add
 	Keep             []string
 }
 
@@ -35,23 +36,28 @@ func Resolve(src Source) (Policy, []reasons.Warning, error) {
 		if !src.HasVMI && s.WithoutVMI != "" {
 			preset = s.WithoutVMI
 		}
+
 		p.Origins[s.Key] = OriginDefault
 		err := s.set(&p, "default of "+string(s.Key), preset)
 		if value, given := src.Flags[s.Key]; given && err == nil {
 			p.Origins[s.Key] = OriginFlag
 			err = s.set(&p, "--"+string(s.Key), value)
 		}
+
 		if err != nil {
 			invalid = append(invalid, err.Error())
 		}
 	}
+
 	warnings, refused := p.applyAnnotations(src)
 	if p.Strict {
 		invalid = append(invalid, refused...)
 	}
+
 	if len(invalid) > 0 {
 		return p, warnings, errors.New(strings.Join(invalid, "; "))
 	}
+
 	return p, warnings, nil
 }
 
@@ -64,6 +70,7 @@ func (p *Policy) applyAnnotations(src Source) (warnings []reasons.Warning, refus
 		if !found {
 			continue
 		}
+
 		key := Key(text)
 		i := slices.IndexFunc(settings, func(s Setting) bool { return s.Key == key })
 		var w reasons.Warning
@@ -71,8 +78,11 @@ func (p *Policy) applyAnnotations(src Source) (warnings []reasons.Warning, refus
 		case i < 0:
 			w = reasons.NewWarning(reasons.CodeUnknownPolicyKey, nil,
 				fmt.Sprintf("unknown annotation %s: the key %s", name, mustBeKey(text)))
+
 		case slices.Contains(src.Locked, key):
-			w = reasons.NewWarning(reasons.CodePolicyLocked, nil, fmt.Sprintf("annotation %s is ignored: its key is locked", name))
+			w = reasons.NewWarning(reasons.CodePolicyLocked, nil,
+				fmt.Sprintf("annotation %s is ignored: its key is locked", name))
+
 		case p.Origins[key] == OriginFlag && !src.AnnotationsFirst:
 			continue
 		default:
@@ -83,11 +93,14 @@ func (p *Policy) applyAnnotations(src Source) (warnings []reasons.Warning, refus
 			}
 			w = reasons.NewWarning(reasons.CodeBadPolicyValue, nil, err.Error())
 		}
+
 		warnings = append(warnings, w)
+
 		// An invalid value of strict is never an error.
 		if w.Code != reasons.CodePolicyLocked && key != KeyStrict {
 			refused = append(refused, fmt.Sprintf("%s: %s (%s)", w.Code, w.Text, w.Remedy))
 		}
 	}
+
 	return warnings, refused
 }

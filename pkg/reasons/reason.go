@@ -29,48 +29,66 @@ const (
 )
 
 // TakeSnapshot is the remedy on a machine that is not the node of the VM.
-const TakeSnapshot = "run hook-sidecar snapshot on the node, for example kubectl exec POD -c hook-sidecar-0 -- hook-sidecar snapshot > host.txtar, and pass it with --sysfs"
+const TakeSnapshot = "run hook-sidecar snapshot on the node, for example kubectl exec POD -c " +
+	"hook-sidecar-0 -- hook-sidecar snapshot > host.txtar, and pass it with --sysfs"
 
 // reasonTable has the meanings and remedies in the order of docs/reasons.md.
 func reasonTable() []entry[Reason] {
 	return []entry[Reason]{
 		{code: Memnode, meaning: "the cell is the only one with memory on the device's NUMA node"},
 		{code: VCPUPin, meaning: "the cell has the most vCPUs pinned to the device's NUMA node"},
-		{code: Companion, meaning: "it is a function of a placed device and shares the slot of function 0"},
+		{code: Companion,
+			meaning: "it is a function of a placed device and shares the slot of function 0"},
 		{code: AlreadyAligned, meaning: "it is where the layout wants it; nothing is changed"},
 		{code: UserAddress, meaning: "the user chose its guest address, or asked to keep it"},
-		{code: RootComplex, meaning: "the VMI requests the root bus with kubevirt.io/placePCIDevicesOnRootComplex"},
-		{code: Referenced, meaning: "the domain refers to the expander bus above it elsewhere, so that bus is not changed"},
-		{code: Conventional, meaning: "it is a conventional PCI device, which libvirt puts on a bridge to conventional PCI"},
+		{code: RootComplex,
+			meaning: "the VMI requests the root bus with kubevirt.io/placePCIDevicesOnRootComplex"},
+		{code: Referenced,
+			meaning: "the domain refers to the expander bus above it elsewhere, so that bus is " +
+				"not changed"},
+		{code: Conventional,
+			meaning: "it is a conventional PCI device, which libvirt puts on a bridge to " +
+				"conventional PCI"},
 		{code: LayoutKeep, meaning: "layout keep changes no address"},
 		{
 			code: NoGuestNUMA, meaning: "the guest has no NUMA cells",
-			remedy: "give the guest NUMA cells: set dedicatedCpuPlacement, hugepages and numa.guestMappingPassthrough in the VMI; layouts root and mirror need no cells, but show the guest only which devices are neighbours",
+			remedy: "give the guest NUMA cells: set dedicatedCpuPlacement, hugepages and " +
+				"numa.guestMappingPassthrough in the VMI; layouts root and mirror need no cells, " +
+				"but show the guest only which devices are neighbours",
 		},
 		{
 			code: NoHostNode, meaning: "the host reports no NUMA node for the device",
 			remedy: "check the NUMA setting of the host's firmware, or choose layout root or mirror",
 		},
 		{
-			code: NoGuestCell, meaning: "no cell has memory or a pinned vCPU on the device's NUMA node",
-			remedy: "let the kubelet's Topology Manager align CPUs, memory and devices (policy restricted or single-numa-node)",
+			code:    NoGuestCell,
+			meaning: "no cell has memory or a pinned vCPU on the device's NUMA node",
+			remedy: "let the kubelet's Topology Manager align CPUs, memory and devices (policy " +
+				"restricted or single-numa-node)",
 		},
 		{
-			code: AmbiguousCell, meaning: "several cells have memory on the device's NUMA node, and no pinned vCPU decides",
+			code: AmbiguousCell,
+			meaning: "several cells have memory on the device's NUMA node, and no pinned vCPU " +
+				"decides",
 			remedy: "bind each host NUMA node to one cell in numatune",
 		},
 		{
 			code: NoSysfs, meaning: "sysfs does not show the device",
 			remedy: "in a pod, check that it sees the node's /sys; elsewhere " + TakeSnapshot,
 		},
-		{code: Machine, meaning: "the machine type has no expander buses", remedy: "use machine type q35, or virt on aarch64"},
+		{code: Machine, meaning: "the machine type has no expander buses",
+			remedy: "use machine type q35, or virt on aarch64"},
 		{
-			code: Budget, meaning: "the layout does not fit, as a warning explains; nothing is moved",
-			remedy: "pass fewer devices through, reserve fewer hotplug-ports, or choose a layout with fewer buses: numa has the fewest, mirror the most",
+			code:    Budget,
+			meaning: "the layout does not fit, as a warning explains; nothing is moved",
+			remedy: "pass fewer devices through, reserve fewer hotplug-ports, or choose a layout " +
+				"with fewer buses: numa has the fewest, mirror the most",
 		},
 		{
-			code: BrokenRule, meaning: "the result would violate a rule, as a warning explains; nothing is moved",
-			remedy: "correct or remove the controller or the address that the warning names; this hook does not manage it",
+			code:    BrokenRule,
+			meaning: "the result would violate a rule, as a warning explains; nothing is moved",
+			remedy: "correct or remove the controller or the address that the warning names; this " +
+				"hook does not manage it",
 		},
 	}
 }

@@ -14,27 +14,36 @@ const TreeReason = "the current tree has it, and neither a VMI nor --layout name
 // AsIs adds to the report of the current domain the changes that the planned one makes.
 func AsIs(current, planned Report) Report {
 	p := Prospect{
-		Layout: planned.Layout, LayoutReason: planned.LayoutReason, Changed: planned.Changed, Error: planned.Error,
+		Layout: planned.Layout, LayoutReason: planned.LayoutReason, Changed: planned.Changed,
+		Error:   planned.Error,
 		Devices: []Move{}, Reasons: map[reasons.Reason]int{}, planned: planned,
 	}
+
 	for _, d := range planned.Devices {
 		p.Reasons[d.Reason]++
 		from, i := "not in the domain", current.Number(d.ID)
 		if i >= 0 {
 			from = current.Devices[i].place()
 		}
+
 		if i < 0 || d.Added || !topology.Same(d.GuestAddress, current.Devices[i].GuestAddress) {
 			p.Devices = append(p.Devices, Move{
 				ID: d.ID, Alias: d.Alias, Added: d.Added, Reason: d.Reason,
-				GuestCell: d.GuestCell, GuestAddress: d.GuestAddress, Predicted: d.Predicted, from: from, to: d.place(),
+				GuestCell: d.GuestCell, GuestAddress: d.GuestAddress, Predicted: d.Predicted,
+				from: from, to: d.place(),
 			})
 		}
 	}
-	p.ControllersAdded = topology.CountFunc(planned.Controllers, func(c Controller) bool { return c.Origin == placement.ControllerPlanned })
+
+	p.ControllersAdded = topology.CountFunc(planned.Controllers, func(c Controller) bool {
+		return c.Origin == placement.ControllerPlanned
+	})
+
 	p.ControllersRemoved = len(current.Controllers) + p.ControllersAdded - len(planned.Controllers)
 	if current.WouldChange = &p; planned.plan != nil {
 		current.Headline = Headline(current.plan, planned.plan)
 	}
+
 	return current
 }
 
@@ -44,9 +53,11 @@ func (d Device) place() string {
 	if d.GuestAddress == nil {
 		text = "no address"
 	}
+
 	if d.GuestCell == nil {
 		return text + ", no cell"
 	}
+
 	return fmt.Sprintf("%s, cell %d", text, *d.GuestCell)
 }
 
@@ -56,6 +67,7 @@ func (p *printer) prospect(r Report) {
 	if choice := would.planned.choice(); choice != "" {
 		p.wrapped(plain, choice)
 	}
+
 	switch {
 	case would.Error != nil:
 		p.wrapped(Red, "nothing: "+topology.Printable(*would.Error))
@@ -64,14 +76,17 @@ func (p *printer) prospect(r Report) {
 	case len(would.Devices) == 0:
 		p.line("no address of a device")
 	default:
-		p.line(fmt.Sprintf("%s, %s added, %d removed", topology.Counted(len(would.Devices), "device"),
+		p.line(fmt.Sprintf("%s, %s added, %d removed",
+			topology.Counted(len(would.Devices), "device"),
 			topology.Counted(would.ControllersAdded, "controller"), would.ControllersRemoved))
 	}
+
 	for _, m := range would.Devices {
 		id := r.shortID(m.ID)
 		move := fmt.Sprintf("%s -> %s (%s)", m.from, m.to, m.Reason)
 		room := p.width() - columns(id+move) - len("   : ")
 		p.line(fmt.Sprintf("  %s %s: %s", id, FitMiddle(title(m.Alias), min(room, 24)), move))
 	}
+
 	p.causes(would.planned)
 }

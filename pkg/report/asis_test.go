@@ -23,10 +23,13 @@ func TestAsIs(t *testing.T) {
 			t.Errorf("%s: cell %v, address %s", d.ID, d.GuestCell, *d.GuestAddress)
 		}
 	}
+
 	p := a.WouldChange
 	if !p.Changed || len(p.Devices) != 16 || p.ControllersAdded != 18 || p.ControllersRemoved != 0 {
-		t.Errorf("changed %v: %d devices, %d controllers added, %d removed", p.Changed, len(p.Devices), p.ControllersAdded, p.ControllersRemoved)
+		t.Errorf("changed %v: %d devices, %d controllers added, %d removed", p.Changed,
+			len(p.Devices), p.ControllersAdded, p.ControllersRemoved)
 	}
+
 	got := text(t, a, report.Style{})
 	for _, want := range []string{
 		"16 devices in the current domain", "GUEST, current domain", "LAYOUT numa WOULD CHANGE",
@@ -43,37 +46,45 @@ func TestAsIs(t *testing.T) {
 func TestAsIsPlaced(t *testing.T) {
 	sysfs := machines.Sysfs(t, machines.HGX)
 	placed := machines.Result(t, sysfs, machines.Domain(t, sysfs), "mirror").Domain
-	a := report.AsIs(machines.Report(t, sysfs, placed, "keep"), machines.Report(t, sysfs, placed, "mirror"))
+	a := report.AsIs(machines.Report(t, sysfs, placed, "keep"),
+		machines.Report(t, sysfs, placed, "mirror"))
 	for _, d := range a.Devices {
 		// The host's nodes and the cells of machines.Domain have the same numbers.
 		if d.GuestCell == nil || int(*d.GuestCell) != int(*d.HostNode) {
 			t.Errorf("%s: cell %v on node %d", d.ID, d.GuestCell, *d.HostNode)
 		}
 	}
-	if p := a.WouldChange; p.Changed || len(p.Devices) != 0 || p.Reasons["already-aligned"] != len(a.Devices) {
+
+	if p := a.WouldChange; p.Changed || len(p.Devices) != 0 ||
+		p.Reasons["already-aligned"] != len(a.Devices) {
 		t.Errorf("would change %+v", p)
 	}
 }
 
-// TestOrder: KubeVirt's tree, which stays, has the bus numbers of the second cell before those of the
-// first, so explain shows the guest's order; docs/layouts.md has the line. The tree of a layout has
-// the host's order, and no such line.
+// TestOrder: KubeVirt's tree, which stays, has the bus numbers of the second cell before those of
+// the first, so explain shows the guest's order; docs/layouts.md has the line. The tree of a
+// layout has the host's order, and no such line.
 func TestOrder(t *testing.T) {
 	c := cases.Named(t, "../..", "kubevirt-placed")
 	kept := report.New(c.Mutator.Read(c.Request).Plan().Plan, true, nil)
 	const line = "\nthe guest's order is not the host's: #8 #9 #10 #11 #12 #13 #14 #15 #0 #1 #2 #3 #4 #5 #6 #7\n"
-	for name, shown := range map[string]string{"explain": text(t, kept, report.Style{}), "docs/layouts.md": string(expect.File(t, "../../docs/layouts.md"))} {
+	for name, shown := range map[string]string{
+		"explain":         text(t, kept, report.Style{}),
+		"docs/layouts.md": string(expect.File(t, "../../docs/layouts.md")),
+	} {
 		if !strings.Contains(shown, line) {
 			t.Errorf("%s lacks the line %q", name, line)
 		}
 	}
+
 	if len(kept.GuestOrder) != 16 || kept.GuestOrder[0] != kept.Devices[8].ID {
 		t.Errorf("guestOrder %v", kept.GuestOrder)
 	}
 
 	sysfs := machines.Sysfs(t, machines.HGX)
 	built := machines.Report(t, sysfs, machines.Domain(t, sysfs), "numa")
-	if got := text(t, built, report.Style{}); built.GuestOrder != nil || strings.Contains(got, "order") {
+	if got := text(t, built, report.Style{}); built.GuestOrder != nil ||
+		strings.Contains(got, "order") {
 		t.Errorf("guestOrder %v\n%s", built.GuestOrder, got)
 	}
 }

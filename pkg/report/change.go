@@ -33,6 +33,7 @@ func compare(host, guest topology.PathType) Change {
 	case 1:
 		return Farther
 	}
+
 	return Same
 }
 
@@ -55,7 +56,8 @@ type Difference struct {
 func (d Difference) Change() Change { return compare(d.Host, d.Guest) }
 
 func (d Difference) String() string {
-	return fmt.Sprintf("%d %s on the host, %s in the guest (%s than on the host)", d.Pairs, d.Host, d.Guest, d.Change())
+	return fmt.Sprintf("%d %s on the host, %s in the guest (%s than on the host)", d.Pairs, d.Host,
+		d.Guest, d.Change())
 }
 
 // Tally counts pairs of devices by the change of their path type.
@@ -75,22 +77,34 @@ func (r Report) Tally(device int) Tally {
 		if device != AllDevices && device != i && device != j {
 			continue
 		}
+
 		change := r.PairChange(i, j)
 		t.All++
 		t.By[change]++
 		if change != Nearer && change != Farther {
 			continue
 		}
+
 		host, guest := r.Paths.Host.Between(i, j), r.Paths.Guest.Between(i, j)
-		at := slices.IndexFunc(t.Differences, func(d Difference) bool { return d.Host == host && d.Guest == guest })
+		at := slices.IndexFunc(t.Differences, func(d Difference) bool {
+			return d.Host == host && d.Guest == guest
+		})
+
 		if at < 0 {
-			at, t.Differences = len(t.Differences), append(t.Differences, Difference{Host: host, Guest: guest})
+			at, t.Differences = len(t.Differences), append(t.Differences, Difference{
+				Host: host, Guest: guest,
+			})
 		}
+
 		t.Differences[at].Pairs++
 	}
-	slices.SortFunc(t.Differences, func(a, b Difference) int { // farther in the guest first: they lose bandwidth
-		return cmp.Or(cmp.Compare(b.Guest.Compare(b.Host), a.Guest.Compare(a.Host)), a.Host.Compare(b.Host), a.Guest.Compare(b.Guest))
+
+	// farther in the guest first: they lose bandwidth
+	slices.SortFunc(t.Differences, func(a, b Difference) int {
+		return cmp.Or(cmp.Compare(b.Guest.Compare(b.Host), a.Guest.Compare(a.Host)),
+			a.Host.Compare(b.Host), a.Guest.Compare(b.Guest))
 	})
+
 	return t
 }
 
@@ -118,6 +132,7 @@ func (r Report) DeviceChange(device int) Change {
 	case len(differences) == 0:
 		return Same
 	}
+
 	return differences[0].Change()
 }
 
@@ -130,12 +145,14 @@ func (r Report) UsedPathTypes() []string {
 		}
 		seen[r.Paths.Guest.Between(i, j)] = true
 	}
+
 	var used []string
 	for t := topology.PIX; t <= topology.SYS; t++ {
 		if seen[t] {
 			used = append(used, describe(t))
 		}
 	}
+
 	return used
 }
 

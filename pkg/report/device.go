@@ -75,12 +75,17 @@ func (d Device) class() class {
 	if d.function == nil {
 		return pci
 	}
+
 	subclasses := map[uint32]class{
-		0x0108: {"NVMe", "NVMe drive", Other}, 0x0403: {"audio", "audio function", Other}, 0x0c03: {"USB", "USB controller", Other},
+		0x0108: {"NVMe", "NVMe drive", Other}, 0x0403: {"audio", "audio function", Other},
+		0x0c03: {"USB", "USB controller", Other},
 	}
+
 	classes := map[uint32]class{
-		0x01: {"disk", "disk controller", Other}, 0x02: {"NIC", "NIC", NIC}, 0x03: {"GPU", "GPU", GPU}, 0x12: {"accel", "accelerator", GPU},
+		0x01: {"disk", "disk controller", Other}, 0x02: {"NIC", "NIC", NIC},
+		0x03: {"GPU", "GPU", GPU}, 0x12: {"accel", "accelerator", GPU},
 	}
+
 	return cmp.Or(subclasses[d.function.Class>>8], classes[d.function.Class>>16], pci)
 }
 
@@ -90,7 +95,11 @@ func (r Report) Inventory() string {
 	for _, d := range r.Devices {
 		counts[d.Noun()]++
 	}
-	all := topology.Map(slices.Sorted(maps.Keys(counts)), func(noun string) string { return topology.Counted(counts[noun], noun) })
+
+	all := topology.Map(slices.Sorted(maps.Keys(counts)), func(noun string) string {
+		return topology.Counted(counts[noun], noun)
+	})
+
 	return strings.Join(all, ", ")
 }
 
@@ -112,17 +121,22 @@ func (r Report) ReasonsOf(outcome placement.Outcome) []reasons.Reason {
 			all = append(all, d.Reason)
 		}
 	}
+
 	return all
 }
 
 // WithReason are the devices with a reason.
 func (r Report) WithReason(reason reasons.Reason) []Device {
-	return slices.DeleteFunc(slices.Clone(r.Devices), func(d Device) bool { return d.Reason != reason })
+	return slices.DeleteFunc(slices.Clone(r.Devices), func(d Device) bool {
+		return d.Reason != reason
+	})
 }
 
 // controller is that with an index; nil if libvirt has yet to add it.
 func (r Report) controller(index topology.Index) *Controller {
-	i := slices.IndexFunc(r.Controllers, func(c Controller) bool { return topology.Index(c.Index) == index })
+	i := slices.IndexFunc(r.Controllers, func(c Controller) bool {
+		return topology.Index(c.Index) == index
+	})
 	if i < 0 {
 		return nil
 	}

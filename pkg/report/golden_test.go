@@ -33,25 +33,28 @@ func TestText(t *testing.T) {
 	for _, host := range machines.Names(t) {
 		for _, layout := range []string{"numa", "mirror"} {
 			t.Run(host+"-"+layout, func(t *testing.T) {
-				golden(t, host+"-"+layout+".txt", text(t, machines.Whole(t, host, layout), report.Style{}))
+				golden(t, host+"-"+layout+".txt",
+					text(t, machines.Whole(t, host, layout), report.Style{}))
 			})
 		}
 	}
 }
 
-// TestTextGrace: the cells that are a GPU's memory are in the guest's tree under the GPU, and neither
-// a path type nor a NUMA column takes them for those of a socket.
+// TestTextGrace: the cells that are a GPU's memory are in the guest's tree under the GPU, and
+// neither a path type nor a NUMA column takes them for those of a socket.
 func TestTextGrace(t *testing.T) {
 	c := cases.Named(t, "../..", "grace-gb200")
 	r := report.New(c.Mutator.Read(c.Request).Plan().Plan, true, nil)
 	golden(t, "grace-gb200.txt", text(t, r, report.Style{}))
 	data, err := json.Marshal(r.Devices)
 	expect.NoError(t, err)
+
 	for _, cells := range []string{"2-9", "10-17"} {
 		if count := strings.Count(string(data), `"memoryCells":"`+cells+`"`); count != 1 {
 			t.Errorf("%d devices have the cells %s, want 1: %s", count, cells, data)
 		}
 	}
+
 	if count := strings.Count(string(data), "memoryCells"); count != 2 {
 		t.Errorf("%d devices have cells, want the 2 GPUs: %s", count, data)
 	}
@@ -74,6 +77,7 @@ pci10000:00/10000:00:01.0/10000:01:00.0 node=-1 driver=vfio-pci class=0x010802
 func TestTextCascade(t *testing.T) {
 	for _, layout := range []string{"numa", "mirror"} {
 		sysfs := expect.Host(t, cascade)
-		golden(t, "cascade-"+layout+".txt", text(t, machines.Report(t, sysfs, machines.Domain(t, sysfs), layout), report.Style{}))
+		golden(t, "cascade-"+layout+".txt",
+			text(t, machines.Report(t, sysfs, machines.Domain(t, sysfs), layout), report.Style{}))
 	}
 }

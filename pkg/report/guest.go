@@ -14,10 +14,11 @@ import (
 
 // GuestComparison compares each device in the guest with the plan.
 type GuestComparison struct {
-	SchemaVersion int           `json:"schemaVersion"` // 1
-	Source        string        `json:"source"`        // snapshot, lspci, lstopo, nccl or nvidia-smi
-	Devices       []GuestDevice `json:"devices"`       // by id
-	Notes         []string      `json:"notes"`         // aspects that were compared for no device
+	SchemaVersion int `json:"schemaVersion"` // 1
+	// snapshot, lspci, lstopo, nccl or nvidia-smi
+	Source  string        `json:"source"`
+	Devices []GuestDevice `json:"devices"` // by id
+	Notes   []string      `json:"notes"`   // aspects that were compared for no device
 
 	subject Subject
 }
@@ -27,38 +28,58 @@ type GuestOutcome string
 
 // The outcomes.
 const (
-	AsPlanned   GuestOutcome = "as-planned"
-	Differs     GuestOutcome = "differs"
-	NotCompared GuestOutcome = "not-compared" // its address is not known until libvirt gives addresses, or the source does not list it
+	AsPlanned GuestOutcome = "as-planned"
+	Differs   GuestOutcome = "differs"
+	// its address is not known until libvirt gives addresses, or the source does not list it
+	NotCompared GuestOutcome = "not-compared"
 )
 
 // GuestDevice is a device as the guest shows it.
 type GuestDevice struct {
-	ID          topology.DeviceID `json:"id"`          // on the host
-	Alias       *string           `json:"alias"`       // in the domain
-	Predicted   *topology.Address `json:"predicted"`   // planned address in the guest's kernel
-	Outcome     GuestOutcome      `json:"outcome"`     // as-planned, differs, or not-compared until libvirt gives an address, and where the source does not list the device
-	Differences []string          `json:"differences"` // the differences, in sentences
+	ID        topology.DeviceID `json:"id"`        // on the host
+	Alias     *string           `json:"alias"`     // in the domain
+	Predicted *topology.Address `json:"predicted"` // planned address in the guest's kernel
+	// as-planned, differs, or not-compared until libvirt gives an address, and where the source
+	// does not list the device
+	Outcome     GuestOutcome `json:"outcome"`
+	Differences []string     `json:"differences"` // the differences, in sentences
 }
 
 // CompareGuest compares a plan with the guest: address, ids, NUMA node and, if the guest shows
 // them, the path types to the other devices.
 func CompareGuest(r Report, guest host.Guest) GuestComparison {
-	c := GuestComparison{SchemaVersion: SchemaVersion, Source: guest.Source, Devices: []GuestDevice{}, subject: r.Subject}
+	c := GuestComparison{
+		SchemaVersion: SchemaVersion,
+		Source:        guest.Source,
+		Devices:       []GuestDevice{},
+		subject:       r.Subject,
+	}
+
 	positions := r.positions(guest)
 	unlisted := 0
 	for i, d := range r.Devices {
-		seen := GuestDevice{ID: d.ID, Alias: d.Alias, Predicted: d.Predicted, Outcome: NotCompared, Differences: []string{}}
+		seen := GuestDevice{
+			ID:          d.ID,
+			Alias:       d.Alias,
+			Predicted:   d.Predicted,
+			Outcome:     NotCompared,
+			Differences: []string{},
+		}
+
 		elsewhere := ""
 		if positions[i] < 0 {
 			elsewhere = r.elsewhere(d, guest)
 		}
+
 		switch {
 		case d.Predicted == nil:
 		case positions[i] < 0 && !guest.Shows(d.function) && elsewhere == "":
 			unlisted++
 		case positions[i] < 0:
-			seen.Outcome, seen.Differences = Differs, []string{fmt.Sprintf("nothing at %s%s", d.Predicted, elsewhere)}
+			seen.Outcome, seen.Differences = Differs, []string{
+				fmt.Sprintf("nothing at %s%s", d.Predicted, elsewhere),
+			}
+
 		default:
 			seen.Outcome = AsPlanned
 			seen.Differences = r.guestDifferences(i, positions, guest)
@@ -66,8 +87,10 @@ func CompareGuest(r Report, guest host.Guest) GuestComparison {
 				seen.Outcome = Differs
 			}
 		}
+
 		c.Devices = append(c.Devices, seen)
 	}
+
 	c.Notes = guestNotes(guest, unlisted)
 	return c
 }
@@ -80,15 +103,36 @@ func guestNotes(guest host.Guest, unlisted int) []string {
 			notes = append(notes, fmt.Sprintf(format, values...))
 		}
 	}
-	hasNoIDs := !slices.ContainsFunc(guest.Devices, func(d topology.Device) bool { return d.Vendor != 0 })
+
+	hasNoIDs := !slices.ContainsFunc(guest.Devices, func(d topology.Device) bool {
+		return d.Vendor != 0
+	})
+
 	isMatrix := guest.Source == host.FromNVIDIASMI
-	add(hasNoIDs && !isMatrix, "vendor and device ids are not compared: they are not in the file; lspci prints them with -nn only")
-	add(!guest.HasNodes, "NUMA nodes are not compared: lstopo shows them on Linux in a guest with several, nvidia-smi if each GPU has all columns")
-	add(guest.Farthest == topology.Self, "path types are not compared: a snapshot, lstopo or nvidia-smi topo -mp shows them, lspci does not")
-	add(isMatrix, "nvidia-smi shows no addresses: GPUs are matched by order, which is that of their addresses; "+
-		"NICs by the order of their names, which is a guess. Compared are NUMA nodes of GPUs and path types, except through NVLink (-mp shows these)")
-	add(unlisted > 0 && isMatrix, "%s not compared: nvidia-smi lists more, fewer or none of the kind, so which is which is not known", topology.Counted(unlisted, "device"))
-	add(unlisted > 0 && !isMatrix, "%s not compared: the guest may have what %s does not list", topology.Counted(unlisted, "device"), guest.Source)
+	add(hasNoIDs &&
+		!isMatrix, "vendor and device ids are not compared: they are not in the file; lspci "+
+		"prints them with -nn only")
+
+	add(!guest.HasNodes,
+		"NUMA nodes are not compared: lstopo shows them on Linux in a guest with several, "+
+			"nvidia-smi if each GPU has all columns")
+
+	add(guest.Farthest == topology.Self,
+		"path types are not compared: a snapshot, lstopo or nvidia-smi topo -mp shows them, lspci "+
+			"does not")
+
+	add(isMatrix,
+		"nvidia-smi shows no addresses: GPUs are matched by order, which is that of their "+
+			"addresses; "+
+			"NICs by the order of their names, which is a guess. Compared are NUMA nodes of GPUs and "+
+			"path types, except through NVLink (-mp shows these)")
+
+	add(unlisted > 0 &&
+		isMatrix, "%s not compared: nvidia-smi lists more, fewer or none of the kind, so which is "+
+		"which is not known", topology.Counted(unlisted, "device"))
+
+	add(unlisted > 0 &&
+		!isMatrix, "%s not compared: the guest may have what %s does not list", topology.Counted(unlisted, "device"), guest.Source)
 	return notes
 }
 
@@ -99,9 +143,12 @@ func (r Report) positions(guest host.Guest) []int {
 	for i, d := range r.Devices {
 		positions[i] = -1
 		if d.Predicted != nil && guest.Names == nil {
-			positions[i] = slices.IndexFunc(guest.Devices, func(f topology.Device) bool { return f.Address == *d.Predicted })
+			positions[i] = slices.IndexFunc(guest.Devices, func(f topology.Device) bool {
+				return f.Address == *d.Predicted
+			})
 		}
 	}
+
 	const nvidia, mellanox = 0x10de, 0x15b3
 	r.match(positions, guest, nvidia, (*topology.Device).IsGPU)
 	r.match(positions, guest, mellanox, (*topology.Device).IsNIC)
@@ -109,26 +156,36 @@ func (r Report) positions(guest host.Guest) []int {
 }
 
 // match sets the positions of the devices of a vendor and a kind in a guest without addresses.
-func (r Report) match(positions []int, guest host.Guest, vendor uint16, isKind func(*topology.Device) bool) {
+func (r Report) match(
+	positions []int, guest host.Guest, vendor uint16, isKind func(*topology.Device) bool,
+) {
 	var planned, seen []int
 	for i, d := range r.Devices {
 		if isKind(d.function) && d.function.Vendor == vendor {
 			planned = append(planned, i)
 		}
 	}
+
 	for i := range guest.Names {
 		if isKind(&guest.Devices[i]) {
 			seen = append(seen, i)
 		}
 	}
+
 	hasNoAddress := func(i int) bool { return r.Devices[i].Predicted == nil }
 	if len(planned) != len(seen) || slices.ContainsFunc(planned, hasNoAddress) {
 		return
 	}
-	slices.SortFunc(planned, func(i, j int) int { return r.Devices[i].Predicted.Compare(*r.Devices[j].Predicted) })
-	slices.SortFunc(seen, func(i, j int) int { // mlx5_2 before mlx5_10
-		return cmp.Or(cmp.Compare(len(guest.Names[i]), len(guest.Names[j])), cmp.Compare(guest.Names[i], guest.Names[j]))
+
+	slices.SortFunc(planned, func(i, j int) int {
+		return r.Devices[i].Predicted.Compare(*r.Devices[j].Predicted)
 	})
+
+	slices.SortFunc(seen, func(i, j int) int { // mlx5_2 before mlx5_10
+		return cmp.Or(cmp.Compare(len(guest.Names[i]), len(guest.Names[j])),
+			cmp.Compare(guest.Names[i], guest.Names[j]))
+	})
+
 	for k, i := range planned {
 		positions[i] = seen[k]
 	}
@@ -143,7 +200,10 @@ func (c GuestComparison) Count(outcome GuestOutcome) int {
 // guest has there, as far as the guest shows it.
 func (r Report) guestDifferences(i int, positions []int, guest host.Guest) []string {
 	d, found, differences := r.Devices[i], &guest.Devices[positions[i]], []string{}
-	add := func(format string, values ...any) { differences = append(differences, fmt.Sprintf(format, values...)) }
+	add := func(format string, values ...any) {
+		differences = append(differences, fmt.Sprintf(format, values...))
+	}
+
 	// A mediated device has ids and BARs of its own.
 	if host := d.function; host != nil && d.Kind == topology.KindPCI {
 		if found.Vendor != 0 && found.IDs() != host.IDs() {
@@ -153,32 +213,42 @@ func (r Report) guestDifferences(i int, positions []int, guest host.Guest) []str
 			add("none of its memory BARs has an address, so no driver can use it")
 		}
 	}
+
 	var want topology.Affinity
 	if d.GuestCell != nil {
 		want = topology.OnNode(topology.NodeID(*d.GuestCell))
 	}
+
 	// On a guest with one node nvidia-smi shows a GPU without a node as on node 0.
 	isRounded := guest.Source == host.FromNVIDIASMI && d.GuestCell == nil
 	if guest.KnowsNode(found) && !isRounded && found.Node != want {
 		add("NUMA node %s, planned %s", found.Node, want)
 	}
+
 	first, differing := "", 0
 	for j, at := range positions {
 		if i == j || at < 0 {
 			continue
 		}
+
 		planned := r.Paths.Guest.Between(i, j)
-		if guest.Source == host.FromNCCL && r.Policy[policy.KeyNCCLTopology].Value != policy.NCCLTopologyNone {
+		if guest.Source == host.FromNCCL &&
+			r.Policy[policy.KeyNCCLTopology].Value != policy.NCCLTopologyNone {
 			planned = r.Paths.Host.Between(i, j) // the topology file has the host's switches
 		}
-		if shown, known := guest.PathType(positions[i], at); known && min(shown, guest.Farthest) != min(planned, guest.Farthest) {
-			first = cmp.Or(first, fmt.Sprintf("%s to %s, planned %s", shown, r.Devices[j].Title(), planned))
+
+		if shown, known := guest.PathType(positions[i], at); known &&
+			min(shown, guest.Farthest) != min(planned, guest.Farthest) {
+			first = cmp.Or(first,
+				fmt.Sprintf("%s to %s, planned %s", shown, r.Devices[j].Title(), planned))
 			differing++
 		}
 	}
+
 	if differing > 0 {
 		add("%s not as planned: %s", topology.Counted(differing, "path type"), first)
 	}
+
 	return differences
 }
 
@@ -192,16 +262,21 @@ func (r Report) elsewhere(d Device, guest host.Guest) string {
 	if d.function == nil || d.Kind != topology.KindPCI {
 		return ""
 	}
+
 	var places []string
 	for _, f := range guest.Devices {
-		isPlanned := slices.ContainsFunc(r.Devices, func(d Device) bool { return topology.Same(d.Predicted, &f.Address) })
+		isPlanned := slices.ContainsFunc(r.Devices, func(d Device) bool {
+			return topology.Same(d.Predicted, &f.Address)
+		})
 		if !isPlanned && f.IDs() == d.function.IDs() {
 			places = append(places, f.Address.String())
 		}
 	}
+
 	if len(places) == 0 {
 		return ""
 	}
+
 	return fmt.Sprintf("; there is a %s at %s", d.function.IDs(), strings.Join(places, ", "))
 }
 
@@ -209,20 +284,31 @@ func (r Report) elsewhere(d Device, guest host.Guest) string {
 func (c GuestComparison) WriteText(w io.Writer, style Style) error {
 	p := &printer{Style: style}
 	p.subject(c.subject)
-	p.line(p.Paint(bold, fmt.Sprintf("guest as planned: %d of %s", c.Count(AsPlanned), topology.Counted(len(c.Devices), "device"))))
+	p.line(p.Paint(bold,
+		fmt.Sprintf("guest as planned: %d of %s", c.Count(AsPlanned),
+			topology.Counted(len(c.Devices), "device"))))
+
 	p.line("")
+
 	for _, d := range c.Devices {
-		colour := map[GuestOutcome]Colour{AsPlanned: Green, Differs: Red, NotCompared: Yellow}[d.Outcome]
-		line := fmt.Sprintf("%-*s  %-*s  %s  %s", len(NotCompared), d.Outcome, len("0000:00:00.0"), or(d.Predicted, "address not known yet"),
+		colour := map[GuestOutcome]Colour{
+			AsPlanned: Green, Differs: Red, NotCompared: Yellow,
+		}[d.Outcome]
+
+		line := fmt.Sprintf("%-*s  %-*s  %s  %s", len(NotCompared), d.Outcome, len("0000:00:00.0"),
+			or(d.Predicted, "address not known yet"),
 			d.ID, title(d.Alias))
+
 		p.line(p.Paint(colour, Fit(line, p.width())))
 		for _, difference := range d.Differences {
 			p.line("  " + p.wrap(difference, 2, 4))
 		}
 	}
+
 	for _, note := range c.Notes {
 		p.line("")
 		p.wrapped(plain, "note: "+note)
 	}
+
 	return p.to(w)
 }

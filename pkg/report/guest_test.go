@@ -31,6 +31,7 @@ func pairWith(t *testing.T, layout string) report.Report {
 <hostdev mode='subsystem' type='pci'><source><address domain='0' bus='0x18' slot='0' function='1'/></source><alias name='ua-nic'/></hostdev>
 <hostdev mode='subsystem' type='pci'><source><address domain='0' bus='0x1b' slot='0' function='0'/></source><alias name='ua-gpu'/></hostdev>
 </devices></domain>`)
+
 	return machines.Report(t, machines.Sysfs(t, machines.HGX), domain, layout)
 }
 
@@ -59,9 +60,13 @@ func TestCompareGuest(t *testing.T) {
 		"the GPU is on the root bus": {
 			func(g *host.Guest) {
 				g.Devices[gpu].Address = topology.Address{Bus: 5}
-				slices.SortFunc(g.Devices, func(a, b topology.Device) int { return a.Address.Compare(b.Address) })
+				slices.SortFunc(g.Devices, func(a, b topology.Device) int {
+					return a.Address.Compare(b.Address)
+				})
 			},
-			map[string][]string{"ua-gpu": {"nothing at 0000:e4:00.0; there is a 10de:2330 at 0000:05:00.0"}}, 0,
+			map[string][]string{
+				"ua-gpu": {"nothing at 0000:e4:00.0; there is a 10de:2330 at 0000:05:00.0"},
+			}, 0,
 		},
 		"another device in its place": {
 			func(g *host.Guest) { g.Devices[nic].Device = 0x1017 },
@@ -74,9 +79,13 @@ func TestCompareGuest(t *testing.T) {
 		"the firmware found no room for the GPU": {
 			func(g *host.Guest) {
 				g.Devices[nic].BARs = []topology.BAR{{Bytes: 1 << 20, Is64: true}}
-				g.Devices[gpu].BARs = []topology.BAR{{Bytes: 1 << 36, Is64: true, Unassigned: true}, {Bytes: 128, IO: true}}
+				g.Devices[gpu].BARs = []topology.BAR{
+					{Bytes: 1 << 36, Is64: true, Unassigned: true}, {Bytes: 128, IO: true},
+				}
 			},
-			map[string][]string{"ua-gpu": {"none of its memory BARs has an address, so no driver can use it"}}, 0,
+			map[string][]string{
+				"ua-gpu": {"none of its memory BARs has an address, so no driver can use it"},
+			}, 0,
 		},
 		"lspci with names": {
 			func(g *host.Guest) {
@@ -88,6 +97,7 @@ func TestCompareGuest(t *testing.T) {
 			nil, 2, // neither ids nor path types are compared, and that is said
 		},
 	}
+
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			guest := pairGuest(t)
@@ -97,7 +107,8 @@ func TestCompareGuest(t *testing.T) {
 	}
 }
 
-// NCCL's dump has the host's switches where the guest has the hook's topology file: its tree may have none.
+// NCCL's dump has the host's switches where the guest has the hook's topology file: its tree may
+// have none.
 func TestCompareGuestOfTopologyFile(t *testing.T) {
 	r := pairWith(t, "root")
 	guest, _, err := host.ReadGuest(fmt.Appendf(nil, `<system><cpu numaid="0"><pci busid="ffff:ff:00.0" class="0x060400">
@@ -107,6 +118,7 @@ func TestCompareGuestOfTopologyFile(t *testing.T) {
 		"ua-nic": {"1 path type not as planned: PIX to ua-gpu, planned PHB"},
 		"ua-gpu": {"1 path type not as planned: PIX to ua-nic, planned PHB"},
 	}, 1) // NCCL's file has no ids here
+
 	r.Policy[policy.KeyNCCLTopology] = report.Setting{Value: policy.NCCLTopologyFWCfg}
 	checkComparison(t, report.CompareGuest(r, guest), nil, 1)
 }
@@ -115,19 +127,23 @@ func checkComparison(t *testing.T, c report.GuestComparison, want map[string][]s
 	t.Helper()
 	got := map[string][]string{}
 	for _, d := range c.Devices {
-		if (d.Outcome == report.Differs) != (len(d.Differences) > 0) || d.Outcome == report.NotCompared {
+		if (d.Outcome == report.Differs) != (len(d.Differences) > 0) ||
+			d.Outcome == report.NotCompared {
 			t.Errorf("%s: %s with %d differences", *d.Alias, d.Outcome, len(d.Differences))
 		}
 		if len(d.Differences) > 0 {
 			got[*d.Alias] = d.Differences
 		}
 	}
+
 	if d := cmp.Diff(want, got, cmpopts.EquateEmpty()); d != "" {
 		t.Errorf("-want +got:\n%s", d)
 	}
+
 	if len(c.Notes) != notes {
 		t.Errorf("notes %q, want %d", c.Notes, notes)
 	}
+
 	shown := text(t, c, report.Style{})
 	for _, differences := range want {
 		if !strings.Contains(strings.Join(strings.Fields(shown), " "), differences[0]) {
@@ -151,33 +167,39 @@ func TestCompareGuestPasted(t *testing.T) {
 		"flat lstopo": {
 			input: `<topology><object type="Bridge" bridge_pci="0000:[00-02]"><object type="PCIDev" pci_busid="0000:01:00.0" pci_type="0302 [10de:2330]"/></object></topology>`,
 			want: map[string][]string{
-				"ua-gpu": {"nothing at 0000:e4:00.0; there is a 10de:2330 at 0000:01:00.0"}, "ua-nic": {"nothing at 0000:e3:00.0"},
+				"ua-gpu": {"nothing at 0000:e4:00.0; there is a 10de:2330 at 0000:01:00.0"},
+				"ua-nic": {"nothing at 0000:e3:00.0"},
 			},
 			notes: 1, // no nodes
 		},
 		"NCCL without the switch": {
 			input: `<system><cpu numaid="-1"><pci busid="0000:e3:00.0" class="0x020700" vendor="0x15b3" device="0x101e"/><pci busid="0000:e4:00.0" class="0x030200" vendor="0x10de" device="0x2330"/></cpu></system>`,
 			want: map[string][]string{
-				"ua-gpu": {"NUMA node none, planned 0", "1 path type not as planned: PHB to ua-nic, planned PIX"},
-				"ua-nic": {"NUMA node none, planned 0", "1 path type not as planned: PHB to ua-gpu, planned PIX"},
+				"ua-gpu": {"NUMA node none, planned 0",
+					"1 path type not as planned: PHB to ua-nic, planned PIX"},
+				"ua-nic": {"NUMA node none, planned 0",
+					"1 path type not as planned: PHB to ua-gpu, planned PIX"},
 			},
 		},
 		"flat nvidia-smi": {
 			input: columns + "GPU0 X PHB 0-3 N/A N/A\nNIC0 PHB X\n",
 			want: map[string][]string{
-				"ua-gpu": {"NUMA node none, planned 0", "1 path type not as planned: PHB to ua-nic, planned PIX"},
+				"ua-gpu": {"NUMA node none, planned 0",
+					"1 path type not as planned: PHB to ua-nic, planned PIX"},
 				"ua-nic": {"1 path type not as planned: PHB to ua-gpu, planned PIX"},
 			},
 			notes: 1,
 		},
 		"NVLink hides the path": {input: columns + "GPU0 X NV4 0-3 0 N/A\n", notes: 1},
 	}
+
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			data := []byte(test.input)
 			if test.input == "" {
 				data = expect.File(t, "../host/testdata/"+name)
 			}
+
 			guest, _, err := host.ReadGuest(data)
 			expect.NoError(t, err)
 			checkComparison(t, report.CompareGuest(placedPair(t), guest), test.want, test.notes)
@@ -194,8 +216,12 @@ func TestCompareGuestUnlisted(t *testing.T) {
 		guest, _, err := host.ReadGuest([]byte(input))
 		expect.NoError(t, err)
 		c := report.CompareGuest(placedPair(t), guest)
-		said := func(note string) bool { return strings.HasPrefix(note, "2 devices not compared: ") }
-		if c.Count(report.NotCompared) != 2 || c.Source != source || !slices.ContainsFunc(c.Notes, said) {
+		said := func(note string) bool {
+			return strings.HasPrefix(note, "2 devices not compared: ")
+		}
+
+		if c.Count(report.NotCompared) != 2 || c.Source != source ||
+			!slices.ContainsFunc(c.Notes, said) {
 			t.Errorf("%s: %+v", source, c)
 		}
 	}
@@ -209,27 +235,34 @@ func TestWriteBelief(t *testing.T) {
 		want  []string
 	}{
 		"flat": {flat, []string{
-			"file (nvidia-smi): 3 GPUs and NICs that are not emulated", "NUMA: 0 of 2 know their node", "paths: all devices are on one root bus",
-			"PIX: 0 of 3 pairs", "PXB: 0 of 3 pairs", "this guest is flat: to NCCL all devices are equally far from each other and from every CPU",
+			"file (nvidia-smi): 3 GPUs and NICs that are not emulated",
+			"NUMA: 0 of 2 know their node", "paths: all devices are on one root bus",
+			"PIX: 0 of 3 pairs", "PXB: 0 of 3 pairs",
+			"this guest is flat: to NCCL all devices are equally far from each other and from every CPU",
 		}},
 		"several roots": {"GPU0 GPU1 NIC0 CPU Affinity NUMA Affinity\nGPU0 X SYS PIX 0-3 0\nGPU1 SYS X SYS 4-7 1\nNIC0 PIX SYS X\n", []string{
-			"file (nvidia-smi): 3 GPUs and NICs that are not emulated", "NUMA: 2 of 2 know their node", "paths: not all devices are on one root bus",
+			"file (nvidia-smi): 3 GPUs and NICs that are not emulated",
+			"NUMA: 2 of 2 know their node", "paths: not all devices are on one root bus",
 			"PIX: 1 of 3 pairs GPU0+NIC0", "PXB: 0 of 3 pairs",
 		}},
 		"no paths": {"Slot:\t01:00.0\nClass:\t0302\nNUMANode:\t0\n\nSlot:\t02:00.0\nClass:\t0302\n\nSlot:\t03:00.0\nClass:\t0200\nVendor:\t8086\nDevice:\t10d3\n", []string{
-			"file (lspci): 2 GPUs and NICs that are not emulated", "NUMA: 1 of 2 know their node", "paths: not in the file; those of lstopo and nvidia-smi topo -mp have them",
+			"file (lspci): 2 GPUs and NICs that are not emulated", "NUMA: 1 of 2 know their node",
+			"paths: not in the file; those of lstopo and nvidia-smi topo -mp have them",
 		}},
 		"no classes": {"Slot:\t01:00.0\nClass:\t3D controller\n", []string{
-			"file (lspci): 0 GPUs and NICs that are not emulated", "the file has no classes, by which GPUs and NICs are recognised: lspci prints them with -nn, NCCL in the file of NCCL_TOPO_DUMP_FILE",
+			"file (lspci): 0 GPUs and NICs that are not emulated",
+			"the file has no classes, by which GPUs and NICs are recognised: lspci prints them with -nn, NCCL in the file of NCCL_TOPO_DUMP_FILE",
 		}},
 	}
+
 	for name, test := range tests {
 		guest, _, err := host.ReadGuest([]byte(test.input))
 		expect.NoError(t, err)
 		var out strings.Builder
 		expect.NoError(t, report.WriteBelief(&out, "file", guest, report.Style{}))
 		belief, _, _ := strings.Cut(out.String(), "\n\n")
-		if d := cmp.Diff(test.want, strings.Split(strings.TrimSpace(belief), "\n")); d != "" || strings.Count(out.String(), "\n") > 10 {
+		if d := cmp.Diff(test.want, strings.Split(strings.TrimSpace(belief), "\n")); d != "" ||
+			strings.Count(out.String(), "\n") > 10 {
 			t.Errorf("%s: -want +got:\n%s", name, d)
 		}
 	}
@@ -237,7 +270,8 @@ func TestWriteBelief(t *testing.T) {
 
 // A device without an address yet is neither as planned nor not.
 func TestCompareGuestTooEarly(t *testing.T) {
-	c := report.CompareGuest(machines.Report(t, machines.Sysfs(t, machines.HGX), machines.OneGPU(t, "ua-gpu"), "keep"), pairGuest(t))
+	c := report.CompareGuest(machines.Report(t, machines.Sysfs(t, machines.HGX),
+		machines.OneGPU(t, "ua-gpu"), "keep"), pairGuest(t))
 	if c.Count(report.NotCompared) != 1 {
 		t.Errorf("outcomes %+v, want not-compared: the domain has no addresses", c.Devices)
 	}

@@ -29,21 +29,25 @@ func Headline(shown, planned *placement.Plan) []string {
 	case len(devices) == 1:
 		parts = []string{"one device, which knows its NUMA node"}
 	default:
-		text := fmt.Sprintf("%d of %s of devices as on the host", pairs.Alike, topology.Counted(pairs.All, "pair"))
+		text := fmt.Sprintf("%d of %s of devices as on the host", pairs.Alike,
+			topology.Counted(pairs.All, "pair"))
 		if pairs.Known < pairs.All {
 			text += fmt.Sprintf(", %d not known", pairs.All-pairs.Known)
 		}
 		parts = slices.Concat(gpuDirect(shown.GPUDirect()), []string{text})
 	}
+
 	if n := WithoutPlace(planned); n > 0 {
 		parts = append(parts, fmt.Sprintf("%d without a place", n))
 	}
+
 	switch {
 	case LacksCells(planned) && planned.GPUDirect().Guest > 0:
 		parts = append(parts, "the guest has no NUMA cells")
 	case LacksCells(planned):
 		parts = append(parts, "first give the guest NUMA cells")
 	}
+
 	return parts
 }
 
@@ -53,16 +57,20 @@ func gpuDirect(outcome placement.GPUDirect) []string {
 		return nil
 	}
 
-	text := fmt.Sprintf("%d of %s with GPUDirect RDMA", outcome.Guest, topology.Counted(outcome.GPUs, "GPU"))
+	text := fmt.Sprintf("%d of %s with GPUDirect RDMA", outcome.Guest,
+		topology.Counted(outcome.GPUs, "GPU"))
 	if outcome.Host < outcome.GPUs {
 		text += fmt.Sprintf(" (%d on the host)", outcome.Host)
 	}
+
 	return []string{fmt.Sprintf("%s, %d with the host's NIC", text, outcome.Right)}
 }
 
 // WithoutPlace returns how many devices of a plan have no place.
 func WithoutPlace(plan *placement.Plan) int {
-	return topology.CountFunc(plan.Devices, func(d placement.Decision) bool { return d.Outcome == placement.Unplaced })
+	return topology.CountFunc(plan.Devices, func(d placement.Decision) bool {
+		return d.Outcome == placement.Unplaced
+	})
 }
 
 // LacksCells reports whether the guest has no NUMA cells, and so no expander bus that shows

@@ -24,6 +24,7 @@ func (p *printer) matrices(r Report) {
 	if len(r.Devices) < 2 {
 		return
 	}
+
 	p.heading("PATH TYPES")
 	tally := r.Tally(AllDevices)
 	if len(r.Devices) <= matrixDevices {
@@ -33,20 +34,30 @@ func (p *printer) matrices(r Report) {
 			p.line("")
 			guestTitle = "guest"
 		}
-		p.matrix(r, guestTitle, func(i, j int) string { return p.guestCell(r, i, j) }, "CELL  VCPUS", r.guestAffinity)
+
+		p.matrix(r, guestTitle, func(i, j int) string {
+			return p.guestCell(r, i, j)
+		}, "CELL  VCPUS", r.guestAffinity)
+
 		if len(tally.Differences) > 0 {
 			p.line("> farther than on the host, < nearer than on the host")
 		}
 	}
+
 	p.line(p.wrap(strings.Join(r.UsedPathTypes(), ", "), 0, 0))
+
 	if n := tally.By[Unknown]; n > 0 {
-		p.line("  " + p.wrap(fmt.Sprintf("%d not known on the host (?): its tree does not show one of the two devices", n), 2, 4))
+		p.line("  " +
+			p.wrap(fmt.Sprintf("%d not known on the host (?): its tree does not show one of the "+
+				"two devices", n), 2, 4))
 	}
+
 	isKept := true // by layout mirror, as by this one
 	for _, d := range tally.Differences {
 		p.line("  " + p.Paint(d.Change().colour(), d.String()))
 		isKept = isKept && d.Host > topology.PHB && d.Guest > topology.PHB
 	}
+
 	if !isKept && r.Layout != policy.LayoutMirror {
 		p.line(fmt.Sprintf("layout %s keeps PIX, PXB and PHB as on the host", policy.LayoutMirror))
 	}
@@ -54,11 +65,14 @@ func (p *printer) matrices(r Report) {
 
 // matrix writes a row per device in blocks of columns that fit. The affinities are in columns after
 // them, or where these do not fit in a line per affinity.
-func (p *printer) matrix(r Report, name string, cell func(i, j int) string, title string, affinity func(Device) string) {
+func (p *printer) matrix(
+	r Report, name string, cell func(i, j int) string, title string, affinity func(Device) string,
+) {
 	longest := 0
 	for _, d := range r.Devices {
 		longest = max(longest, columns(d.Title()))
 	}
+
 	label := min(longest+len("#00 ")+1, max(matrixLabel, p.width()-len(r.Devices)*cellWidth))
 	blocks := divideUp(len(r.Devices), (p.width()-label)/cellWidth)
 	size := divideUp(len(r.Devices), blocks)
@@ -67,6 +81,7 @@ func (p *printer) matrix(r Report, name string, cell func(i, j int) string, titl
 	for _, d := range r.Devices {
 		widest = max(widest, columns(short(d)))
 	}
+
 	hasColumns := label+len(r.Devices)*cellWidth+affinityGap+widest <= p.width()
 	for from := 0; from < len(r.Devices); from += size {
 		to := min(from+size, len(r.Devices))
@@ -74,21 +89,28 @@ func (p *printer) matrix(r Report, name string, cell func(i, j int) string, titl
 		for j := from; j < to; j++ {
 			line += fmt.Sprintf(" %-*s", cellWidth-1, fmt.Sprintf("#%d", j))
 		}
+
 		if hasColumns {
 			line += strings.Repeat(" ", affinityGap) + title
 		}
+
 		p.line(line)
+
 		for i, d := range r.Devices {
-			line := pad(FitMiddle(fmt.Sprintf("%-3s %s", fmt.Sprintf("#%d", i), d.Title()), label-1), label)
+			line := pad(FitMiddle(fmt.Sprintf("%-3s %s", fmt.Sprintf("#%d", i), d.Title()),
+				label-1), label)
 			for j := from; j < to; j++ {
 				line += cell(i, j)
 			}
+
 			if hasColumns {
 				line += strings.Repeat(" ", affinityGap) + short(d)
 			}
+
 			p.line(line)
 		}
 	}
+
 	if !hasColumns {
 		p.affinities(r, title, widest+affinityGap, short)
 	}
@@ -105,6 +127,7 @@ func (p *printer) affinities(r Report, title string, width int, affinity func(De
 		}
 		numbers[text] += fmt.Sprintf(" #%d", i)
 	}
+
 	p.line(pad(title, width) + "DEVICES")
 	for _, text := range order {
 		p.line(pad(text, width) + p.wrap(numbers[text], width, width))
@@ -119,6 +142,7 @@ func (r Report) hostAffinity(d Device) string {
 			cpus = n.CPUs.String()
 		}
 	}
+
 	return fmt.Sprintf("%-*s%s", numaWidth, or(d.HostNode, "none"), cpus)
 }
 
@@ -126,10 +150,12 @@ func (r Report) hostAffinity(d Device) string {
 func (r Report) guestAffinity(d Device) string {
 	cpus := "-"
 	for _, c := range r.plan.Domain().Cells {
-		if ids, err := topology.ParseIDs(c.CPUs); err == nil && d.GuestCell != nil && c.ID == *d.GuestCell && !ids.IsEmpty() {
+		if ids, err := topology.ParseIDs(c.CPUs); err == nil && d.GuestCell != nil &&
+			c.ID == *d.GuestCell && !ids.IsEmpty() {
 			cpus = ids.String()
 		}
 	}
+
 	return fmt.Sprintf("%-*s%s", numaWidth, or(d.GuestCell, "none"), cpus)
 }
 
@@ -146,5 +172,6 @@ func (r Report) hostCell(i, j int) string {
 func (p *printer) guestCell(r Report, i, j int) string {
 	change := r.PairChange(i, j)
 	mark := cmp.Or(map[Change]string{Nearer: "<", Farther: ">"}[change], " ")
-	return p.Paint(change.colour(), fmt.Sprintf("%s%-*s", mark, cellWidth-1, r.Paths.Guest.Between(i, j)))
+	return p.Paint(change.colour(),
+		fmt.Sprintf("%s%-*s", mark, cellWidth-1, r.Paths.Guest.Between(i, j)))
 }

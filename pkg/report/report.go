@@ -24,27 +24,38 @@ const SchemaVersion = 1
 
 // Report is the JSON of explain. An unknown value is null.
 type Report struct {
-	SchemaVersion int                    `json:"schemaVersion"` // 1; it rises when a field is removed or changes its meaning
-	Layout        policy.Layout          `json:"layout"`        // the layout that is built: keep, numa, root or mirror
-	LayoutReason  *string                `json:"layoutReason"`  // why it is that one, as the end of a sentence; null where the policy names it
-	Changed       bool                   `json:"changed"`       // whether the plan changes the domain, also in a dry run
-	DryRun        bool                   `json:"dryRun"`        // whether the domain is returned as it came, even if changed is true
-	Error         *string                `json:"error"`         // why the call fails
-	Policy        map[policy.Key]Setting `json:"policy"`        // by key
-	Devices       []Device               `json:"devices"`       // by id, PCI before mdev
-	Controllers   []Controller           `json:"controllers"`   // after the plan, by index; the root bus, index 0, only if the domain names it
-	Paths         Paths                  `json:"paths"`         // the path types between devices
-	Budgets       bus.Budgets            `json:"budgets"`       // how much of each scarce resource is used
-	Warnings      []reasons.Warning      `json:"warnings"`      // by code
-	Extras        []placement.Extra      `json:"extras"`        // results of policy keys besides places
+	// 1; it rises when a field is removed or changes its meaning
+	SchemaVersion int `json:"schemaVersion"`
+	// the layout that is built: keep, numa, root or mirror
+	Layout policy.Layout `json:"layout"`
+	// why it is that one, as the end of a sentence; null where the policy names it
+	LayoutReason *string `json:"layoutReason"`
+	// whether the plan changes the domain, also in a dry run
+	Changed bool `json:"changed"`
+	// whether the domain is returned as it came, even if changed is true
+	DryRun  bool                   `json:"dryRun"`
+	Error   *string                `json:"error"`   // why the call fails
+	Policy  map[policy.Key]Setting `json:"policy"`  // by key
+	Devices []Device               `json:"devices"` // by id, PCI before mdev
+	// after the plan, by index; the root bus, index 0, only if the domain names it
+	Controllers []Controller `json:"controllers"`
+	Paths       Paths        `json:"paths"` // the path types between devices
+	// how much of each scarce resource is used
+	Budgets  bus.Budgets       `json:"budgets"`
+	Warnings []reasons.Warning `json:"warnings"` // by code
+	// results of policy keys besides places
+	Extras []placement.Extra `json:"extras"`
 
-	GuestOrder []topology.DeviceID `json:"guestOrder,omitempty"` // the devices in the order of the guest's kernel; absent if that is the host's
+	// the devices in the order of the guest's kernel; absent if that is the host's
+	GuestOrder []topology.DeviceID `json:"guestOrder,omitempty"`
 
-	WouldChange *Prospect `json:"wouldChange,omitempty"` // of the current domain (--as-is) only: the changes that the layout would make
+	// of the current domain (--as-is) only: the changes that the layout would make
+	WouldChange *Prospect `json:"wouldChange,omitempty"`
 
-	Subject  Subject  `json:"-"`
-	Details  bool     `json:"-"` // show link speeds
-	Headline []string `json:"-"` // the outcome in parts of a line; empty if an error came before the plan
+	Subject Subject `json:"-"`
+	Details bool    `json:"-"` // show link speeds
+	// the outcome in parts of a line; empty if an error came before the plan
+	Headline []string `json:"-"`
 
 	plan        *placement.Plan // nil if an error came before it
 	host, guest *topology.Tree
@@ -61,25 +72,36 @@ type Setting struct {
 
 // Device is a passthrough device, where it is and why.
 type Device struct {
-	ID           topology.DeviceID  `json:"id"`           // PCI address on the host, or UUID of a mediated device; unique, unlike an alias
-	Alias        *string            `json:"alias"`        // in the domain
-	Kind         topology.Kind      `json:"kind"`         // pci or mdev
-	Resource     *string            `json:"resource"`     // resource name, if the VMI has it
-	Added        bool               `json:"added"`        // whether the plan adds it to the domain
-	HostNode     *topology.NodeID   `json:"hostNode"`     // NUMA node; of a mediated device that of its parent, as pcieRoot and hostPath
-	PCIeRoot     *topology.PCIeRoot `json:"pcieRoot"`     // host bridge, as in sysfs and in Kubernetes' attribute resource.kubernetes.io/pcieRoot
-	HostPath     []topology.Address `json:"hostPath"`     // the bridges above it, root port first
-	IOMMUGroup   *int               `json:"iommuGroup"`   // number of its IOMMU group
-	Outcome      placement.Outcome  `json:"outcome"`      // placed, kept or unplaced
-	Reason       reasons.Reason     `json:"reason"`       // a reason of reasons.md
-	GuestCell    *topology.CellID   `json:"guestCell"`    // cell of the expander bus above it; null on the root bus
-	GuestAddress *topology.Address  `json:"guestAddress"` // as libvirt numbers it: the bus is a controller's index in hex; null until libvirt gives one
-	GuestPath    []int              `json:"guestPath"`    // indexes of the controllers above it, expander bus first; empty on the root bus and without an address
-	Predicted    *topology.Address  `json:"predicted"`    // address in the guest's kernel; null until it is known
+	// PCI address on the host, or UUID of a mediated device; unique, unlike an alias
+	ID       topology.DeviceID `json:"id"`
+	Alias    *string           `json:"alias"`    // in the domain
+	Kind     topology.Kind     `json:"kind"`     // pci or mdev
+	Resource *string           `json:"resource"` // resource name, if the VMI has it
+	Added    bool              `json:"added"`    // whether the plan adds it to the domain
+	// NUMA node; of a mediated device that of its parent, as pcieRoot and hostPath
+	HostNode *topology.NodeID `json:"hostNode"`
+	// host bridge, as in sysfs and in Kubernetes' attribute resource.kubernetes.io/pcieRoot
+	PCIeRoot   *topology.PCIeRoot `json:"pcieRoot"`
+	HostPath   []topology.Address `json:"hostPath"`   // the bridges above it, root port first
+	IOMMUGroup *int               `json:"iommuGroup"` // number of its IOMMU group
+	Outcome    placement.Outcome  `json:"outcome"`    // placed, kept or unplaced
+	Reason     reasons.Reason     `json:"reason"`     // a reason of reasons.md
+	// cell of the expander bus above it; null on the root bus
+	GuestCell *topology.CellID `json:"guestCell"`
+	// as libvirt numbers it: the bus is a controller's index in hex; null until libvirt gives one
+	GuestAddress *topology.Address `json:"guestAddress"`
+	// indexes of the controllers above it, expander bus first; empty on the root bus and without
+	// an address
+	GuestPath []int `json:"guestPath"`
+	// address in the guest's kernel; null until it is known
+	Predicted *topology.Address `json:"predicted"`
 
-	Claim *string `json:"claim,omitempty"` // name, request and driver of the claim that gave it; absent of a device plugin, and where it was not read
+	// name, request and driver of the claim that gave it; absent of a device plugin, and where it
+	// was not read
+	Claim *string `json:"claim,omitempty"`
 
-	MemoryCells string `json:"memoryCells,omitempty"` // cells that are the GPU's own memory (Grace), such as 2-9; missing for other devices
+	// cells that are the GPU's own memory (Grace), such as 2-9; missing for other devices
+	MemoryCells string `json:"memoryCells,omitempty"`
 
 	function *topology.Device // on the host; the parent of a mediated device
 	link     *topology.Link   // that the device supports on the host; nil if not known
@@ -87,9 +109,11 @@ type Device struct {
 
 // Controller is a PCI controller of the domain after the plan.
 type Controller struct {
-	Index    int              `json:"index"`    // as in the domain
-	Model    domain.Model     `json:"model"`    // as in the domain
-	Parent   *int             `json:"parent"`   // index of the controller that it is attached to; null until libvirt gives an address, as slot and function
+	Index int          `json:"index"` // as in the domain
+	Model domain.Model `json:"model"` // as in the domain
+	// index of the controller that it is attached to; null until libvirt gives an address, as
+	// slot and function
+	Parent   *int             `json:"parent"`
 	Slot     *int             `json:"slot"`     // in its parent
 	Function *int             `json:"function"` // in its slot
 	BusNr    *int             `json:"busNr"`    // first bus number of an expander bus
@@ -114,7 +138,9 @@ type PathTypes struct {
 }
 
 // Between is the path type between the devices at two positions.
-func (p PathTypes) Between(i, j int) topology.PathType { return p.tree.PathType(p.ids[i], p.ids[j]) }
+func (p PathTypes) Between(i, j int) topology.PathType {
+	return p.tree.PathType(p.ids[i], p.ids[j])
+}
 
 // MarshalJSON is the matrix, one row per device.
 func (p PathTypes) MarshalJSON() ([]byte, error) {
@@ -124,32 +150,38 @@ func (p PathTypes) MarshalJSON() ([]byte, error) {
 			rows[i] = append(rows[i], p.Between(i, j))
 		}
 	}
+
 	return json.Marshal(rows)
 }
 
 // Prospect is the changes that a layout would make to a domain.
 type Prospect struct {
-	Layout             policy.Layout          `json:"layout"`             // the planned layout
-	LayoutReason       *string                `json:"layoutReason"`       // as in the report
-	Changed            bool                   `json:"changed"`            // whether it changes the domain
-	Error              *string                `json:"error"`              // why it cannot
-	Devices            []Move                 `json:"devices"`            // those that would get another address, or be added
-	ControllersAdded   int                    `json:"controllersAdded"`   // how many
-	ControllersRemoved int                    `json:"controllersRemoved"` // how many
-	Reasons            map[reasons.Reason]int `json:"reasons"`            // number of devices per reason
+	Layout       policy.Layout `json:"layout"`       // the planned layout
+	LayoutReason *string       `json:"layoutReason"` // as in the report
+	// whether it changes the domain
+	Changed bool    `json:"changed"`
+	Error   *string `json:"error"` // why it cannot
+	// those that would get another address, or be added
+	Devices            []Move `json:"devices"`
+	ControllersAdded   int    `json:"controllersAdded"`   // how many
+	ControllersRemoved int    `json:"controllersRemoved"` // how many
+	// number of devices per reason
+	Reasons map[reasons.Reason]int `json:"reasons"`
 
 	planned Report
 }
 
 // Move is a device that would be somewhere else.
 type Move struct {
-	ID           topology.DeviceID `json:"id"`           // as in the report
-	Alias        *string           `json:"alias"`        // as in the report
-	Added        bool              `json:"added"`        // whether it would be added
-	Reason       reasons.Reason    `json:"reason"`       // why it would be there
-	GuestCell    *topology.CellID  `json:"guestCell"`    // cell that it would have
-	GuestAddress *topology.Address `json:"guestAddress"` // address that it would have, as libvirt numbers it
-	Predicted    *topology.Address `json:"predicted"`    // address that it would have in the guest's kernel
+	ID        topology.DeviceID `json:"id"`        // as in the report
+	Alias     *string           `json:"alias"`     // as in the report
+	Added     bool              `json:"added"`     // whether it would be added
+	Reason    reasons.Reason    `json:"reason"`    // why it would be there
+	GuestCell *topology.CellID  `json:"guestCell"` // cell that it would have
+	// address that it would have, as libvirt numbers it
+	GuestAddress *topology.Address `json:"guestAddress"`
+	// address that it would have in the guest's kernel
+	Predicted *topology.Address `json:"predicted"`
 
 	from, to string
 }
@@ -166,6 +198,7 @@ type Subject struct {
 // NewSubject names the VM of a domain. The VMI may be nil.
 func NewSubject(d *domain.Domain, vmi *env.VMI) Subject {
 	var s Subject
+
 	// As KubeVirt names it: see env.VMI.Doubt.
 	namespace, name, isKubeVirt := strings.Cut(d.Name, "_")
 	switch {
@@ -176,9 +209,11 @@ func NewSubject(d *domain.Domain, vmi *env.VMI) Subject {
 	case vmi != nil && vmi.Name != "":
 		s.VM = "VM " + vmi.NamespacedName.String()
 	}
+
 	if vmi != nil {
 		s.Doubt = vmi.Doubt(d.Name, d.UID)
 	}
+
 	return s
 }
 
@@ -186,56 +221,83 @@ func NewSubject(d *domain.Domain, vmi *env.VMI) Subject {
 func New(plan *placement.Plan, changed bool, err error) Report {
 	r := Report{
 		SchemaVersion: SchemaVersion, Changed: changed,
-		Policy: map[policy.Key]Setting{}, Devices: []Device{}, Controllers: []Controller{}, Warnings: []reasons.Warning{}, Extras: []placement.Extra{},
+		Policy: map[policy.Key]Setting{}, Devices: []Device{}, Controllers: []Controller{},
+		Warnings: []reasons.Warning{}, Extras: []placement.Extra{},
 		Paths: Paths{Devices: []topology.DeviceID{}},
 	}
+
 	r.Budgets.BusNumbers.Expanders = []bus.ExpanderBudget{}
 	if err != nil {
 		r.Error = new(err.Error())
 	}
+
 	if plan == nil {
 		return r
 	}
+
 	r.Layout, r.LayoutReason, r.DryRun = plan.Layout, unlessZero(plan.Why), plan.Policy.DryRun
 	r.Headline = Headline(plan, plan)
 	r.plan, r.host, r.guest = plan, plan.HostTree, plan.GuestTree
 	for _, key := range policy.Keys() {
 		r.Policy[key] = Setting{Value: plan.Policy.Value(key), Origin: plan.Policy.Origins[key]}
 	}
-	r.Devices = topology.Map(plan.Devices, func(d placement.Decision) Device { return device(d, plan.Host.MaxLink(d.Function)) })
+
+	r.Devices = topology.Map(plan.Devices, func(d placement.Decision) Device {
+		return device(d, plan.Host.MaxLink(d.Function))
+	})
+
 	r.Controllers = topology.Map(plan.Controllers, controller)
 	ids := plan.IDs()
 	for _, i := range plan.GuestOrder() {
 		r.GuestOrder = append(r.GuestOrder, ids[i])
 	}
+
 	r.Paths = Paths{Devices: ids, Host: PathTypes{r.host, ids}, Guest: PathTypes{r.guest, ids}}
 	r.Budgets = plan.Budgets
-	r.Budgets.BusNumbers.Expanders = append([]bus.ExpanderBudget{}, plan.Budgets.BusNumbers.Expanders...)
+	r.Budgets.BusNumbers.Expanders = append([]bus.ExpanderBudget{},
+		plan.Budgets.BusNumbers.Expanders...)
 	r.Warnings, r.Extras = append(r.Warnings, plan.Warnings...), append(r.Extras, plan.Extras...)
 	return r
 }
 
 func device(d placement.Decision, link *topology.Link) Device {
 	out := Device{
-		ID: d.ID, Alias: unlessZero(d.Alias), Kind: d.ID.Kind(), Resource: unlessZero(d.Resource), Added: d.Added,
-		PCIeRoot: unlessZero(d.PCIeRoot), HostPath: append([]topology.Address{}, d.HostPath...), IOMMUGroup: d.IOMMUGroup,
-		Outcome: d.Outcome, Reason: d.Reason,
-		GuestCell: d.Cell, GuestPath: append([]int{}, d.GuestPath...), Predicted: d.Predicted, MemoryCells: d.MemoryCells, function: d.Function, link: link,
+		ID: d.ID, Alias: unlessZero(d.Alias), Kind: d.ID.Kind(), Resource: unlessZero(d.Resource),
+		Added:    d.Added,
+		PCIeRoot: unlessZero(d.PCIeRoot), HostPath: append([]topology.Address{}, d.HostPath...),
+		IOMMUGroup: d.IOMMUGroup,
+		Outcome:    d.Outcome, Reason: d.Reason,
+		GuestCell: d.Cell, GuestPath: append([]int{}, d.GuestPath...), Predicted: d.Predicted,
+		MemoryCells: d.MemoryCells, function: d.Function, link: link,
 	}
+
 	if node, known := d.HostNode.Node(); known {
 		out.HostNode = &node
 	}
+
 	if a := d.Address; a != nil {
-		out.GuestAddress = &topology.Address{Bus: uint8(a.Bus), Device: uint8(a.Slot), Function: uint8(a.Function)}
+		out.GuestAddress = &topology.Address{
+			Bus: uint8(a.Bus), Device: uint8(a.Slot), Function: uint8(a.Function),
+		}
 	}
+
 	return out
 }
 
 func controller(c placement.Controller) Controller {
-	out := Controller{Index: c.Index, Model: c.Model, BusNr: c.BusNr, Cell: c.Cell, Origin: c.Origin, predicted: c.Predicted}
+	out := Controller{
+		Index:     c.Index,
+		Model:     c.Model,
+		BusNr:     c.BusNr,
+		Cell:      c.Cell,
+		Origin:    c.Origin,
+		predicted: c.Predicted,
+	}
+
 	if a := c.Address; a != nil {
 		out.Parent, out.Slot, out.Function = &a.Bus, &a.Slot, &a.Function
 	}
+
 	return out
 }
 

@@ -90,13 +90,16 @@ func Wrap(text string, width, column, indent int) string {
 		case column+1+columns(word) > width:
 			b.WriteString("\n" + strings.Repeat(" ", indent))
 			column = indent
+
 		default:
 			b.WriteByte(' ')
 			column++
 		}
+
 		b.WriteString(word)
 		column += columns(word)
 	}
+
 	return b.String()
 }
 
@@ -116,12 +119,15 @@ func (p *printer) line(text string) { p.WriteString(strings.TrimRight(text, " ")
 // heading writes the title of a part, with an empty line before it.
 func (p *printer) heading(text string) { p.line("\n" + p.Paint(bold, text)) }
 
-func (p *printer) wrapped(colour Colour, text string) { p.line(p.Paint(colour, p.wrap(text, 0, 2))) }
+func (p *printer) wrapped(colour Colour, text string) {
+	p.line(p.Paint(colour, p.wrap(text, 0, 2)))
+}
 
 // remedy writes the remedy of the problem above it.
 func (p *printer) remedy(text string) {
 	const head = "  remedy: "
-	p.line("  " + p.Paint(Green, "remedy:") + " " + p.wrap(topology.Printable(text), len(head), len(head)))
+	p.line("  " + p.Paint(Green, "remedy:") + " " +
+		p.wrap(topology.Printable(text), len(head), len(head)))
 }
 
 // columnWidths are those of the widest cells.
@@ -132,6 +138,7 @@ func columnWidths(rows [][]string) []int {
 			widths[i] = max(widths[i], columns(cell))
 		}
 	}
+
 	return widths
 }
 

@@ -31,16 +31,28 @@ func TestStyle(t *testing.T) {
 		keep := machines.Whole(t, host, "keep")
 		for _, layout := range machines.Layouts() {
 			r := machines.Whole(t, host, layout)
-			r.Subject = report.Subject{VM: "VM default/a-virtual-machine", Host: host + ".txtar", Source: "virt-launcher.log, dump 12 of 12", Tool: "hook-sidecar v1.0"}
-			for width, most := range map[int]int{0: 100, 40: 80, 80: 80, 93: 93, 120: 120, 300: 140} {
+			r.Subject = report.Subject{
+				VM:     "VM default/a-virtual-machine",
+				Host:   host + ".txtar",
+				Source: "virt-launcher.log, dump 12 of 12",
+				Tool:   "hook-sidecar v1.0",
+			}
+
+			for width, most := range map[int]int{
+				0: 100, 40: 80, 80: 80, 93: 93, 120: 120, 300: 140,
+			} {
 				checkLines(t, text(t, r, report.Style{Width: width}), most)
 				checkLines(t, text(t, report.AsIs(keep, r), report.Style{Width: width}), most)
 			}
+
 			plain := text(t, r, report.Style{})
 			coloured := text(t, r, report.Style{Colour: true})
-			if got := colour.ReplaceAllString(coloured, ""); strings.ReplaceAll(got, " ", "") != strings.ReplaceAll(plain, " ", "") {
-				t.Errorf("%s, %s: without its colours the text is not the plain one:\n%s", host, layout, got)
+			if got := colour.ReplaceAllString(coloured, ""); strings.ReplaceAll(got, " ",
+				"") != strings.ReplaceAll(plain, " ", "") {
+				t.Errorf("%s, %s: without its colours the text is not the plain one:\n%s", host,
+					layout, got)
 			}
+
 			if !strings.Contains(coloured, "\x1b[1mHOST") {
 				t.Errorf("%s, %s: no colours in the coloured text", host, layout)
 			}
@@ -52,7 +64,8 @@ func checkLines(t *testing.T, text string, most int) {
 	t.Helper()
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
-		if n := utf8.RuneCountInString(line); n > most || n != len(line) || strings.TrimRight(line, " ") != line {
+		if n := utf8.RuneCountInString(line); n > most || n != len(line) ||
+			strings.TrimRight(line, " ") != line {
 			t.Errorf("%d columns of %d, %d bytes: %q", n, most, len(line), line)
 		}
 	}
@@ -81,6 +94,7 @@ func TestLongAlias(t *testing.T) {
 			t.Errorf("%d columns: %q", len(line), line)
 		}
 	}
+
 	if strings.Count(plain, "#0") != 3 {
 		t.Errorf("the device's number is to be in both trees and the table:\n%s", plain)
 	}
@@ -89,10 +103,13 @@ func TestLongAlias(t *testing.T) {
 // Of a text of others nothing reaches a terminal that it obeys, and nothing that turns
 // the direction of text.
 func TestHostileText(t *testing.T) {
-	r := machines.Report(t, machines.Sysfs(t, machines.HGX), machines.OneGPU(t, "ua-\"'><script>\n\t[\x1b[31m\u202e"), "numa")
-	if got := *r.Devices[0].Alias; !strings.Contains(got, "<script>") || !strings.Contains(got, "\u202e") {
+	r := machines.Report(t, machines.Sysfs(t, machines.HGX),
+		machines.OneGPU(t, "ua-\"'><script>\n\t[\x1b[31m\u202e"), "numa")
+	if got := *r.Devices[0].Alias; !strings.Contains(got, "<script>") ||
+		!strings.Contains(got, "\u202e") {
 		t.Fatalf("the alias did not arrive: %q", got)
 	}
+
 	if got := text(t, r, report.Style{}); strings.ContainsAny(got, "\x1b\t\u202e") {
 		t.Errorf("a control character came through: %q", got)
 	}

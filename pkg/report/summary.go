@@ -13,8 +13,8 @@ import (
 // summaryDevices is how many devices of each NUMA node WriteSummary shows.
 const summaryDevices = 2
 
-// WriteSummary writes what the hook gains, in a few lines: the outcomes on the host, in the domain as
-// it came and with the hook, and where some of the devices are in each.
+// WriteSummary writes what the hook gains, in a few lines: the outcomes on the host, in the
+// domain as it came and with the hook, and where some of the devices are in each.
 func (r Report) WriteSummary(w io.Writer, before *placement.Plan, style Style) error {
 	p := &printer{Style: style}
 	p.table(outcomes(r.Inventory(), before, r.plan))
@@ -25,6 +25,7 @@ func (r Report) WriteSummary(w io.Writer, before *placement.Plan, style Style) e
 		p.line("")
 		p.wrapped(plain, choice)
 	}
+
 	return p.to(w)
 }
 
@@ -44,13 +45,17 @@ func (p *printer) table(rows [][]string) {
 func outcomes(inventory string, before, after *placement.Plan) [][]string {
 	was, is, pairs := before.GPUDirect(), after.GPUDirect(), after.Pairs()
 	row := func(name string, values ...int) []string {
-		return append([]string{name}, topology.Map(values, func(n int) string { return fmt.Sprint(n) })...)
+		return append([]string{name}, topology.Map(values, func(n int) string {
+			return fmt.Sprint(n)
+		})...)
 	}
+
 	return [][]string{
 		{inventory, "HOST", "WITHOUT THE HOOK", "WITH IT"},
 		row("GPUs with GPUDirect RDMA to their NIC", is.Host, was.Guest, is.Guest),
 		row("GPUs that NCCL gives the host's NIC", is.GPUs, was.Right, is.Right),
-		row("pairs of devices as near as on the host", pairs.All, before.Pairs().Alike, pairs.Alike),
+		row("pairs of devices as near as on the host", pairs.All, before.Pairs().Alike,
+			pairs.Alike),
 	}
 }
 
@@ -69,6 +74,7 @@ func (r Report) places(before *placement.Plan) [][]string {
 			place(r.plan.GuestTree.Node(d.ID), r.plan),
 		})
 	}
+
 	return rows
 }
 
@@ -81,6 +87,7 @@ func place(n *topology.Node, guest *placement.Plan) string {
 		above = switches[len(switches)-1]
 		name = "switch " + strings.TrimPrefix(above.ID.String(), "0000:")
 	}
+
 	if guest != nil {
 		name = guestName(above, guest)
 	}
@@ -88,6 +95,7 @@ func place(n *topology.Node, guest *placement.Plan) string {
 	if node := n.NUMANode(); node != nil {
 		return fmt.Sprintf("%s, node %d", name, *node)
 	}
+
 	return name + ", no node"
 }
 
@@ -96,12 +104,17 @@ func guestName(n *topology.Node, guest *placement.Plan) string {
 	if n.ID == topology.Index(0) {
 		return "root bus"
 	}
-	at := slices.IndexFunc(guest.Controllers, func(c placement.Controller) bool { return topology.Index(c.Index) == n.ID })
+
+	at := slices.IndexFunc(guest.Controllers, func(c placement.Controller) bool {
+		return topology.Index(c.Index) == n.ID
+	})
+
 	switch c := guest.Controllers[at]; {
 	case c.Predicted != nil:
 		return "switch " + strings.TrimPrefix(c.Predicted.String(), "0000:")
 	case c.BusNr != nil:
 		return fmt.Sprintf("expander bus %#x", *c.BusNr)
 	}
+
 	return n.ID.String()
 }

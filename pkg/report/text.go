@@ -14,8 +14,8 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// WriteText writes the report for people: subject, headline, outcomes, why devices have no place, the
-// trees of host and guest, their path types, one line per device, budgets, warnings and, for
+// WriteText writes the report for people: subject, headline, outcomes, why devices have no place,
+// the trees of host and guest, their path types, one line per device, budgets, warnings and, for
 // the current domain, the changes that the layout would make.
 func (r Report) WriteText(w io.Writer, style Style) error {
 	p := &printer{Style: style}
@@ -25,13 +25,16 @@ func (r Report) WriteText(w io.Writer, style Style) error {
 	if hasDevices {
 		p.outcome(r)
 	}
+
 	if r.Error != nil {
 		p.line(p.Paint(Red, p.wrap("error: "+topology.Printable(*r.Error), 0, len("error: "))))
 	}
+
 	switch {
 	case !hasDevices:
 		p.warnings(r)
 		return p.to(w)
+
 	case r.IsElsewhere() && !r.IsCurrent():
 		p.devices(r)
 	default:
@@ -43,22 +46,29 @@ func (r Report) WriteText(w io.Writer, style Style) error {
 			p.links(r)
 		}
 	}
+
 	if len(r.Controllers) > 0 {
 		p.budgets(r)
 	}
+
 	p.warnings(r)
 	if r.IsCurrent() {
 		p.prospect(r)
 	}
+
 	return p.to(w)
 }
 
 // subject writes the lines with which every text begins.
 func (p *printer) subject(s Subject) {
-	parts := slices.DeleteFunc([]string{s.VM, s.Host, s.Source, s.Tool}, func(part string) bool { return part == "" })
+	parts := slices.DeleteFunc([]string{s.VM, s.Host, s.Source, s.Tool}, func(part string) bool {
+		return part == ""
+	})
+
 	if len(parts) > 0 {
 		p.wrapped(plain, topology.Printable(strings.Join(parts, " | ")))
 	}
+
 	if s.Doubt != "" {
 		p.wrapped(Yellow, "warning: "+topology.Printable(s.Doubt))
 	}
@@ -71,17 +81,23 @@ func (p *printer) outcome(r Report) {
 		head = fmt.Sprintf("layout %s: %d placed, %d kept, %d unplaced, %d added", r.Layout,
 			r.Count(placement.Placed), r.Count(placement.Kept), r.Count(placement.Unplaced), r.Added())
 	}
+
 	if r.DryRun {
 		head += " (dry run)"
 	}
+
 	p.line(head)
 	p.causes(r)
 	if choice := r.choice(); choice != "" && !r.IsElsewhere() {
 		p.wrapped(plain, choice)
 	}
-	if order := topology.Map(r.GuestOrder, func(id topology.DeviceID) string { return fmt.Sprintf("#%d", r.Number(id)) }); len(order) > 0 {
+
+	if order := topology.Map(r.GuestOrder, func(id topology.DeviceID) string {
+		return fmt.Sprintf("#%d", r.Number(id))
+	}); len(order) > 0 {
 		p.wrapped(plain, "the guest's order is not the host's: "+strings.Join(order, " "))
 	}
+
 	for _, e := range r.Extras {
 		p.wrapped(plain, fmt.Sprintf("%s %s: %s", e.Key, r.Policy[e.Key].Value, e.Text))
 	}
@@ -92,7 +108,8 @@ func (r Report) choice() string {
 	if r.LayoutReason == nil {
 		return ""
 	}
-	return fmt.Sprintf("layout %s: %s, since %s", r.Policy[policy.KeyLayout].Value, r.Layout, *r.LayoutReason)
+	return fmt.Sprintf("layout %s: %s, since %s", r.Policy[policy.KeyLayout].Value, r.Layout,
+		*r.LayoutReason)
 }
 
 // headline writes the outcome, and the remedy where another host or guest NUMA cells come
@@ -101,12 +118,15 @@ func (p *printer) headline(r Report) {
 	if len(r.Headline) == 0 {
 		return
 	}
+
 	p.wrapped(bold, strings.Join(r.Headline, "; "))
 	planned := r
 	if r.IsCurrent() {
 		planned = r.WouldChange.planned
 	}
-	isCause := slices.Contains(planned.ReasonsOf(placement.Unplaced), reasons.NoGuestNUMA) // then causes has the remedy
+
+	// then causes has the remedy
+	isCause := slices.Contains(planned.ReasonsOf(placement.Unplaced), reasons.NoGuestNUMA)
 	switch {
 	case r.IsElsewhere():
 		p.remedy(reasons.TakeSnapshot)
@@ -121,13 +141,17 @@ func (p *printer) causes(r Report) {
 	if r.IsElsewhere() {
 		return
 	}
+
 	for _, reason := range r.ReasonsOf(placement.Unplaced) {
-		p.wrapped(Red, fmt.Sprintf("%d unplaced, %s: %s", len(r.WithReason(reason)), reason, reason.Meaning()))
+		p.wrapped(Red,
+			fmt.Sprintf("%d unplaced, %s: %s", len(r.WithReason(reason)), reason, reason.Meaning()))
 		p.remedy(reason.Remedy())
 	}
+
 	if !r.IsCurrent() && r.Count(placement.Placed) == 0 {
 		for _, reason := range r.ReasonsOf(placement.Kept) {
-			p.wrapped(plain, fmt.Sprintf("%d kept, %s: %s", len(r.WithReason(reason)), reason, reason.Meaning()))
+			p.wrapped(plain,
+				fmt.Sprintf("%d kept, %s: %s", len(r.WithReason(reason)), reason, reason.Meaning()))
 		}
 	}
 }
@@ -150,24 +174,29 @@ func (p *printer) devices(r Report) {
 			rows[i+1][idColumn] = r.shortID(d.ID)
 		}
 	}
+
 	if excess() > 0 {
 		for i, row := range rows {
 			rows[i] = slices.Delete(row, libvirtColumn, libvirtColumn+1)
 		}
 	}
+
 	if n := excess(); n > 0 {
 		width := max(len("ALIAS"), columnWidths(rows)[aliasColumn]-n)
 		for _, row := range rows {
 			row[aliasColumn] = FitMiddle(row[aliasColumn], width)
 		}
 	}
+
 	widths := columnWidths(rows)
 	p.heading(rowText(rows[0], widths, gap))
+
 	for i, d := range r.Devices {
 		colour := plain
 		if d.Outcome == placement.Unplaced {
 			colour = Red
 		}
+
 		p.line(p.Paint(colour, rowText(rows[i+1], widths, gap)))
 		if d.Claim != nil {
 			p.line("  " + p.wrap(topology.Printable(*d.Claim), 2, 4))
@@ -182,14 +211,18 @@ func deviceRows(r Report) [][]string {
 		if !r.IsCurrent() {
 			why = fmt.Sprintf("%s: %s", d.Outcome, d.Reason)
 		}
+
 		if d.Added && !r.IsCurrent() {
 			why += ", added"
 		}
+
 		rows = append(rows, []string{
-			fmt.Sprintf("#%d", i), d.Title(), d.ID.String(), or(d.HostNode, "none"), or(d.GuestCell, "none"),
+			fmt.Sprintf("#%d", i), d.Title(), d.ID.String(), or(d.HostNode, "none"),
+			or(d.GuestCell, "none"),
 			shortOr(d.GuestAddress, "-"), shortOr(d.Predicted, "-"), why,
 		})
 	}
+
 	return rows
 }
 
@@ -197,14 +230,20 @@ func deviceRows(r Report) [][]string {
 func (p *printer) meanings(r Report) {
 	for _, reason := range reasons.Reasons() {
 		devices := r.WithReason(reason)
-		if len(devices) == 0 || r.IsCurrent() || r.Count(placement.Placed) == 0 || devices[0].Outcome == placement.Unplaced {
+		if len(devices) == 0 || r.IsCurrent() || r.Count(placement.Placed) == 0 ||
+			devices[0].Outcome == placement.Unplaced {
 			continue
 		}
+
 		text := string(reason) + ": " + reason.Meaning()
+
 		// A companion has its cell, or none, from another device.
-		if reason != reasons.Companion && slices.ContainsFunc(devices, func(d Device) bool { return d.Outcome == placement.Placed && d.GuestCell == nil }) {
+		if reason != reasons.Companion && slices.ContainsFunc(devices, func(d Device) bool {
+			return d.Outcome == placement.Placed && d.GuestCell == nil
+		}) {
 			text += "; it is placed beside its neighbours, and its numa_node stays -1"
 		}
+
 		p.line("  " + p.wrap(text, 2, 2))
 	}
 }
@@ -216,9 +255,11 @@ func (p *printer) links(r Report) {
 	for i, d := range r.Devices {
 		host, guest := r.Link(HostSide, d), r.Link(GuestSide, d)
 		rows = append(rows, []string{
-			fmt.Sprintf("#%d", i), FitMiddle(d.Title(), p.width()/2), cmp.Or(host, "not known"), cmp.Or(guest, "-"),
+			fmt.Sprintf("#%d", i), FitMiddle(d.Title(), p.width()/2), cmp.Or(host, "not known"),
+			cmp.Or(guest, "-"),
 		})
 	}
+
 	widths := columnWidths(rows)
 	for _, row := range rows {
 		p.line(rowText(row, widths, 2))
@@ -232,19 +273,27 @@ func (p *printer) budgets(r Report) {
 		if budget.Used > budget.Limit {
 			colour = Red
 		}
-		p.line(p.Paint(colour, fmt.Sprintf("%-38s %3d of %3d %s", name, budget.Used, budget.Limit, unit)))
+
+		p.line(p.Paint(colour,
+			fmt.Sprintf("%-38s %3d of %3d %s", name, budget.Used, budget.Limit, unit)))
 	}
+
 	line("root bus", r.Budgets.BusNumbers.Budget, "bus numbers")
+
 	for _, e := range r.Budgets.BusNumbers.Expanders {
 		cell := "no cell"
 		if n := r.controller(topology.Index(e.Index)).Cell; n != nil {
 			cell = fmt.Sprintf("cell %d", *n)
 		}
-		line(fmt.Sprintf("expander bus 0x%02x, index %d, %s", e.BusNr, e.Index, cell), e.Budget, "bus numbers")
+
+		line(fmt.Sprintf("expander bus 0x%02x, index %d, %s", e.BusNr, e.Index, cell), e.Budget,
+			"bus numbers")
 	}
+
 	line("controllers of the domain", r.Budgets.ControllerIndexes, "indexes")
 	if r.Budgets.BARs.Bytes64 > 0 {
-		p.line("64-bit BARs of the devices                 " + topology.BytesNeeded(r.Budgets.BARs.Bytes64))
+		p.line("64-bit BARs of the devices                 " +
+			topology.BytesNeeded(r.Budgets.BARs.Bytes64))
 	}
 }
 
@@ -253,11 +302,15 @@ func (p *printer) warnings(r Report) {
 	if r.IsElsewhere() {
 		shown = r.OtherWarnings()
 	}
+
 	for i, warning := range shown {
 		if i == 0 || shown[i-1].Code != warning.Code {
 			p.line("")
 		}
-		p.wrapped(Yellow, fmt.Sprintf("warning: %s: %s", warning.Code, topology.Printable(warning.Text)))
+
+		p.wrapped(Yellow,
+			fmt.Sprintf("warning: %s: %s", warning.Code, topology.Printable(warning.Text)))
+
 		// Warnings with the same remedy show it once.
 		last := i == len(shown)-1 || shown[i+1].Remedy != warning.Remedy
 		if last && warning.Remedy != "" {

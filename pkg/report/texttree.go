@@ -19,16 +19,19 @@ func (p *printer) trees(r Report) {
 	if r.IsCurrent() {
 		title = "GUEST, current domain"
 	}
+
 	left, right := linesOf(host, half, true), linesOf(guest, half, true)
 	if max(widest(left), widest(right)) > half { // the number is enough to find a device again
 		right = linesOf(guest, half, false)
 		half = p.width() - gutter - min(half, widest(right))
 		left = linesOf(host, half, true)
 	}
+
 	p.line("\n" + p.Paint(bold, pad("HOST", half+gutter)) + p.Paint(bold, title))
 	if !AreAligned(host, guest) {
 		left, right = [][]treeLine{slices.Concat(left...)}, [][]treeLine{slices.Concat(right...)}
 	}
+
 	for i := range left {
 		p.beside(left[i], right[i], half+gutter)
 	}
@@ -42,11 +45,14 @@ func (p *printer) beside(left, right []treeLine, column int) {
 			l = left[i]
 			l.text = FitMiddle(l.text, column-gutter)
 		}
+
 		if i < len(right) {
 			r = right[i]
 			r.text = FitMiddle(r.text, p.width()-column)
 		}
-		p.line(p.Paint(l.colour, l.text) + strings.Repeat(" ", column-columns(l.text)) + p.Paint(r.colour, r.text))
+
+		p.line(p.Paint(l.colour, l.text) + strings.Repeat(" ", column-columns(l.text)) +
+			p.Paint(r.colour, r.text))
 	}
 }
 
@@ -72,6 +78,7 @@ func linesOf(t Tree, width int, hasAliases bool) [][]treeLine {
 		text.children(a.Roots, "")
 		areas = append(areas, text.out)
 	}
+
 	return areas
 }
 
@@ -108,6 +115,7 @@ func (t *treeText) node(n *topology.Node, line, indent string) {
 		if memory := t.Memory(n); memory != "" {
 			t.line(fmt.Sprintf("%s`-memory of #%d: NUMA %s", indent, number, memory), plain)
 		}
+
 	case len(n.Children) == 1 && columns(text+chain+t.text(n.Children[0])) <= t.width:
 		t.node(n.Children[0], text+chain, indent)
 	default:
@@ -126,5 +134,6 @@ func (t *treeText) text(n *topology.Node) string {
 	case detail == "":
 		return name
 	}
+
 	return name + " " + detail
 }

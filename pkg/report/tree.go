@@ -51,13 +51,16 @@ func (r Report) Trees() (host, guest Tree) {
 	ids := slices.Clone(r.Paths.Devices)
 	slices.SortFunc(ids, func(a, b topology.DeviceID) int {
 		x, y := r.host.Node(a), r.host.Node(b)
-		return cmp.Or(cmp.Compare(numaOf(x), numaOf(y)), slices.CompareFunc(rooted(x), rooted(y), compareNodes))
+		return cmp.Or(cmp.Compare(numaOf(x), numaOf(y)),
+			slices.CompareFunc(rooted(x), rooted(y), compareNodes))
 	})
+
 	host, guest = Tree{report: r, Side: HostSide}, Tree{report: r, Side: GuestSide}
 	for _, id := range ids {
 		host.add(r.host.Node(id))
 		guest.add(r.guest.Node(id))
 	}
+
 	slices.SortFunc(guest.Areas, func(a, b Area) int { return cmp.Compare(a.numa, b.numa) })
 	return host, guest
 }
@@ -67,12 +70,16 @@ func (t *Tree) add(device *topology.Node) {
 	numa := numaOf(device)
 	i := slices.IndexFunc(t.Areas, func(a Area) bool { return a.numa == numa })
 	if i < 0 {
-		i, t.Areas = len(t.Areas), append(t.Areas, Area{Name: t.areaName(numa), numa: numa, Tree: topology.NewTree(0, 0)})
+		i, t.Areas = len(t.Areas), append(t.Areas, Area{
+			Name: t.areaName(numa), numa: numa, Tree: topology.NewTree(0, 0),
+		})
 	}
+
 	t.Areas[i].Devices = append(t.Areas[i].Devices, device.ID.(topology.DeviceID))
 	var at *topology.Node
 	for _, n := range rooted(device) {
-		if index, isGuest := n.ID.(topology.Index); !isGuest || n.Parent == nil || t.report.controller(index) != nil {
+		if index, isGuest := n.ID.(topology.Index); !isGuest || n.Parent == nil ||
+			t.report.controller(index) != nil {
 			at = t.Areas[i].Add(at, *n)
 		}
 	}
@@ -105,7 +112,9 @@ func compareNodes(a, b *topology.Node) int {
 
 // AreAligned reports whether two trees have the same devices in each of their areas.
 func AreAligned(host, guest Tree) bool {
-	return slices.EqualFunc(host.Areas, guest.Areas, func(a, b Area) bool { return slices.Equal(a.Devices, b.Devices) })
+	return slices.EqualFunc(host.Areas, guest.Areas, func(a, b Area) bool {
+		return slices.Equal(a.Devices, b.Devices)
+	})
 }
 
 // Label is the name of a node, and a detail such as its address.
@@ -126,6 +135,7 @@ func (t Tree) Label(n *topology.Node) (name, detail string) {
 		}
 		return d.Title(), d.class().name + " " + t.address(n)
 	}
+
 	return t.address(n), ""
 }
 
@@ -150,9 +160,11 @@ func (t Tree) rootLabel(n *topology.Node) (name, detail string) {
 	case index == 0:
 		return "root bus", ""
 	}
+
 	if number := t.report.controller(index).BusNr; number != nil {
 		return "expander bus", fmt.Sprintf("0x%02x", *number)
 	}
+
 	return "expander bus", fmt.Sprintf("#%d", index)
 }
 
@@ -164,6 +176,7 @@ func (t Tree) address(n *topology.Node) string {
 	case topology.Index:
 		return shortOr(t.report.controller(id).predicted, fmt.Sprintf("index %d", id))
 	}
+
 	d := t.device(n)
 	switch {
 	case t.Side == HostSide:
@@ -171,6 +184,7 @@ func (t Tree) address(n *topology.Node) string {
 	case d.GuestAddress == nil:
 		return "no address yet"
 	}
+
 	return shortOr(d.Predicted, "bus not known yet")
 }
 
@@ -181,12 +195,15 @@ func (r Report) Link(side Side, d Device) string {
 	if side == HostSide {
 		return or(d.link, "")
 	}
+
 	n := r.guest.Node(d.ID)
 	if n.Parent != nil && n.Parent.Kind == topology.MDEVParent {
 		n = n.Parent
 	}
+
 	if n.Parent == nil || d.GuestAddress == nil || !n.Parent.Kind.IsPort() {
 		return ""
 	}
+
 	return libvirt.NodeLink(r.plan.Domain(), n.Parent).String()
 }

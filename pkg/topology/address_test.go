@@ -19,7 +19,9 @@ func TestParseAddress(t *testing.T) {
 	}{
 		{"0000:17:00.0", topology.Address{Bus: 0x17}, "0000:17:00.0"},
 		// KubeVirt's own test case, in mixed case (hw_utils_test.go).
-		{"05EA:Fc:1d.6", topology.Address{Domain: 0x5ea, Bus: 0xfc, Device: 0x1d, Function: 6}, "05ea:fc:1d.6"},
+		{"05EA:Fc:1d.6", topology.Address{
+			Domain: 0x5ea, Bus: 0xfc, Device: 0x1d, Function: 6,
+		}, "05ea:fc:1d.6"},
 		{"0000:81:11.1", topology.Address{Bus: 0x81, Device: 0x11, Function: 1}, "0000:81:11.1"},
 		{"0000:ff:1f.7", topology.Address{Bus: 0xff, Device: 0x1f, Function: 7}, "0000:ff:1f.7"},
 		// VMD and Hyper-V use domains from 0x10000; KubeVirt refuses these.
@@ -34,6 +36,7 @@ func TestParseAddress(t *testing.T) {
 		if err != nil || got != tc.want {
 			t.Errorf("ParseAddress(%q) = %+v, %v; want %+v", tc.text, got, err, tc.want)
 		}
+
 		if got.String() != tc.canonical {
 			t.Errorf("ParseAddress(%q).String() = %q, want %q", tc.text, got, tc.canonical)
 		}
@@ -49,9 +52,11 @@ func TestParseAddressRefuses(t *testing.T) {
 		"000:17:00.0", "123456789:17:00.0", "0000:7:00.0", "0000:017:00.0", "0000:17:0.0",
 		"0000:17:20.0", "0000:17:00.8", "0000:17:00.00", "0000:17:00.", "0000:17:00", "17:00.0",
 		// Separators in the wrong places.
-		"0000.17.00.0", "0000:17.00:0", ":0000:17:00.0", "0000::17:00.0", "0000:17:00..0", "0000:17:00.0.",
+		"0000.17.00.0", "0000:17.00:0", ":0000:17:00.0", "0000::17:00.0", "0000:17:00..0",
+		"0000:17:00.0.",
 		// What strconv would accept, and look-alikes.
-		"0x00:17:00.0", "+000:17:00.0", "0_00:17:00.0", "-001:17:00.0", "0000:17:00.0\x00", "0000:17:00.0\n",
+		"0x00:17:00.0", "+000:17:00.0", "0_00:17:00.0", "-001:17:00.0", "0000:17:00.0\x00",
+		"0000:17:00.0\n",
 		"００００:17:00.0", "../../../etc/passwd",
 	} {
 		if got, err := topology.ParseAddress(text); err == nil {
@@ -107,7 +112,9 @@ func TestSameDevice(t *testing.T) {
 }
 
 func FuzzParseAddress(f *testing.F) {
-	for _, seed := range []string{"0000:17:00.0", "10000:01:00.0", "05EA:Fc:1d.6", "", "0000:00:1d:6", "::..", "0000:17:00.8"} {
+	for _, seed := range []string{
+		"0000:17:00.0", "10000:01:00.0", "05EA:Fc:1d.6", "", "0000:00:1d:6", "::..", "0000:17:00.8",
+	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -115,14 +122,17 @@ func FuzzParseAddress(f *testing.F) {
 		if err != nil {
 			return
 		}
+
 		if a.Device > 0x1f || a.Function > 7 {
 			t.Errorf("ParseAddress(%q) = %+v, out of range", text, a)
 		}
+
 		// Only case and leading zeros of the domain may be lost.
 		if !strings.HasSuffix(strings.Repeat("0", 8)+a.String(), strings.ToLower(text)) &&
 			!strings.HasSuffix(strings.ToLower(text), a.String()) {
 			t.Errorf("ParseAddress(%q) = %v", text, a)
 		}
+
 		if again, err := topology.ParseAddress(a.String()); err != nil || again != a {
 			t.Errorf("ParseAddress(%q) = %v, %v", a, again, err)
 		}
@@ -143,5 +153,6 @@ func sign(n int) int {
 	case n > 0:
 		return 1
 	}
+
 	return 0
 }

@@ -13,7 +13,9 @@ func (d *Device) IsVFIO() bool { return strings.Contains(d.Driver, "vfio") }
 // IsAssignable reports whether a function's driver passes it to guests: a VFIO driver, or NVIDIA's
 // own for a virtual function that is a vGPU (KubeVirt
 // pkg/virt-handler/device-manager/nvidia.go, shouldPermitNvidia).
-func (d *Device) IsAssignable() bool { return d.IsVFIO() || d.PhysFn != nil && d.Driver == "nvidia" }
+func (d *Device) IsAssignable() bool {
+	return d.IsVFIO() || d.PhysFn != nil && d.Driver == "nvidia"
+}
 
 // IDs returns the vendor and device ids of a function as lspci -nn writes them: "10de:2330".
 func (d *Device) IDs() string { return fmt.Sprintf("%04x:%04x", d.Vendor, d.Device) }
@@ -38,7 +40,9 @@ func (d *Device) IsPaired() bool { return d.IsGPU() || d.IsNIC() }
 // HasPair reports whether NCCL or RCCL moves data between two of the functions, one of which has
 // to be a GPU.
 func HasPair(functions []*Device) bool {
-	paired := slices.DeleteFunc(slices.Clone(functions), func(f *Device) bool { return !f.IsPaired() })
+	paired := slices.DeleteFunc(slices.Clone(functions), func(f *Device) bool {
+		return !f.IsPaired()
+	})
 	return len(paired) > 1 && slices.ContainsFunc(paired, (*Device).IsGPU)
 }
 
@@ -46,7 +50,8 @@ func HasPair(functions []*Device) bool {
 // refuses the group (kernel Documentation/driver-api/vfio.rst, "group viability"). Bridges do not
 // count, nor do functions without a driver or with pci-stub.
 func (d *Device) BlocksGroup() bool {
-	return d.IOMMUGroup != nil && !d.IsBridge && d.Driver != "" && d.Driver != "pci-stub" && !d.IsAssignable()
+	return d.IOMMUGroup != nil && !d.IsBridge && d.Driver != "" && d.Driver != "pci-stub" &&
+		!d.IsAssignable()
 }
 
 // LargeBARs returns the BARs that firmware puts into its 64-bit window.

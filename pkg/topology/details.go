@@ -68,6 +68,7 @@ func ParseLinkSpeed(s string) (float64, error) {
 	if err != nil || !isSpeed || !strings.HasPrefix(unit, "GT/s") {
 		return 0, fmt.Errorf("invalid link speed %q: want GT/s, such as 16.0 GT/s PCIe", Abridge(s))
 	}
+
 	return speed, nil
 }
 
@@ -88,7 +89,8 @@ type ACS struct {
 	// ports at all, a switch's port always (6.12.1.1).
 	CanRedirect bool
 
-	RequestRedirect    bool // control bit 2: requests between devices under the port go up to the IOMMU
+	// control bit 2: requests between devices under the port go up to the IOMMU
+	RequestRedirect    bool
 	CompletionRedirect bool // control bit 3
 	EgressControl      bool // control bit 5: a vector has the ports to which requests may go
 }
@@ -116,6 +118,7 @@ func (h *Host) Hardware(f *Device) *Device {
 	if f == nil {
 		return nil
 	}
+
 	if lower := h.Device(f.LinkEnd()); lower != nil {
 		return lower
 	}
@@ -138,6 +141,7 @@ func (h *Host) BestLink(f *Device) *Link {
 	if f == nil || f.PortAbove() == nil {
 		return own
 	}
+
 	above := h.MaxLink(h.Device(*f.PortAbove()))
 	switch {
 	case own == nil:
@@ -145,5 +149,6 @@ func (h *Host) BestLink(f *Device) *Link {
 	case above == nil:
 		return own
 	}
+
 	return &Link{Speed: min(own.Speed, above.Speed), Width: min(own.Width, above.Width)}
 }

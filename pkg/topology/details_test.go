@@ -16,7 +16,11 @@ func TestParseLinkSpeed(t *testing.T) {
 			t.Errorf("%q: %v, %v; want %v", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", "Unknown", "16.0", "16.0 Gb/s", "-8.0 GT/s PCIe", "0 GT/s", "NaN GT/s", "Inf GT/s", "1e9 GT/s"} {
+
+	for _, text := range []string{
+		"", "Unknown", "16.0", "16.0 Gb/s", "-8.0 GT/s PCIe", "0 GT/s", "NaN GT/s", "Inf GT/s",
+		"1e9 GT/s",
+	} {
 		if got, err := topology.ParseLinkSpeed(text); err == nil {
 			t.Errorf("%q: %v, want an error", text, got)
 		}

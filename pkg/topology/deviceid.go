@@ -13,12 +13,18 @@ type UUID string
 
 // ParseUUID reads 32 hex digits in the form 8-4-4-4-12, in either case.
 func ParseUUID(s string) (UUID, error) {
-	isValid := slices.EqualFunc(strings.Split(s, "-"), []int{8, 4, 4, 4, 12}, func(part string, digits int) bool {
+	isValid := slices.EqualFunc(strings.Split(s, "-"), []int{
+		8, 4, 4, 4, 12,
+	}, func(part string, digits int) bool {
 		return len(part) == digits && strings.Trim(part, "0123456789abcdefABCDEF") == ""
 	})
+
 	if !isValid {
-		return "", fmt.Errorf("invalid UUID %q: want 32 hex digits, such as 4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01", Abridge(s))
+		return "",
+			fmt.Errorf("invalid UUID %q: want 32 hex digits, such as "+
+				"4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01", Abridge(s))
 	}
+
 	return UUID(strings.ToLower(s)), nil
 }
 
@@ -97,9 +103,14 @@ func ParseAddress(s string) (Address, error) {
 	device, okDevice := hexDigits(slot, 2, 2)
 	function, okFunction := hexDigits(last, 1, 1)
 	if !okDomain || !okBus || !okDevice || !okFunction || device > 0x1f || function > 7 {
-		return Address{}, fmt.Errorf("invalid PCI address %q: want domain:bus:device.function, such as 0000:17:00.0", Abridge(s))
+		return Address{},
+			fmt.Errorf("invalid PCI address %q: want domain:bus:device.function, such as "+
+				"0000:17:00.0", Abridge(s))
 	}
-	return Address{Domain: uint32(domain), Bus: uint8(bus), Device: uint8(device), Function: uint8(function)}, nil
+
+	return Address{
+		Domain: uint32(domain), Bus: uint8(bus), Device: uint8(device), Function: uint8(function),
+	}, nil
 }
 
 // hexDigits reads a hex number of at least low and at most high digits.

@@ -13,7 +13,8 @@ type PCIeRoot string
 // String returns the name.
 func (r PCIeRoot) String() string { return string(r) }
 
-// Device is a PCI function of the host. Each field names its file in /sys/bus/pci/devices/<address>/.
+// Device is a PCI function of the host. Each field names its file in
+// /sys/bus/pci/devices/<address>/.
 type Device struct {
 	Address    Address
 	Class      uint32    // class: 0x030200 is a 3D controller
@@ -48,10 +49,11 @@ type BAR struct {
 
 // MDEV is a mediated device of the host.
 type MDEV struct {
-	UUID       UUID
-	Parent     *Address // the PCI function above it in the link's path; nil under /sys/devices/virtual
-	Type       string   // mdev_type: "nvidia-222"
-	IOMMUGroup *int     // iommu_group
+	UUID UUID
+	// the PCI function above it in the link's path; nil under /sys/devices/virtual
+	Parent     *Address
+	Type       string // mdev_type: "nvidia-222"
+	IOMMUGroup *int   // iommu_group
 }
 
 // Host is the part of the host that was read. Each list is sorted by ID.
@@ -65,7 +67,9 @@ type Host struct {
 
 // Device returns the PCI function at a, or nil when the host has none.
 func (h *Host) Device(a Address) *Device {
-	i, found := slices.BinarySearchFunc(h.Devices, a, func(d Device, a Address) int { return d.Address.Compare(a) })
+	i, found := slices.BinarySearchFunc(h.Devices, a, func(d Device, a Address) int {
+		return d.Address.Compare(a)
+	})
 	if !found {
 		return nil
 	}
@@ -74,7 +78,9 @@ func (h *Host) Device(a Address) *Device {
 
 // MDEV returns the mediated device u, or nil when the host does not have it.
 func (h *Host) MDEV(u UUID) *MDEV {
-	i, found := slices.BinarySearchFunc(h.MDEVs, u, func(m MDEV, u UUID) int { return cmp.Compare(m.UUID, u) })
+	i, found := slices.BinarySearchFunc(h.MDEVs, u, func(m MDEV, u UUID) int {
+		return cmp.Compare(m.UUID, u)
+	})
 	if !found {
 		return nil
 	}
@@ -87,11 +93,13 @@ func (h *Host) Function(id DeviceID) *Device {
 	if a, ok := id.PCI(); ok {
 		return h.Device(a)
 	}
+
 	uuid, _ := id.MDEV()
 	m := h.MDEV(uuid)
 	if m == nil || m.Parent == nil {
 		return nil
 	}
+
 	return h.Device(*m.Parent)
 }
 
@@ -105,6 +113,7 @@ func (h *Host) Affinity(id DeviceID) Affinity {
 	if len(h.Nodes) == 1 {
 		return OnNode(h.Nodes[0].ID)
 	}
+
 	return f.Node
 }
 
@@ -156,24 +165,33 @@ func (t *Tree) addDevice(h *Host, id DeviceID) {
 	if node, known := h.Affinity(id).Node(); known {
 		device.NUMA = new(int(node))
 	}
+
 	f := h.Function(id)
 	if f == nil || f.Root == "" {
 		t.Add(nil, device)
 		return
 	}
+
 	at := t.Add(nil, Node{Kind: Root, ID: f.Root})
 	for i, bridge := range f.Bridges {
-		at = t.Add(at, Node{Kind: bridgeKind(i, len(f.Bridges)), ID: bridge, Slot: hostSlot(bridge), Function: int(bridge.Function)})
+		at = t.Add(at, Node{
+			Kind:     bridgeKind(i, len(f.Bridges)),
+			ID:       bridge,
+			Slot:     hostSlot(bridge),
+			Function: int(bridge.Function),
+		})
 		if at.Kind == Bridge && i+1 < len(f.Bridges) {
 			at.Kind = UpstreamPort // another device is directly under it
 		}
 	}
+
 	slot, function := hostSlot(f.Address), int(f.Address.Function)
 	if _, isMDEV := id.MDEV(); isMDEV {
 		at = t.Add(at, Node{Kind: MDEVParent, ID: f.Address, Slot: slot, Function: function})
 	} else {
 		device.Slot, device.Function = slot, function
 	}
+
 	t.Add(at, device)
 }
 
@@ -193,5 +211,6 @@ func bridgeKind(i, n int) NodeKind {
 	case i+1 < n:
 		return UpstreamPort
 	}
+
 	return Bridge
 }

@@ -26,6 +26,7 @@ func ParseIDs(s string) (IDs, error) {
 	if strings.TrimSpace(s) == "" {
 		return IDs{}, nil
 	}
+
 	var with, without []idRange
 	for part := range strings.SplitSeq(s, ",") {
 		digits, excluded := strings.CutPrefix(strings.TrimSpace(part), "^")
@@ -39,9 +40,11 @@ func ParseIDs(s string) (IDs, error) {
 			with = addRange(with, r)
 		}
 	}
+
 	if len(without) == 0 {
 		return IDs{merge(with)}, nil
 	}
+
 	return IDs{slices.Clone(subtract(merge(with), merge(without)))}, nil
 }
 
@@ -50,17 +53,22 @@ func parseIDRange(s string) (idRange, error) {
 	if !isRange {
 		high = low
 	}
+
 	var bounds [2]int32
 	for i, bound := range []string{low, high} {
 		n, err := strconv.ParseUint(bound, 10, 31)
 		if err != nil || n > maxListedID {
-			return idRange{}, fmt.Errorf("%q must be a number between 0 and %d", Abridge(bound), maxListedID)
+			return idRange{}, fmt.Errorf("%q must be a number between 0 and %d", Abridge(bound),
+				maxListedID)
 		}
+
 		bounds[i] = int32(n)
 	}
+
 	if bounds[0] > bounds[1] {
 		return idRange{}, fmt.Errorf("range %q is reversed", Abridge(s))
 	}
+
 	return idRange{bounds[0], bounds[1]}, nil
 }
 
@@ -84,6 +92,7 @@ func merge(ranges []idRange) []idRange {
 			merged = append(merged, r)
 		}
 	}
+
 	return merged
 }
 
@@ -94,19 +103,24 @@ func subtract(with, without []idRange) []idRange {
 		for len(without) > 0 && without[0].high < r.low {
 			without = without[1:]
 		}
+
 		for _, w := range without {
 			if w.low > r.high {
 				break
 			}
+
 			if r.low < w.low {
 				rest = append(rest, idRange{r.low, w.low - 1})
 			}
+
 			r.low = w.high + 1
 		}
+
 		if r.low <= r.high {
 			rest = append(rest, r)
 		}
 	}
+
 	return rest
 }
 
@@ -121,7 +135,9 @@ func (s IDs) Contains(n int) bool {
 
 // around returns the first range that ends at n or after it.
 func (s IDs) around(n int) (idRange, bool) {
-	at, _ := slices.BinarySearchFunc(s.ranges, n, func(r idRange, n int) int { return cmp.Compare(int(r.high), n) })
+	at, _ := slices.BinarySearchFunc(s.ranges, n, func(r idRange, n int) int {
+		return cmp.Compare(int(r.high), n)
+	})
 	if at == len(s.ranges) {
 		return idRange{}, false
 	}
@@ -172,5 +188,6 @@ func (s IDs) String() string {
 			texts[i] += "-" + strconv.Itoa(int(r.high))
 		}
 	}
+
 	return strings.Join(texts, ",")
 }

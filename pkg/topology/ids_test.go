@@ -40,7 +40,8 @@ func TestParseIDs(t *testing.T) {
 
 func TestParseIDsRefuses(t *testing.T) {
 	for _, text := range []string{
-		"a", "0-", "-1", "-", "0,,1", "0,", ",", "3-1", "0-1-2", "0x1", "1.5", "+1", "^", "^^1", "0 1",
+		"a", "0-", "-1", "-", "0,,1", "0,", ",", "3-1", "0-1-2", "0x1", "1.5", "+1", "^", "^^1",
+		"0 1",
 		"65537", "0-65537", "0-4294967295", "99999999999999999999",
 	} {
 		if got, err := topology.ParseIDs(text); err == nil {
@@ -72,6 +73,7 @@ func TestParseIDsMemory(t *testing.T) {
 		if err != nil || got.IsEmpty() {
 			t.Errorf("%s: %.40q, %v", name, got, err)
 		}
+
 		const most = 8 << 20
 		if taken := after.TotalAlloc - before.TotalAlloc; taken > most {
 			t.Errorf("%s: %d bytes, more than %d", name, taken, most)
@@ -81,28 +83,35 @@ func TestParseIDsMemory(t *testing.T) {
 
 // FuzzParseIDs compares sets with lists of all their numbers.
 func FuzzParseIDs(f *testing.F) {
-	for _, list := range []string{"0-3,8", "0-7,^3", "^3,0-7,^9-12", "2,1,0,65536", "5-9,7-12,^8-10,^6"} {
+	for _, list := range []string{
+		"0-3,8", "0-7,^3", "^3,0-7,^9-12", "2,1,0,65536", "5-9,7-12,^8-10,^6",
+	} {
 		f.Add(list, "0-7")
 		f.Add("1-4,6", list)
 	}
+
 	f.Fuzz(func(t *testing.T, x, y string) {
 		a, errA := topology.ParseIDs(x)
 		b, errB := topology.ParseIDs(y)
 		if errA != nil || errB != nil {
 			return
 		}
+
 		again, err := topology.ParseIDs(a.String())
 		if err != nil || !again.Equal(a) {
 			t.Errorf("%q is %q, and that is %q, %v", x, a, again, err)
 		}
+
 		inA, inB := slices.Collect(a.All()), slices.Collect(b.All())
 		if want := expand(x); !slices.Equal(inA, want) {
 			t.Errorf("%q has %v, want %v", x, inA, want)
 		}
+
 		isIn := map[int]bool{}
 		for _, n := range inB {
 			isIn[n] = true
 		}
+
 		subset := true
 		for _, n := range inA {
 			subset = subset && isIn[n]
@@ -110,9 +119,11 @@ func FuzzParseIDs(f *testing.F) {
 				t.Errorf("%q contains %d: %t", y, n, b.Contains(n))
 			}
 		}
+
 		if a.IsSubsetOf(b) != subset {
 			t.Errorf("%q is a subset of %q: %t", x, y, !subset)
 		}
+
 		if a.IsEmpty() != (len(inA) == 0) {
 			t.Errorf("%q: empty %t", x, a.IsEmpty())
 		}
@@ -128,10 +139,12 @@ func expand(list string) []int {
 			if isExcluded != excluded || digits == "" {
 				continue
 			}
+
 			low, high, isRange := strings.Cut(digits, "-")
 			if !isRange {
 				high = low
 			}
+
 			from, _ := strconv.Atoi(low)
 			to, _ := strconv.Atoi(high)
 			for n := from; n <= to; n++ {
@@ -139,12 +152,14 @@ func expand(list string) []int {
 			}
 		}
 	}
+
 	var numbers []int
 	for n, in := range wanted {
 		if in {
 			numbers = append(numbers, n)
 		}
 	}
+
 	slices.Sort(numbers)
 	return numbers
 }

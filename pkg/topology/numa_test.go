@@ -11,6 +11,7 @@ func TestAffinity(t *testing.T) {
 	if node, known := none.Node(); known || none.String() != "none" {
 		t.Errorf("the zero Affinity is node %d, %v, %q", node, known, none)
 	}
+
 	zero := topology.OnNode(0)
 	if node, known := zero.Node(); !known || node != 0 || zero.String() != "0" || zero == none {
 		t.Errorf("OnNode(0) is node %d, %v, %q", node, known, zero)
@@ -23,13 +24,18 @@ func TestHostAffinity(t *testing.T) {
 	host := func(node topology.Affinity, nodes ...topology.NodeID) *topology.Host {
 		h := &topology.Host{
 			Devices: []topology.Device{{Address: parent, Node: node}},
-			MDEVs:   []topology.MDEV{{UUID: onGPU, Parent: &parent}, {UUID: onGone, Parent: &gone}, {UUID: virtual}},
+			MDEVs: []topology.MDEV{
+				{UUID: onGPU, Parent: &parent}, {UUID: onGone, Parent: &gone}, {UUID: virtual},
+			},
 		}
+
 		for _, n := range nodes {
 			h.Nodes = append(h.Nodes, topology.NUMANode{ID: n})
 		}
+
 		return h
 	}
+
 	pci, none := topology.PCIDevice(parent), topology.Affinity{}
 	for _, tc := range []struct {
 		name string
@@ -42,7 +48,8 @@ func TestHostAffinity(t *testing.T) {
 		{"no affinity with one node", host(none, 0), pci, topology.OnNode(0)},
 		{"the only node need not be 0", host(none, 8), pci, topology.OnNode(8)},
 		{"no nodes known", host(none), pci, none},
-		{"mediated device as its parent", host(topology.OnNode(1), 0, 1), topology.MediatedDevice(onGPU), topology.OnNode(1)},
+		{"mediated device as its parent", host(topology.OnNode(1), 0, 1),
+			topology.MediatedDevice(onGPU), topology.OnNode(1)},
 		{"virtual parent", host(none, 0), topology.MediatedDevice(virtual), none},
 		{"parent not shown", host(none, 0), topology.MediatedDevice(onGone), none},
 		{"device not shown", host(none, 0), topology.PCIDevice(gone), none},

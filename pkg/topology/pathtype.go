@@ -44,10 +44,12 @@ func (n *Node) PathType(other *Node) PathType {
 	case n == other:
 		return Self
 	case common == nil:
-		if own, others := n.NUMANode(), other.NUMANode(); own != nil && others != nil && *own == *others {
+		if own, others := n.NUMANode(), other.NUMANode(); own != nil && others != nil &&
+			*own == *others {
 			return NODE
 		}
 		return SYS
+
 	case sameDevice(n, other):
 		return PIX
 	case common.Kind == Root:
@@ -76,6 +78,7 @@ func commonAncestor(x, y *Node) *Node {
 			x, y = x.Parent, y.Parent
 		}
 	}
+
 	if x != y {
 		return nil
 	}

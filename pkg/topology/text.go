@@ -41,13 +41,16 @@ func DidYouMean(word string, words []string, before, after string) string {
 		if difference := len(word) - len(w); max(difference, -difference) > most {
 			continue
 		}
+
 		if d := distance(word, w); d > 0 && d <= most {
 			nearest, least = w, d-1
 		}
 	}
+
 	if nearest == "" {
 		return ""
 	}
+
 	return before + "did you mean " + nearest + "?" + after
 }
 
@@ -71,6 +74,7 @@ func distance(a, b string) int {
 			}
 		}
 	}
+
 	return rows[len(a)][len(b)]
 }
 
@@ -97,14 +101,17 @@ func formatBytes(bytes uint64, up bool) string {
 		}
 		size, unit = size<<10, larger
 	}
+
 	rest := bytes % size * 10 // fits: what is left is less than 2^60
 	if up {
 		rest += size - 1
 	}
+
 	whole, tenths := bytes/size+rest/size/10, rest/size%10
 	if tenths == 0 {
 		return fmt.Sprintf("%d %s", whole, unit)
 	}
+
 	return fmt.Sprintf("%d.%d %s", whole, tenths, unit)
 }
 

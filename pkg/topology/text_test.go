@@ -11,8 +11,10 @@ import (
 func TestDidYouMean(t *testing.T) {
 	words := []string{"layout", "strict", "add", "hotplug-ports", "dry-run"}
 	for word, want := range map[string]string{
-		"layuot": "layout", "layot": "layout", "Layout": "layout", "laayout": "layout", "hotplugports": "hotplug-ports",
-		"dryrun": "dry-run", "ad": "add", "xd": "", "layout": "", "mirror": "", "": "", strings.Repeat("layout", 1<<20): "",
+		"layuot": "layout", "layot": "layout", "Layout": "layout", "laayout": "layout",
+		"hotplugports": "hotplug-ports",
+		"dryrun":       "dry-run", "ad": "add", "xd": "", "layout": "", "mirror": "", "": "",
+		strings.Repeat("layout", 1<<20): "",
 	} {
 		if want != "" {
 			want = "did you mean " + want + "? "

@@ -86,13 +86,16 @@ func (t *Tree) Add(parent *Node, n Node) *Node {
 	if known := t.Node(n.ID); known != nil {
 		return known
 	}
+
 	if len(t.spare) == 0 {
 		t.spare = make([]Node, 32)
 	}
+
 	added := &t.spare[0]
 	t.spare = t.spare[1:]
 	*added = n
 	added.Parent, added.Children = parent, nil
+
 	switch id := n.ID.(type) {
 	case nil:
 	case DeviceID:
@@ -102,18 +105,22 @@ func (t *Tree) Add(parent *Node, n Node) *Node {
 			t.controllers = append(t.controllers, make([]*Node, missing)...)
 		}
 		t.controllers[id] = added
+
 	default:
 		t.others[id] = added
 	}
+
 	if parent == nil {
 		t.Roots = append(t.Roots, added)
 		return added
 	}
+
 	parent.Children = append(parent.Children, added)
 	added.depth, added.switches = parent.depth+1, parent.switches
 	if parent.Kind.IsSwitch() {
 		added.switches++
 	}
+
 	return added
 }
 
@@ -130,6 +137,7 @@ func (t *Tree) Node(id ID) *Node {
 		}
 		return t.controllers[id]
 	}
+
 	return t.others[id]
 }
 
@@ -147,6 +155,7 @@ func (t *Tree) Only(ids []DeviceID) *Tree {
 			at = part.Add(at, *n)
 		}
 	}
+
 	return part
 }
 
@@ -155,10 +164,12 @@ func (n *Node) Path() []*Node {
 	if n == nil {
 		return nil
 	}
+
 	path := make([]*Node, n.depth+1)
 	for at := n; at != nil; at = at.Parent {
 		path[at.depth] = at
 	}
+
 	return path
 }
 
@@ -172,7 +183,9 @@ func (n *Node) Top() *Node {
 
 // Switches returns the nodes above n that count as a switch, the outermost first.
 func (n *Node) Switches() []*Node {
-	return slices.DeleteFunc(n.Path(), func(above *Node) bool { return above == n || !above.Kind.IsSwitch() })
+	return slices.DeleteFunc(n.Path(), func(above *Node) bool {
+		return above == n || !above.Kind.IsSwitch()
+	})
 }
 
 // IsUnderSwitch reports whether a node above n counts as a switch.
@@ -198,11 +211,13 @@ func (n *Node) walk(yield func(*Node) bool) bool {
 	if !yield(n) {
 		return false
 	}
+
 	for _, c := range n.Children {
 		if !c.walk(yield) {
 			return false
 		}
 	}
+
 	return true
 }
 
@@ -226,6 +241,7 @@ func (n *Node) Bridges() int {
 			count++
 		}
 	}
+
 	return count
 }
 
@@ -254,5 +270,6 @@ func CountFunc[T any](items []T, f func(T) bool) int {
 			n++
 		}
 	}
+
 	return n
 }

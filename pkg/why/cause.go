@@ -31,13 +31,15 @@ var stages = []Stage{StageCreate, StageSchedule, StageContainer, StageHook, Stag
 
 // Cause is a row of the table.
 type Cause struct {
-	Name     string   `json:"name"`     // the heading in docs/causes.md
-	What     string   `json:"what"`     // what went wrong
-	Stage    Stage    `json:"stage"`    // that fails: create, schedule, container, hook, start, guest
+	Name string `json:"name"` // the heading in docs/causes.md
+	What string `json:"what"` // what went wrong
+	// that fails: create, schedule, container, hook, start, guest
+	Stage    Stage    `json:"stage"`
 	Messages []string `json:"messages"` // that components print; "*" stands for any text
 	Remedy   string   `json:"remedy"`   // what to do
 	Check    string   `json:"check"`    // doctor's check about the same; "" without one
-	Seen     []string `json:"seen"`     // addresses of threads that have the messages, or of code that prints them
+	// addresses of threads that have the messages, or of code that prints them
+	Seen []string `json:"seen"`
 }
 
 // Causes returns the table.
@@ -53,10 +55,12 @@ func Causes() []Cause {
 func (c Cause) find(text string) (at int, message string) {
 	for _, message := range c.Messages {
 		before, after, _ := strings.Cut(message, "*")
-		if at := strings.Index(text, before); at >= 0 && strings.Contains(text[at+len(before):], after) {
+		if at := strings.Index(text, before); at >= 0 &&
+			strings.Contains(text[at+len(before):], after) {
 			return at, message
 		}
 	}
+
 	return -1, ""
 }
 
@@ -84,22 +88,26 @@ func newIndex(causes []Cause) *index {
 			x.byHead[head] = append(x.byHead[head], i)
 		}
 	}
+
 	return x
 }
 
 // hash returns a hash of the bytes of a text from a place on.
 func hash(text string, at int) uint16 {
-	word := uint32(text[at]) | uint32(text[at+1])<<8 | uint32(text[at+2])<<16 | uint32(text[at+3])<<24
+	word := uint32(text[at]) | uint32(text[at+1])<<8 | uint32(text[at+2])<<16 | uint32(text[at+
+		3])<<24
 	return uint16(word * 2654435761 >> 16) // Knuth, The Art of Computer Programming 3, 6.4
 }
 
 // mayFind reports whether a text, as it is or escaped in JSON, has the first bytes of a message.
 func (x *index) mayFind(text string) bool {
 	for at := 0; at+headSize <= len(text); at++ {
-		if x.begins[hash(text, at)] && x.byHead[[headSize]byte([]byte(text[at:at+headSize]))] != nil {
+		if x.begins[hash(text, at)] &&
+			x.byHead[[headSize]byte([]byte(text[at:at+headSize]))] != nil {
 			return true
 		}
 	}
+
 	return false
 }
 
@@ -119,8 +127,10 @@ func (x *index) find(text string) *Cause {
 			}
 		}
 	}
+
 	if first == len(x.causes) {
 		return nil
 	}
+
 	return &x.causes[first]
 }

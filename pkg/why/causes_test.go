@@ -31,6 +31,7 @@ func fixtures(t *testing.T) map[string][]txtar.File {
 		cause := strings.TrimSuffix(filepath.Base(name), ".txtar")
 		all[cause] = txtar.Parse(expect.File(t, name)).Files
 	}
+
 	return all
 }
 
@@ -38,7 +39,8 @@ func fixtures(t *testing.T) map[string][]txtar.File {
 func TestCauses(t *testing.T) {
 	for want, places := range fixtures(t) {
 		for _, place := range places {
-			if found := evidence(string(place.Data)).Diagnose().Causes; len(found) != 1 || found[0].Name != want {
+			if found := evidence(string(place.Data)).Diagnose().Causes; len(found) != 1 ||
+				found[0].Name != want {
 				t.Errorf("%s: found %+v, want %s", place.Name, found, want)
 			}
 		}
@@ -50,15 +52,19 @@ func TestCauses(t *testing.T) {
 func TestTable(t *testing.T) {
 	all, names := fixtures(t), map[string]bool{}
 	for _, cause := range Causes() {
-		if names[cause.Name] || !slices.Contains(stages, cause.Stage) || cause.What == "" || cause.Remedy == "" || len(cause.Messages) == 0 || len(cause.Seen) == 0 {
+		if names[cause.Name] || !slices.Contains(stages, cause.Stage) || cause.What == "" ||
+			cause.Remedy == "" || len(cause.Messages) == 0 || len(cause.Seen) == 0 {
 			t.Errorf("%s appears twice, or lacks a column", cause.Name)
 		}
+
 		names[cause.Name] = true
 		for _, message := range cause.Messages {
 			only := newIndex([]Cause{{Messages: []string{message}}})
-			if begin, _, _ := strings.Cut(message, "*"); strings.Count(message, "*") > 1 || len(begin) < headSize || strings.ContainsAny(begin[:headSize], `"\<>&`) {
+			if begin, _, _ := strings.Cut(message, "*"); strings.Count(message, "*") > 1 ||
+				len(begin) < headSize || strings.ContainsAny(begin[:headSize], `"\<>&`) {
 				t.Errorf("%s: %q has more than one *, fewer than %d bytes before it, or one that JSON escapes among these", cause.Name, message, headSize)
 			}
+
 			isSeen := slices.ContainsFunc(all[cause.Name], func(place txtar.File) bool {
 				e := &Evidence{Report: Report{Name: "vm"}, table: only}
 				e.Add("a file", place.Data)
@@ -67,8 +73,10 @@ func TestTable(t *testing.T) {
 						return true
 					}
 				}
+
 				return false
 			})
+
 			if !isSeen {
 				t.Errorf("%s: no fixture has the message %q", cause.Name, message)
 			}
@@ -82,11 +90,13 @@ func TestWell(t *testing.T) {
 	if len(logs) < 10 {
 		t.Fatalf("%d logs", len(logs))
 	}
+
 	for _, log := range logs {
 		e := evidence(string(log.Data))
 		if !e.hasText && len(e.found) == 0 {
 			t.Errorf("%s: no line", log.Name)
 		}
+
 		if r := e.Diagnose(); len(r.Causes)+len(r.Errors) > 0 {
 			t.Errorf("%s: found %+v", log.Name, r)
 		}

@@ -58,8 +58,9 @@ type entryKey struct {
 
 // message is a text about the VM.
 type message struct {
-	source     string        // who reports it
-	heading    string        // the reason of an event, the container's name of a state; matched before each line
+	source string // who reports it
+	// the reason of an event, the container's name of a state; matched before each line
+	heading    string
 	subject    string        // the container or image that it is about; "" for the VM or its pod
 	stage      Stage         // of the start that it is about; "" where only its cause says
 	at         time.Time     // zero where the source has none
@@ -99,16 +100,20 @@ func (e *Evidence) add(m message) {
 		e.entries = map[entryKey]entry{}
 		e.table = cmp.Or(e.table, causeIndex())
 	}
+
 	if m.startsQEMU && (e.qemu == nil || m.at.After(e.qemu.Time)) {
 		e.qemu = &Line{Source: m.source, Time: m.at}
 	}
+
 	if m.passes != "" {
 		e.keep(entry{message: m, passed: m.passes})
 	}
+
 	for i, line := range lines(m.text) {
 		if line = strings.TrimSpace(line); line == "" {
 			continue
 		}
+
 		cause := e.table.find(m.matched(line))
 		if cause != nil || m.isError && !(m.isLog && isHarmless(line)) {
 			e.keep(entry{message: m, line: i, cause: cause})
@@ -118,7 +123,9 @@ func (e *Evidence) add(m message) {
 
 // isHarmless reports whether healthy VMs have an error, too.
 func isHarmless(line string) bool {
-	return slices.ContainsFunc(harmless, func(part string) bool { return strings.Contains(line, part) })
+	return slices.ContainsFunc(harmless, func(part string) bool {
+		return strings.Contains(line, part)
+	})
 }
 
 // matched returns what is compared with the table of a line of the message.
@@ -145,6 +152,7 @@ func (e *Evidence) keep(n entry) {
 	if n.cause == nil && n.passed == "" {
 		key.form = form(lines(n.text)[n.line])
 	}
+
 	old, isKnown := e.entries[key]
 	isOlder := n.hasAge && n.ago > old.ago || n.at.Before(old.at)
 	if !isKnown || !isOlder {
@@ -164,6 +172,7 @@ func form(text string) string {
 			b = append(b, '0')
 		}
 	}
+
 	return string(b)
 }
 
@@ -178,17 +187,21 @@ func (e *Evidence) inOrder() []entry {
 			last = n.at
 		}
 	}
+
 	if last.IsZero() {
 		last = time.Unix(0, 0)
 	}
+
 	for i, n := range all {
 		if n.hasAge {
 			all[i].at, all[i].isDerived = last.Add(-n.ago), true
 		}
 	}
+
 	slices.SortFunc(all, func(x, y entry) int {
 		return cmp.Or(x.at.Compare(y.at), cmp.Compare(x.number, y.number))
 	})
+
 	return all
 }
 
@@ -207,6 +220,7 @@ func (e *Evidence) isOwn(kind, namespace, name string) bool {
 		}
 		return isLauncher && e.isVM(namespace, vm)
 	}
+
 	return false
 }
 

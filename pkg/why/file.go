@@ -20,9 +20,13 @@ func (e *Evidence) AddGuestFile(name string, data []byte) error {
 	if !isText || len(bytes.TrimSpace(text)) == 0 {
 		return fmt.Errorf("read %s: it is empty or not text", name)
 	}
+
 	for line := range strings.SplitSeq(string(text), "\n") {
-		e.add(message{source: "guest file " + name, text: strings.TrimSuffix(line, "\r"), isLog: true})
+		e.add(message{
+			source: "guest file " + name, text: strings.TrimSuffix(line, "\r"), isLog: true,
+		})
 	}
+
 	return nil
 }
 
@@ -40,6 +44,7 @@ func (e *Evidence) AddFile(name string, data []byte) error {
 	default:
 		e.Add("file "+name, text)
 	}
+
 	return nil
 }
 
@@ -60,13 +65,16 @@ func (e *Evidence) addArchive(name string, data []byte) error {
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
+
 		var file []byte
 		if err == nil {
 			file, err = io.ReadAll(archive)
 		}
+
 		if err != nil {
 			return fmt.Errorf("read %s: %w", name, err)
 		}
+
 		if text, isText := decodeText(file); isText && len(bytes.TrimSpace(text)) > 0 {
 			count++
 			e.Add("file "+name+": "+header.Name, text)
@@ -77,7 +85,10 @@ func (e *Evidence) addArchive(name string, data []byte) error {
 // decodeText returns a text as UTF-8, and whether it is text. PowerShell writes the output of
 // kubectl as UTF-16.
 func decodeText(data []byte) (text []byte, isText bool) {
-	orders := map[string]binary.ByteOrder{"\xff\xfe": binary.LittleEndian, "\xfe\xff": binary.BigEndian}
+	orders := map[string]binary.ByteOrder{
+		"\xff\xfe": binary.LittleEndian, "\xfe\xff": binary.BigEndian,
+	}
+
 	if order := orders[string(data[:min(2, len(data))])]; order != nil && len(data)%2 == 0 {
 		units := make([]uint16, len(data)/2-1)
 		for i := range units {
@@ -85,8 +96,10 @@ func decodeText(data []byte) (text []byte, isText bool) {
 		}
 		return []byte(string(utf16.Decode(units))), true
 	}
+
 	const looked = 8000 // as git does (buffer_is_binary in xdiff-interface.c)
-	return bytes.TrimPrefix(data, []byte("\ufeff")), bytes.IndexByte(data[:min(looked, len(data))], 0) < 0
+	return bytes.TrimPrefix(data, []byte("\ufeff")), bytes.IndexByte(data[:min(looked, len(data))],
+		0) < 0
 }
 
 // Missing returns an error if the files that were added are about other VMs alone, about several of
@@ -99,10 +112,12 @@ func (e *Evidence) Missing() error {
 		if !isFull {
 			namespace, name = "", vm
 		}
+
 		if name == e.Name && e.isNamespace(namespace) && (isFull || len(all) == 1) {
 			same = append(same, vm)
 		}
 	}
+
 	asked := strings.TrimPrefix(e.Namespace+"/"+e.Name, "/")
 	switch {
 	case len(same) > 1:
@@ -112,10 +127,13 @@ func (e *Evidence) Missing() error {
 	case len(all) == 0:
 		return fmt.Errorf("the files have no VM %s, and no line of a log", asked)
 	}
+
 	const shown = 10
 	more := ""
 	if len(all) > shown {
 		more, all = fmt.Sprintf(" and %d more", len(all)-shown), all[:shown]
 	}
-	return fmt.Errorf("the files have no VM %s; they have %s%s", asked, strings.Join(all, ", "), more)
+
+	return fmt.Errorf("the files have no VM %s; they have %s%s", asked, strings.Join(all, ", "),
+		more)
 }

@@ -17,10 +17,12 @@ func archived(t *testing.T, files map[string]string) []byte {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	for name, text := range files {
-		expect.NoError(t, w.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: int64(len(text))}))
+		expect.NoError(t,
+			w.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: int64(len(text))}))
 		_, err := w.Write([]byte(text))
 		expect.NoError(t, err)
 	}
+
 	expect.NoError(t, w.Close())
 	return b.Bytes()
 }
@@ -28,11 +30,15 @@ func archived(t *testing.T, files map[string]string) []byte {
 // TestFiles: a file may be an archive, or from PowerShell.
 func TestFiles(t *testing.T) {
 	text := event(vmi, "SyncFailed", "10:00:00", noMemlock)
-	files := map[string]string{"bundle/events.yaml": text, "bundle/empty.log": "", "bundle/core": "\x00\x01"}
+	files := map[string]string{
+		"bundle/events.yaml": text, "bundle/empty.log": "", "bundle/core": "\x00\x01",
+	}
+
 	var wide []byte
 	for _, unit := range utf16.Encode([]rune("\ufeff" + text)) {
 		wide = binary.LittleEndian.AppendUint16(wide, unit)
 	}
+
 	for name, data := range map[string][]byte{
 		"as it is": []byte(text), "with a byte order mark": []byte("\ufeff" + text), "UTF-16": wide,
 		"tar": archived(t, files),
@@ -52,7 +58,9 @@ func TestBadFiles(t *testing.T) {
 		"read f: it is empty":         []byte(" \n"),
 		"read f: it is not text":      []byte("\x7fELF\x00\x00"),
 		"read f: it has no text file": archived(t, map[string]string{"core": "\x00"}),
-		"read f: unexpected EOF":      archived(t, map[string]string{"a": strings.Repeat("a", 4096)})[:1024],
+		"read f: unexpected EOF": archived(t, map[string]string{
+			"a": strings.Repeat("a", 4096),
+		})[:1024],
 	} {
 		e := &Evidence{}
 		if err := e.AddFile("f", data); err == nil || err.Error() != want {
@@ -73,13 +81,20 @@ func TestMissing(t *testing.T) {
 		{"its pod's event", "ml", "vm", event(pod, "Failed", "10:00:00", noMemlock), ""},
 		{"a log that names none", "ml", "vm", noMemlock, ""},
 		{"no namespace", "", "vm", event(vmi, "SyncFailed", "10:00:00", noMemlock), ""},
-		{"another's event", "ml", "vm2", event(vmi, "SyncFailed", "10:00:00", noMemlock), "the files have no VM ml/vm2; they have ml/vm"},
-		{"another namespace", "dev", "vm", event(vmi, "SyncFailed", "10:00:00", noMemlock), "the files have no VM dev/vm; they have ml/vm"},
+		{"another's event", "ml", "vm2", event(vmi, "SyncFailed", "10:00:00", noMemlock),
+			"the files have no VM ml/vm2; they have ml/vm"},
+		{"another namespace", "dev", "vm", event(vmi, "SyncFailed", "10:00:00", noMemlock),
+			"the files have no VM dev/vm; they have ml/vm"},
 		{"virt-handler's log", "ml", "vm", handler, "the files have no VM ml/vm; they have ml/dgx"},
 		{"another's log", "ml", "vm", launcher, "the files have no VM ml/vm; they have ml/dgx"},
-		{"libvirt's name of another", "ml", "vm", "error: QEMU unexpectedly closed the monitor (vm='ml_dgx'): " + noMemlock, "the files have no VM ml/vm; they have ml/dgx"},
-		{"a node", "ml", "vm", "kind: Node\nmetadata: {name: gpu-1}\n", "the files have no VM ml/vm, and no line of a log"},
-		{"two of the name", "", "dgx", handler + "\n" + strings.ReplaceAll(handler, `"ml"`, `"dev"`), "the files have several VMs of this name: dev/dgx, ml/dgx"},
+		{"libvirt's name of another", "ml", "vm",
+			"error: QEMU unexpectedly closed the monitor (vm='ml_dgx'): " + noMemlock,
+			"the files have no VM ml/vm; they have ml/dgx"},
+		{"a node", "ml", "vm", "kind: Node\nmetadata: {name: gpu-1}\n",
+			"the files have no VM ml/vm, and no line of a log"},
+		{"two of the name", "", "dgx", handler + "\n" +
+			strings.ReplaceAll(handler, `"ml"`, `"dev"`),
+			"the files have several VMs of this name: dev/dgx, ml/dgx"},
 	} {
 		e := &Evidence{Report: Report{Namespace: tt.namespace, Name: tt.vm}}
 		expect.NoError(t, e.AddFile("f", []byte(tt.text)))
@@ -87,8 +102,10 @@ func TestMissing(t *testing.T) {
 		if err := e.Missing(); err != nil {
 			got = err.Error()
 		}
+
 		expect.Same(t, tt.want, got, "%s: error (-want +got)", tt.name)
-		if found := causes(e.Diagnose().Causes); tt.want == "" && found != "locked-memory" || strings.Contains(tt.want, "no VM") && found != "" {
+		if found := causes(e.Diagnose().Causes); tt.want == "" && found != "locked-memory" ||
+			strings.Contains(tt.want, "no VM") && found != "" {
 			t.Errorf("%s: causes %q", tt.name, found)
 		}
 	}
@@ -99,8 +116,10 @@ func longLog(size int) []byte {
 	var b bytes.Buffer
 	for i := 0; b.Len() < size; i++ {
 		level := []string{"info", "info", "info", "warning", "error"}[i%5]
-		b.WriteString(`{"component":"virt-launcher","level":"` + level + `","msg":"About to run command, and what it prints is in a line as long as this one","pos":"virCommandRunAsync:2656","subcomponent":"libvirt","thread":"46","timestamp":"2025-03-12T03:00:04.018000Z"}` + "\n")
+		b.WriteString(`{"component":"virt-launcher","level":"` + level +
+			`","msg":"About to run command, and what it prints is in a line as long as this one","pos":"virCommandRunAsync:2656","subcomponent":"libvirt","thread":"46","timestamp":"2025-03-12T03:00:04.018000Z"}` + "\n")
 	}
+
 	b.WriteString(busy)
 	return b.Bytes()
 }
@@ -122,6 +141,7 @@ func BenchmarkLongLog(b *testing.B) {
 			}
 		})
 	}
+
 	b.Run("reference", func(b *testing.B) {
 		b.SetBytes(int64(len(data)))
 		for b.Loop() {
@@ -137,15 +157,22 @@ func FuzzFile(f *testing.F) {
 	for _, spelling := range spellings {
 		f.Add([]byte("error: " + spelling))
 	}
-	for _, text := range []string{busy + started, event(vmi, "SyncFailed", "10:00:00", noMemlock), "5s Warning Failed pod/virt-launcher-vm-x7k2p no"} {
+
+	for _, text := range []string{
+		busy + started, event(vmi, "SyncFailed", "10:00:00", noMemlock),
+		"5s Warning Failed pod/virt-launcher-vm-x7k2p no",
+	} {
 		f.Add([]byte(text))
 	}
+
 	f.Fuzz(func(t *testing.T, data []byte) {
 		e := &Evidence{Report: Report{Name: "vm"}}
 		if e.AddFile("f", data) != nil {
 			return
 		}
+
 		e.Missing()
+
 		for _, line := range e.Diagnose().Errors {
 			if len(line.Text) > 400 || strings.Contains(line.Text, "\n") {
 				t.Errorf("shown: %q", line.Text)

@@ -19,6 +19,7 @@ func (e *Evidence) AddLog(source, text string) {
 	for line := range strings.SplitSeq(text, "\n") {
 		r.add(strings.TrimSuffix(line, "\r"))
 	}
+
 	if r.owner == unknown {
 		r.settle(own)
 	}
@@ -57,6 +58,7 @@ func (r *logReader) add(line string) {
 		r.evidence.hasText = r.evidence.hasText || r.owner == unknown
 		return
 	}
+
 	var of entryOfLog
 	if start < 0 || !decode(line[start:], &of) {
 		r.addText(line)
@@ -67,30 +69,37 @@ func (r *logReader) add(line string) {
 	if inner := of; of.Component == "sidecar-shim" && decode(of.Msg, &inner) {
 		of = inner // a line of the hook's own log
 	}
+
 	m := message{
 		source: r.source, isLog: true, at: r.time(cmp.Or(of.Timestamp, of.Time)),
 		isError: slices.Contains([]string{"error", "panic", "fatal"}, strings.ToLower(of.Level)),
 		text:    of.Msg,
 	}
+
 	if detail := cmp.Or(of.Reason, of.Error); detail != "" {
 		m.text += ": " + detail
 	}
+
 	m.passes = passedBy(of.Msg)
 	m.startsQEMU = strings.Contains(of.Msg, ": starting up libvirt version: ")
 	r.addMessage(m, r.ownerOf(prefix, of))
 }
 
 // marks are in lines that say whose they are, or which stage is passed.
-var marks = []string{`"name":`, `"vmi":`, "sidecar-shim", "Collected all", "Domain started", "Synced vmi", "starting up libvirt"}
+var marks = []string{
+	`"name":`, `"vmi":`, "sidecar-shim", "Collected all", "Domain started", "Synced vmi",
+	"starting up libvirt",
+}
 
-// isTalk reports whether a line of JSON has nothing that counts: most of a log is such lines, and to
-// decode them takes most of the time.
+// isTalk reports whether a line of JSON has nothing that counts: most of a log is such lines, and
+// to decode them takes most of the time.
 func isTalk(line string) bool {
 	const level = `"level":"`
 	at := strings.Index(line, level) + len(level)
 	if at < len(level) || at == len(line) {
 		return false
 	}
+
 	isError := strings.ContainsAny(line[at:at+1], "eEfFpP")
 	isMarked := func(mark string) bool { return strings.Contains(line, mark) }
 	return !isError && !causeIndex().mayFind(line) && !slices.ContainsFunc(marks, isMarked)
@@ -114,14 +123,15 @@ func passedBy(text string) Stage {
 	case "Domain started.", "Synced vmi":
 		return StageStart
 	}
+
 	return ""
 }
 
 // launcher is a pod's name in the prefix of a line.
 var launcher = regexp.MustCompile(launcherPrefix + `[a-z0-9.-]+`)
 
-// ownerOf returns whose a line is: that of the pod that its prefix names, or of the VM that it names.
-// Components of the cluster log about all VMs.
+// ownerOf returns whose a line is: that of the pod that its prefix names, or of the VM that it
+// names. Components of the cluster log about all VMs.
 func (r *logReader) ownerOf(prefix string, of entryOfLog) owner {
 	is := func(isOwn bool) owner {
 		if isOwn {
@@ -129,10 +139,12 @@ func (r *logReader) ownerOf(prefix string, of entryOfLog) owner {
 		}
 		return other
 	}
+
 	namespace, name := of.Namespace, of.Name
 	if before, after, hasVMI := strings.Cut(of.VMI, "/"); hasVMI && name == "" {
 		namespace, name = before, after
 	}
+
 	pod := launcher.FindString(prefix)
 	switch {
 	case name != "" && (of.VMI != "" || strings.HasPrefix(of.Component, "virt-launcher")):
@@ -143,9 +155,11 @@ func (r *logReader) ownerOf(prefix string, of entryOfLog) owner {
 		return is(name == r.evidence.Name && r.evidence.isOwn("", namespace, name))
 	case pod != "":
 		return is(r.evidence.isOwn("Pod", "", pod))
-	case strings.HasPrefix(of.Component, "virt-") && !strings.HasPrefix(of.Component, "virt-launcher"):
+	case strings.HasPrefix(of.Component, "virt-") &&
+		!strings.HasPrefix(of.Component, "virt-launcher"):
 		return is(r.names(of.Msg + " " + of.Reason))
 	}
+
 	return unknown
 }
 
@@ -159,10 +173,13 @@ func (r *logReader) names(text string) bool {
 		if !isFull {
 			namespace, name, isFull = strings.Cut(word, "_")
 		}
-		if isFull && name == e.Name && e.isNamespace(namespace) || word == e.Name || e.isLauncher(word) {
+
+		if isFull && name == e.Name && e.isNamespace(namespace) || word == e.Name ||
+			e.isLauncher(word) {
 			return true
 		}
 	}
+
 	return false
 }
 
@@ -175,6 +192,7 @@ func (r *logReader) addMessage(m message, of owner) {
 		of = r.owner
 		r.evidence.hasText = r.evidence.hasText || of == unknown
 	}
+
 	switch of {
 	case own:
 		r.evidence.add(m)
@@ -186,13 +204,15 @@ func (r *logReader) addMessage(m message, of owner) {
 	}
 }
 
-// settle says whose the lines are that name no VM. It adds those that were read, or leaves them out.
+// settle says whose the lines are that name no VM. It adds those that were read, or leaves them
+// out.
 func (r *logReader) settle(of owner) owner {
 	if r.owner == unknown && of == own {
 		for _, m := range r.pending {
 			r.evidence.add(m)
 		}
 	}
+
 	r.owner, r.pending = of, nil
 	return of
 }
@@ -238,10 +258,12 @@ func (r *logReader) addText(line string) {
 	if line == "" || r.addEvent(line) || r.addHeader(line) || r.object != nil && !r.isDescribed() {
 		return
 	}
+
 	m := message{
 		source: r.source, isLog: true, text: line,
 		isError: isErrorText(line), at: r.time(stamp.FindString(line)),
 	}
+
 	of := unknown
 	if prefix := strings.TrimPrefix(line, "[pod/"); strings.HasPrefix(prefix, launcherPrefix) {
 		of = other
@@ -249,14 +271,17 @@ func (r *logReader) addText(line string) {
 			of = own
 		}
 	}
+
 	r.addMessage(m, of)
 }
 
 // addEvent adds a line of a table of events, and reports whether it is one.
 func (r *logReader) addEvent(line string) bool {
-	if !strings.Contains(line, corev1.EventTypeNormal) && !strings.Contains(line, corev1.EventTypeWarning) {
+	if !strings.Contains(line, corev1.EventTypeNormal) &&
+		!strings.Contains(line, corev1.EventTypeWarning) {
 		return false // which is most, and takes less time than an expression
 	}
+
 	m := message{source: r.source, hasAge: true}
 	if f := eventRow.FindStringSubmatch(line); f != nil {
 		m.ago, m.hasAge = age(f[2])
@@ -270,14 +295,17 @@ func (r *logReader) addEvent(line string) bool {
 	if f == nil {
 		return false
 	}
+
 	m.ago, m.hasAge = age(f[3])
 	kind := "VirtualMachineInstance"
 	if slices.Contains([]string{"kubelet", "default-scheduler", "multus"}, f[4]) {
 		kind = "Pod"
 	}
+
 	if r.isDescribed() {
 		r.addRow(m, f[1], f[2], kind, f[5])
 	}
+
 	return true
 }
 
@@ -288,6 +316,7 @@ func (r *logReader) addHeader(line string) bool {
 	if line[0] == 'N' {
 		f = header.FindStringSubmatch(line)
 	}
+
 	switch {
 	case f == nil:
 		return false
@@ -296,6 +325,7 @@ func (r *logReader) addHeader(line string) bool {
 	case r.object != nil:
 		r.object[0] = f[2]
 	}
+
 	return true
 }
 
@@ -313,6 +343,7 @@ func (r *logReader) isDescribed() bool {
 	if r.object == nil {
 		return true
 	}
+
 	namespace, name := r.object[0], r.object[1]
 	return strings.HasPrefix(name, launcherPrefix) && r.evidence.isOwn("Pod", namespace, name) ||
 		name == r.evidence.Name && r.evidence.isOwn("", namespace, name)
@@ -323,12 +354,14 @@ func isErrorText(line string) bool {
 	if strings.Contains(line, "qemu-kvm: ") || strings.Contains(line, "qemu-system-") {
 		return true
 	}
+
 	line = strings.TrimPrefix(line, stamp.FindString(line))
 	isOther := func(c rune) bool { return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') }
 	line = strings.TrimLeftFunc(line, isOther)
 	if end := strings.IndexFunc(line, isOther); end > 0 {
 		line = line[:end]
 	}
+
 	isWord := func(word string) bool { return strings.EqualFold(line, word) }
 	return slices.ContainsFunc([]string{"panic", "fatal", "error"}, isWord)
 }

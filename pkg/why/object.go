@@ -58,16 +58,18 @@ func documents(text string) func(func(string) bool) {
 				yield(text)
 				return
 			}
+
 			if !yield(text[:max(end-1, 0)]) {
 				return
 			}
+
 			_, text, _ = strings.Cut(text[end:], "\n")
 		}
 	}
 }
 
-// hasKind matches the beginning of an object in YAML or JSON. A log has none, and to parse it as YAML
-// would take much longer.
+// hasKind matches the beginning of an object in YAML or JSON. A log has none, and to parse it as
+// YAML would take much longer.
 var hasKind = regexp.MustCompile(`(?m)^(?:kind:|\{ *\w+:|- )`)
 
 // addYAML adds an object in YAML, or in JSON.
@@ -75,10 +77,13 @@ func (e *Evidence) addYAML(document string) bool {
 	if e.addObject([]byte(document), "") {
 		return true
 	}
+
 	const enough = 64 << 10 // kubectl prints the kind of a List after its items
-	if !hasKind.MatchString(document[:min(len(document), enough)]) && !strings.Contains(document, "\nkind:") {
+	if !hasKind.MatchString(document[:min(len(document), enough)]) &&
+		!strings.Contains(document, "\nkind:") {
 		return false
 	}
+
 	data, err := yaml.YAMLToJSON([]byte(document))
 	return err == nil && e.addObject(data, "")
 }
@@ -92,6 +97,7 @@ func (e *Evidence) addObject(data []byte, kind string) bool {
 	if o.Msg != "" {
 		return false
 	}
+
 	if kind, isList := strings.CutSuffix(o.Kind, "List"); isList {
 		for _, item := range o.Items {
 			e.addObject(item, kind)
@@ -107,9 +113,11 @@ func (e *Evidence) addObject(data []byte, kind string) bool {
 	case "Pod":
 		e.pods = append(e.pods, o)
 	}
+
 	if of.Kind != "" && e.isOwn(of.Kind, of.Namespace, of.Name) {
 		e.addOwn(o, data, fmt.Sprintf(" of %s %s", of.Kind, of.Name))
 	}
+
 	return o.Kind != ""
 }
 
@@ -121,15 +129,18 @@ func (e *Evidence) addOwn(o object, data []byte, source string) {
 	case "Event":
 		e.addEvent(o, source)
 		return
+
 	case "VirtualMachine":
 		e.vm = state
 		e.Labels, e.Annotations = o.Spec.Template.Metadata.Labels, o.Spec.Template.Metadata.Annotations
+
 	case "VirtualMachineInstance":
 		e.vmi = state
 		e.Phase, e.Node = string(cmp.Or(o.Status.Phase, corev1.PodPending)), o.Status.NodeName
 		e.Labels, e.Annotations = o.Labels, o.Annotations
 		e.addPhases(o, source)
 	}
+
 	e.addState(o, source)
 	e.addContainers(o, source)
 }
@@ -161,10 +172,12 @@ func (e *Evidence) addEvent(o object, source string) {
 		isError: o.Type == corev1.EventTypeWarning,
 		at:      cmp.Or(o.LastTimestamp.Time, o.EventTime.Time, o.CreationTimestamp.Time).UTC(),
 	}
+
 	if name, isContainer := strings.CutPrefix(o.InvolvedObject.FieldPath, "spec."); isContainer {
 		_, name, _ = strings.Cut(name, "{")
 		m.subject = strings.TrimSuffix(name, "}")
 	}
+
 	e.addReason(m, o.Reason, o.InvolvedObject.Kind)
 }
 
@@ -175,23 +188,33 @@ func (e *Evidence) addReason(m message, reason, kind string) {
 	if isPod := strings.EqualFold(kind, "pod"); reason == "Started" && isPod {
 		m.passes = StageContainer
 	}
+
 	isVMI := strings.EqualFold(kind, "virtualmachineinstance")
 	if isVMI && (reason == "Started" || reason == "Created") {
 		m.passes = StageStart // virt-handler defined it, or started it
 	}
+
 	about := cmp.Or(m.stage, m.passes)
-	if found := quoted.FindStringSubmatch(m.text); about == StageContainer && m.subject == "" && found != nil {
+	if found := quoted.FindStringSubmatch(m.text); about == StageContainer && m.subject == "" &&
+		found != nil {
 		m.subject = cmp.Or(found[1:]...)
 	}
+
 	e.add(m)
 }
 
 // addPhases adds when the VMI went from one phase to the next.
 func (e *Evidence) addPhases(o object, source string) {
-	passes := map[string]Stage{"Scheduling": StageCreate, "Scheduled": StageContainer, "Running": StageStart}
+	passes := map[string]Stage{
+		"Scheduling": StageCreate, "Scheduled": StageContainer, "Running": StageStart,
+	}
 	for _, t := range o.Status.PhaseTransitionTimestamps {
 		if passed := passes[t.Phase]; passed != "" {
-			e.add(message{source: "phase " + t.Phase + source, at: t.PhaseTransitionTimestamp.UTC(), passes: passed})
+			e.add(message{
+				source: "phase " + t.Phase + source,
+				at:     t.PhaseTransitionTimestamp.UTC(),
+				passes: passed,
+			})
 		}
 	}
 }
@@ -206,14 +229,17 @@ func (e *Evidence) addState(o object, source string) {
 	}
 
 	failed := map[string]corev1.ConditionStatus{
-		"Failure": corev1.ConditionTrue, "Synchronized": corev1.ConditionFalse, "PodScheduled": corev1.ConditionFalse,
+		"Failure": corev1.ConditionTrue, "Synchronized": corev1.ConditionFalse,
+		"PodScheduled": corev1.ConditionFalse,
 	}
+
 	for _, c := range o.Status.Conditions {
 		m := message{source: "condition " + string(c.Type) + source, at: c.LastTransitionTime.UTC()}
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
 			m.passes = StageSchedule
 			e.add(m)
 		}
+
 		if c.Status == failed[string(c.Type)] {
 			m.text, m.isError, m.isState = c.Reason+": "+c.Message, true, !o.isEnded()
 			e.add(m)
@@ -235,10 +261,13 @@ func (e *Evidence) addContainers(o object, source string) {
 			if state.Running != nil || state.Terminated != nil {
 				e.Logs = append(e.Logs, Log{Pod: o.Name, Container: c.Name, Before: !isNow})
 			}
+
 			m := message{
-				source: "container " + c.Name + source, heading: "container " + c.Name, subject: c.Name,
+				source: "container " + c.Name + source, heading: "container " + c.Name,
+				subject: c.Name,
 				isState: isNow && !o.isEnded(),
 			}
+
 			e.addContainer(m, state, o.CreationTimestamp.UTC())
 		}
 	}
@@ -253,30 +282,40 @@ func (e *Evidence) addContainer(m message, state corev1.ContainerState, created 
 	case waiting != nil && waiting.Message != "":
 		m.at, m.stage, m.isError = created, StageContainer, true
 		m.text = waiting.Reason + ": " + waiting.Message
+
 	case ended != nil && ended.ExitCode != 0:
 		m.at, m.isError = ended.FinishedAt.UTC(), true
 		m.text = fmt.Sprintf("%s (exit status %d): %s", ended.Reason, ended.ExitCode, ended.Message)
+
 	default:
 		return
 	}
+
 	e.add(m)
 }
 
-// age parses an age as kubectl prints it (k8s.io/apimachinery pkg/util/duration), such as "3m20s" or "2d".
+// age parses an age as kubectl prints it (k8s.io/apimachinery pkg/util/duration), such as "3m20s"
+// or "2d".
 func age(text string) (time.Duration, bool) {
 	const day = 24 * time.Hour
-	units := map[byte]time.Duration{'s': time.Second, 'm': time.Minute, 'h': time.Hour, 'd': day, 'y': 365 * day}
+	units := map[byte]time.Duration{
+		's': time.Second, 'm': time.Minute, 'h': time.Hour, 'd': day, 'y': 365 * day,
+	}
+
 	var sum, number time.Duration
 	for i := range len(text) {
 		if digit := text[i] - '0'; digit <= 9 && number < 1e6 {
 			number = 10*number + time.Duration(digit)
 			continue
 		}
+
 		unit := units[text[i]]
 		if unit == 0 {
 			return 0, false
 		}
+
 		sum, number = sum+number*unit, 0
 	}
+
 	return sum, text != "" && number == 0
 }

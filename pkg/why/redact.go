@@ -38,7 +38,8 @@ const secretWord = `(?:passw(?:or)?d|passphrase|passcode|pwd|secret|token|creden
 var named = regexp.MustCompile(`(^|[^\w.$%/-]|--?)(\\*["'])?([A-Za-z_][\w.$/-]*(?:\[[^\]\s]*\])?)(\\*["'])?(\s*:=\s*|\s*=>?\s*|\s*:[ \t]*)`)
 
 // secretName is a name whose value is a secret, whatever sign is between.
-var secretName = regexp.MustCompile(`(?i)` + secretWord + `|(?:^|[_.-])(?:key|pass|auth|sig|salt|pin|value)$|^(?:proxy-)?authorization$|^x-[\w-]+$`)
+var secretName = regexp.MustCompile(`(?i)` + secretWord +
+	`|(?:^|[_.-])(?:key|pass|auth|sig|salt|pin|value)$|^(?:proxy-)?authorization$|^x-[\w-]+$`)
 
 // variableName is a name that nothing but a variable has.
 var variableName = regexp.MustCompile(`^[A-Z][A-Z0-9]*_[A-Z0-9_]+$`)
@@ -66,9 +67,9 @@ var public = strings.Fields(`accel addr alias apiVersion bus code cell Code comp
 // logged are names that loggers and gRPC print after a blank: err="...", code = NotFound.
 var logged = strings.Fields(`code component desc err error kind level msg name namespace pod pos reason subcomponent thread time timestamp uid`)
 
-// Redact removes secrets from a message, which may have several lines: the values of
-// variables, headers and tokens, and cloud-init data. An escaped end of a line becomes one, and lines
-// keep their numbers. It removes more rather than less: of what it takes for a value nothing stays.
+// Redact removes secrets from a message, which may have several lines: the values of variables,
+// headers and tokens, and cloud-init data. An escaped end of a line becomes one, and lines keep
+// their numbers. It removes more rather than less: of what it takes for a value nothing stays.
 func Redact(text string) string {
 	text = strings.ReplaceAll(text, `\n`, "\n")
 	for _, begin := range []*regexp.Regexp{cloudInit, dump} {
@@ -76,6 +77,7 @@ func Redact(text string) string {
 			text = text[:at[0]] + redacted
 		}
 	}
+
 	for _, b := range bare {
 		text = b.form.ReplaceAllStringFunc(text, func(found string) string {
 			return b.form.ReplaceAllString(found, b.with) + lineEnds(found)
@@ -99,6 +101,7 @@ func redactNamed(text string) string {
 			b.WriteString(text[at:])
 			return b.String()
 		}
+
 		group := func(n int) string {
 			if found[2*n] < 0 {
 				return ""
@@ -113,6 +116,7 @@ func redactNamed(text string) string {
 		if end > value {
 			b.WriteString(redacted + lineEnds(text[value:end]))
 		}
+
 		at = end
 	}
 }
@@ -137,19 +141,22 @@ func valueEnd(text string, at int, p pair) int {
 		return at
 	case !isSecret && p.isPublic(value):
 		return at
-	case !isSecret && strings.TrimSpace(p.sign) == ":" && !isJSON.MatchString(value): // a sentence with a quoted name
+	case !isSecret && strings.TrimSpace(p.sign) == ":" && !isJSON.MatchString(value):
+		// a sentence with a quoted name
 		return at
 	}
 
 	if quoted := quotedEnd(value); quoted > 0 {
 		return at + quoted
 	}
+
 	switch {
 	case strings.HasPrefix(value, "[") || strings.HasPrefix(value, "{"):
 		if !isSecret {
 			return at
 		}
 		return len(text)
+
 	case isColon && p.sign == ":" && strings.EqualFold(p.name, "value"):
 		return at + goFieldEnd(value)
 	case isColon:
@@ -160,6 +167,7 @@ func valueEnd(text string, at int, p pair) int {
 		}
 		return len(text)
 	}
+
 	return at + wordEnd(value)
 }
 
@@ -168,17 +176,19 @@ func (p pair) isPublic(value string) bool {
 	isOption := p.quote != "" || p.before == "," || p.before == "(" || p.before == "{"
 	isResource := strings.Contains(p.name, "/") || resourceName.MatchString(p.name)
 	return isOption && slices.Contains(public, p.name) || slices.Contains(logged, p.name) ||
-		p.before == " " && (p.name == "Domain" || p.name == "Message") || isResource && quantity.MatchString(value)
+		p.before == " " && (p.name == "Domain" || p.name == "Message") || isResource &&
+		quantity.MatchString(value)
 }
 
 // quotedEnd returns the end of the quoted text that a value begins with, and what a shell joins
-// to it; 0 without a quote. Escapes may be those of several levels: the quote that ends the text has
-// as many backslashes before it as the one that begins it.
+// to it; 0 without a quote. Escapes may be those of several levels: the quote that ends the text
+// has as many backslashes before it as the one that begins it.
 func quotedEnd(value string) int {
 	escapes := len(value) - len(strings.TrimLeft(value, `\`))
 	if escapes == len(value) || value[escapes] != '"' && value[escapes] != '\'' {
 		return 0
 	}
+
 	quote, run := value[escapes], 0
 	for i := escapes + 1; i < len(value); i++ {
 		switch {
@@ -186,15 +196,18 @@ func quotedEnd(value string) int {
 			run++
 			continue
 		case value[i] == quote && run == escapes:
-			isDoubled := quote == '\'' && i+1 < len(value) && value[i+1] == quote // YAML 1.2.2, 7.3.2
+			// YAML 1.2.2, 7.3.2
+			isDoubled := quote == '\'' && i+1 < len(value) && value[i+1] == quote
 			if isDoubled {
 				i++
 				break
 			}
 			return i + 1 + joinedEnd(value[i+1:])
 		}
+
 		run = 0
 	}
+
 	return len(value)
 }
 
@@ -203,6 +216,7 @@ func joinedEnd(rest string) int {
 	if rest == "" || strings.ContainsAny(rest[:1], " \t\r\n,;:)]}>\\/") {
 		return 0
 	}
+
 	if end := quotedEnd(rest); end > 0 {
 		return end
 	}
@@ -219,6 +233,7 @@ func wordEnd(value string) int {
 			return i
 		}
 	}
+
 	return len(value)
 }
 
@@ -245,10 +260,12 @@ func scalarEnd(text string, at int) int {
 		if !first && !deeper && strings.TrimSpace(line) != "" {
 			return end - 1 - at
 		}
+
 		end += len(line)
 		if !more {
 			return end - at
 		}
+
 		end++
 	}
 }

@@ -20,17 +20,22 @@ func (e *Evidence) shares(message string) []string {
 	if len(e.nodes) == 0 {
 		return lines
 	}
+
 	for _, match := range insufficient.FindAllStringSubmatch(message, -1) {
 		name, nodes := corev1.ResourceName(match[1]), []string(nil)
 		users := e.users(name)
 		for _, node := range e.nodes {
 			if has := node.Status.Allocatable[name]; !has.IsZero() {
 				used := cmp.Or(strings.Join(users[node.Name], ", "), "no pod that was read")
-				nodes = append(nodes, fmt.Sprintf("node %s has %s, used by %s", node.Name, has.String(), used))
+				nodes = append(nodes,
+					fmt.Sprintf("node %s has %s, used by %s", node.Name, has.String(), used))
 			}
 		}
-		lines = append(lines, quote(match[1]+": "+cmp.Or(strings.Join(nodes, "; "), "no node has it"), 0))
+
+		lines = append(lines,
+			quote(match[1]+": "+cmp.Or(strings.Join(nodes, "; "), "no node has it"), 0))
 	}
+
 	return lines
 }
 
@@ -49,5 +54,6 @@ func (e *Evidence) users(name corev1.ResourceName) map[string][]string {
 			}
 		}
 	}
+
 	return users
 }

@@ -13,7 +13,8 @@ import (
 
 // State says in words how the VM is, by its objects.
 type State struct {
-	Name  string   `json:"name"`  // such as stopped, starting, running, paused; "unknown" with a log alone
+	// such as stopped, starting, running, paused; "unknown" with a log alone
+	Name  string   `json:"name"`
 	Text  string   `json:"text"`  // the rest of a sentence that begins with the VM
 	ToDo  string   `json:"toDo"`  // what to do if no cause is found; "" if nothing is to be done
 	Notes []string `json:"notes"` // what else its conditions say: that it cannot migrate, and why
@@ -53,14 +54,17 @@ func (e *Evidence) State() State {
 	if e.vm != nil {
 		s = e.vmState()
 	}
+
 	isOfVMI := s.Name == "running" || s.Name == "starting" || s.Name == "unknown"
 	if e.vmi != nil && isOfVMI {
 		s = e.vmiState()
 	}
+
 	s.Notes = []string{}
 	if e.vmi != nil {
 		s.Notes = append(s.Notes, e.notes()...)
 	}
+
 	return s
 }
 
@@ -102,6 +106,7 @@ func (e *Evidence) vmState() State {
 	if strategy == "" && vm.Spec.Running != nil && !*vm.Spec.Running {
 		strategy = v1.RunStrategyHalted
 	}
+
 	isOn := strategy == v1.RunStrategyAlways || strategy == "" && vm.Spec.Running != nil
 
 	switch failure := vm.Status.StartFailure; {
@@ -110,24 +115,34 @@ func (e *Evidence) vmState() State {
 		s = State{Name: "crash-loop", Text: "fails at each start"}
 		if failure != nil && failure.ConsecutiveFailCount > 0 {
 			next := failure.RetryAfterTimestamp.UTC().Format(timeFormat)
-			s.Text += fmt.Sprintf(": %d in a row, the next is at %s", failure.ConsecutiveFailCount, next)
+			s.Text += fmt.Sprintf(": %d in a row, the next is at %s", failure.ConsecutiveFailCount,
+				next)
 		}
-	case vm.Status.PrintableStatus == v1.VirtualMachineStatusStopped && strategy == v1.RunStrategyHalted:
+
+	case vm.Status.PrintableStatus == v1.VirtualMachineStatusStopped &&
+		strategy == v1.RunStrategyHalted:
 		s = State{Name: "stopped", Text: "is stopped: runStrategy Halted", onPurpose: true}
 		s.ToDo = "virtctl start " + e.Name
+
 	case vm.Status.PrintableStatus == v1.VirtualMachineStatusStopped && isOn:
 		s = State{Name: "stopped", Text: "is stopped, though runStrategy is Always"}
 	case vm.Status.PrintableStatus == v1.VirtualMachineStatusStopped:
 		strategy = cmp.Or(strategy, "that was not read")
 		s = State{Name: "stopped", ToDo: "virtctl start " + e.Name}
 		s.Text = fmt.Sprintf("is stopped: runStrategy %s starts it on demand, or once", strategy)
-	case vm.Status.PrintableStatus == "" || vm.Status.PrintableStatus == v1.VirtualMachineStatusUnknown:
+
+	case vm.Status.PrintableStatus == "" ||
+		vm.Status.PrintableStatus == v1.VirtualMachineStatusUnknown:
 		s = State{Name: "unknown", Text: "is in an unknown state"}
+
 	case vm.Status.PrintableStatus == v1.VirtualMachineStatusRunning:
 		s = State{Name: "running", Text: "runs"}
 	default:
-		s = State{Name: "starting", Text: fmt.Sprintf("is starting (%s)", vm.Status.PrintableStatus)}
+		s = State{
+			Name: "starting", Text: fmt.Sprintf("is starting (%s)", vm.Status.PrintableStatus),
+		}
 	}
+
 	return s
 }
 
@@ -159,23 +174,36 @@ func (e *Evidence) vmiState() State {
 			Name: "paused", Text: "is paused after an I/O error of a volume",
 			ToDo: "see that the storage has room and answers, then virtctl unpause vm " + e.Name,
 		}
+
 	case paused != nil:
 		return State{
 			Name: "paused", Text: "is paused: " + cmp.Or(Redact(paused.Message), paused.Reason),
 			ToDo: "virtctl unpause vm " + e.Name,
 		}
+
 	case migration != nil && !migration.Completed:
 		to := cmp.Or(migration.TargetNode, "another")
-		return State{Name: "migrating", Text: fmt.Sprintf("is migrating from node %s to %s", migration.SourceNode, to)}
+		return State{
+			Name: "migrating",
+			Text: fmt.Sprintf("is migrating from node %s to %s", migration.SourceNode, to),
+		}
+
 	case vmi.Status.EvacuationNodeName != "":
 		return State{
-			Name: "evicted", Text: fmt.Sprintf("has to leave node %s, which is being drained", vmi.Status.EvacuationNodeName),
+			Name: "evicted",
+			Text: fmt.Sprintf("has to leave node %s, which is being drained",
+				vmi.Status.EvacuationNodeName),
 			ToDo: "stop it if it cannot migrate: virtctl stop " + e.Name,
 		}
+
 	case notReady != nil:
 		why := strings.Trim(notReady.Reason+": "+Redact(notReady.Message), ": ")
-		return State{Name: "not-ready", Text: fmt.Sprintf("runs on node %s and is not ready (%s)", e.Node, why)}
+		return State{
+			Name: "not-ready",
+			Text: fmt.Sprintf("runs on node %s and is not ready (%s)", e.Node, why),
+		}
 	}
+
 	return State{Name: "running", Text: "runs on node " + e.Node}
 }
 
@@ -202,10 +230,13 @@ func (e *Evidence) notes() (notes []string) {
 				why += fmt.Sprintf(", %s (%s)", d.Name, cmp.Or(d.DeviceName, "of a claim"))
 			}
 		}
+
 		notes = append(notes, "it cannot migrate: "+why)
 	}
+
 	if e.condition(v1.VirtualMachineInstanceEvictionRequested, corev1.ConditionTrue) != nil {
 		notes = append(notes, "its eviction was requested")
 	}
+
 	return notes
 }

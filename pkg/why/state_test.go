@@ -9,57 +9,118 @@ import (
 // TestState: each state that KubeVirt's objects say in words, and what to do.
 func TestState(t *testing.T) {
 	vm := func(spec, status string) string {
-		return "kind: VirtualMachine\nmetadata: {name: vm, namespace: ml}\nspec: {" + spec + "}\nstatus: {" + status + "}\n"
+		return "kind: VirtualMachine\nmetadata: {name: vm, namespace: ml}\nspec: {" + spec +
+			"}\nstatus: {" + status + "}\n"
 	}
+
 	instance := func(status string) string {
 		return "kind: VirtualMachineInstance\nmetadata: {name: vm, namespace: ml}\nspec: {domain: {devices: {gpus: [{name: gpu1, deviceName: nvidia.com/GH100}], hostDevices: [{name: nic1}]}}}\nstatus: {nodeName: gpu-1, " + status + "}\n"
 	}
+
 	running := vm("runStrategy: Always", "printableStatus: Running")
 	condition := func(kind, status, reason, message string) string {
-		return "phase: Running, conditions: [{type: " + kind + ", status: '" + status + "', reason: " + reason + ", message: '" + message + "'}]"
+		return "phase: Running, conditions: [{type: " + kind + ", status: '" + status +
+			"', reason: " + reason + ", message: '" + message + "'}]"
 	}
+
 	for _, tt := range []struct {
 		name, text, todo string
 		objects          []string
 	}{
-		{"unknown", "is in an unknown state: neither the VM nor its VMI was read", "", []string{"no object"}},
-		{"stopped", "is stopped: runStrategy Halted", "virtctl start vm", []string{vm("runStrategy: Halted", "printableStatus: Stopped")}},
-		{"stopped", "is stopped: runStrategy Halted", "virtctl start vm", []string{vm("running: false", "printableStatus: Stopped")}},
-		{"stopped", "is stopped: runStrategy Manual starts it on demand, or once", "virtctl start vm", []string{vm("runStrategy: Manual", "printableStatus: Stopped")}},
-		{"stopped", "is stopped, though runStrategy is Always", "", []string{vm("runStrategy: Always", "printableStatus: Stopped")}},
-		{"provisioning", "waits for its volumes, which are being provisioned", "kubectl get datavolume,pvc shows how far they are", []string{vm("running: true", "printableStatus: Provisioning")}},
-		{"waiting-for-volume", "waits for a volume that is not bound", "kubectl get pvc and kubectl describe pvc say why", []string{vm("running: true", "printableStatus: WaitingForVolumeBinding"), instance("phase: Pending")}},
-		{"waiting-for-volume", "waits for a PersistentVolumeClaim that does not exist", "create it, or correct its name under volumes", []string{vm("running: true", "printableStatus: ErrorPvcNotFound")}},
-		{"crash-loop", "fails at each start: 3 in a row, the next is at 2026-11-22 10:00:00 UTC", "", []string{
-			vm("running: true", "printableStatus: CrashLoopBackOff, startFailure: {consecutiveFailCount: 3, retryAfterTimestamp: '2026-11-22T10:00:00Z'}"), instance("phase: Failed"),
+		{"unknown", "is in an unknown state: neither the VM nor its VMI was read", "", []string{
+			"no object",
 		}},
-		{"starting", "is starting (Starting)", "", []string{vm("running: true", "printableStatus: Starting")}},
+		{"stopped", "is stopped: runStrategy Halted", "virtctl start vm", []string{
+			vm("runStrategy: Halted", "printableStatus: Stopped"),
+		}},
+		{"stopped", "is stopped: runStrategy Halted", "virtctl start vm", []string{
+			vm("running: false", "printableStatus: Stopped"),
+		}},
+		{"stopped", "is stopped: runStrategy Manual starts it on demand, or once",
+			"virtctl start vm", []string{
+				vm("runStrategy: Manual", "printableStatus: Stopped"),
+			}},
+		{"stopped", "is stopped, though runStrategy is Always", "", []string{
+			vm("runStrategy: Always", "printableStatus: Stopped"),
+		}},
+		{"provisioning", "waits for its volumes, which are being provisioned",
+			"kubectl get datavolume,pvc shows how far they are", []string{
+				vm("running: true", "printableStatus: Provisioning"),
+			}},
+		{"waiting-for-volume", "waits for a volume that is not bound",
+			"kubectl get pvc and kubectl describe pvc say why", []string{
+				vm("running: true", "printableStatus: WaitingForVolumeBinding"),
+				instance("phase: Pending"),
+			}},
+		{"waiting-for-volume", "waits for a PersistentVolumeClaim that does not exist",
+			"create it, or correct its name under volumes", []string{
+				vm("running: true", "printableStatus: ErrorPvcNotFound"),
+			}},
+		{"crash-loop", "fails at each start: 3 in a row, the next is at 2026-11-22 10:00:00 UTC",
+			"", []string{
+				vm("running: true",
+					"printableStatus: CrashLoopBackOff, startFailure: {consecutiveFailCount: 3, retryAfterTimestamp: '2026-11-22T10:00:00Z'}"), instance("phase: Failed"),
+			}},
+		{"starting", "is starting (Starting)", "", []string{
+			vm("running: true", "printableStatus: Starting"),
+		}},
 		{"starting", "is starting: its VMI has no pod yet", "", []string{instance("")}},
-		{"starting", "is starting: its pod does not run yet", "", []string{vm("running: true", "printableStatus: ErrorUnschedulable"), instance("phase: Scheduling")}},
-		{"starting", "is starting: its pod runs, and the domain does not", "", []string{instance("phase: Scheduled")}},
+		{"starting", "is starting: its pod does not run yet", "", []string{
+			vm("running: true", "printableStatus: ErrorUnschedulable"),
+			instance("phase: Scheduling"),
+		}},
+		{"starting", "is starting: its pod runs, and the domain does not", "", []string{
+			instance("phase: Scheduled"),
+		}},
 		{"running", "runs on node gpu-1", "", []string{running, instance("phase: Running")}},
-		{"not-ready", "runs on node gpu-1 and is not ready (GuestNotRunning: Guest VM is not reported as running)", "", []string{
-			running, instance(condition("Ready", "False", "GuestNotRunning", "Guest VM is not reported as running")),
+		{"not-ready",
+			"runs on node gpu-1 and is not ready (GuestNotRunning: Guest VM is not reported as running)", "", []string{
+				running,
+				instance(condition("Ready", "False", "GuestNotRunning",
+					"Guest VM is not reported as running")),
+			}},
+		{"paused", "is paused after an I/O error of a volume",
+			"see that the storage has room and answers, then virtctl unpause vm vm", []string{
+				instance(condition("Paused", "True", "PausedIOError",
+					"VMI was paused, low-level IO error detected")),
+			}},
+		{"paused", "is paused: VMI was paused by user", "virtctl unpause vm vm", []string{
+			instance(condition("Paused", "True", "PausedByUser", "VMI was paused by user")),
 		}},
-		{"paused", "is paused after an I/O error of a volume", "see that the storage has room and answers, then virtctl unpause vm vm", []string{
-			instance(condition("Paused", "True", "PausedIOError", "VMI was paused, low-level IO error detected")),
+		{"migrating", "is migrating from node gpu-1 to gpu-2", "", []string{
+			running,
+			instance("phase: Running, migrationState: {sourceNode: gpu-1, targetNode: gpu-2}"),
 		}},
-		{"paused", "is paused: VMI was paused by user", "virtctl unpause vm vm", []string{instance(condition("Paused", "True", "PausedByUser", "VMI was paused by user"))}},
-		{"migrating", "is migrating from node gpu-1 to gpu-2", "", []string{running, instance("phase: Running, migrationState: {sourceNode: gpu-1, targetNode: gpu-2}")}},
-		{"running", "runs on node gpu-1", "", []string{running, instance("phase: Running, migrationState: {sourceNode: gpu-2, targetNode: gpu-1, completed: true}")}},
-		{"evicted", "has to leave node gpu-1, which is being drained", "stop it if it cannot migrate: virtctl stop vm", []string{running, instance("phase: Running, evacuationNodeName: gpu-1")}},
-		{"stopping", "is being deleted", "", []string{vm("running: true", "printableStatus: Terminating"), instance("phase: Running")}},
+		{"running", "runs on node gpu-1", "", []string{
+			running,
+			instance("phase: Running, migrationState: {sourceNode: gpu-2, targetNode: gpu-1, completed: true}"),
+		}},
+		{"evicted", "has to leave node gpu-1, which is being drained",
+			"stop it if it cannot migrate: virtctl stop vm", []string{
+				running, instance("phase: Running, evacuationNodeName: gpu-1"),
+			}},
+		{"stopping", "is being deleted", "", []string{
+			vm("running: true", "printableStatus: Terminating"), instance("phase: Running"),
+		}},
 		{"failed", "failed", "", []string{instance("phase: Failed")}},
 	} {
 		s := evidence(tt.objects...).Diagnose().State
-		expect.Same(t, [3]string{tt.name, tt.text, tt.todo}, [3]string{s.Name, s.Text, s.ToDo}, "%q: state (-want +got)", tt.objects)
+		expect.Same(t, [3]string{
+			tt.name, tt.text, tt.todo,
+		}, [3]string{s.Name, s.Text, s.ToDo}, "%q: state (-want +got)", tt.objects)
 	}
 
-	s := evidence(running, instance(condition("LiveMigratable", "False", "HostDeviceNotLiveMigratable", "VMI uses a PCI host devices"))).Diagnose().State
-	expect.Same(t, []string{"it cannot migrate: VMI uses a PCI host devices, gpu1 (nvidia.com/GH100), nic1 (of a claim)"}, s.Notes, "notes (-want +got)")
+	s := evidence(running,
+		instance(condition("LiveMigratable", "False", "HostDeviceNotLiveMigratable",
+			"VMI uses a PCI host devices"))).Diagnose().State
+
+	expect.Same(t, []string{
+		"it cannot migrate: VMI uses a PCI host devices, gpu1 (nvidia.com/GH100), nic1 (of a claim)",
+	}, s.Notes, "notes (-want +got)")
 
 	// What went wrong before it was stopped on purpose is past.
-	r := evidence(vm("runStrategy: Halted", "printableStatus: Stopped"), event(vmi, "SyncFailed", "10:00:00", noMemlock)).Diagnose()
+	r := evidence(vm("runStrategy: Halted", "printableStatus: Stopped"),
+		event(vmi, "SyncFailed", "10:00:00", noMemlock)).Diagnose()
 	if causes(r.Causes) != "" || causes(r.History) != "locked-memory" {
 		t.Errorf("stopped: %+v", r)
 	}
@@ -73,16 +134,24 @@ func TestSlow(t *testing.T) {
 		slow      = "is starting: QEMU runs since 2026-11-22 10:00:00 UTC, and maps memory and BARs"
 		starting  = "is starting: its pod runs, and the domain does not"
 	)
-	late := event(vmi, "SyncFailed", "10:00:20", "unknown error encountered sending command SyncVMI: rpc error: code = DeadlineExceeded desc = context deadline exceeded")
+
+	late := event(vmi, "SyncFailed", "10:00:20",
+		"unknown error encountered sending command SyncVMI: rpc error: code = DeadlineExceeded desc = context deadline exceeded")
 	for name, tt := range map[string]struct {
 		texts        []string
 		want, causes string
 	}{
-		"it runs":                {[]string{scheduled, qemu}, slow, ""},
-		"virt-handler waits":     {[]string{scheduled, qemu, late}, slow, "slow-start"},
-		"an attempt before":      {[]string{scheduled, qemu, event(vmi, "SyncFailed", "09:59:00", notViable)}, slow, ""},
-		"it failed since":        {[]string{scheduled, qemu, event(vmi, "SyncFailed", "10:00:01", notViable)}, starting, "group-not-viable"},
-		"an error since":         {[]string{scheduled, qemu, event(vmi, "SyncFailed", "10:00:01", "nobody knows")}, starting, ""},
+		"it runs":            {[]string{scheduled, qemu}, slow, ""},
+		"virt-handler waits": {[]string{scheduled, qemu, late}, slow, "slow-start"},
+		"an attempt before": {[]string{
+			scheduled, qemu, event(vmi, "SyncFailed", "09:59:00", notViable),
+		}, slow, ""},
+		"it failed since": {[]string{
+			scheduled, qemu, event(vmi, "SyncFailed", "10:00:01", notViable),
+		}, starting, "group-not-viable"},
+		"an error since": {[]string{
+			scheduled, qemu, event(vmi, "SyncFailed", "10:00:01", "nobody knows"),
+		}, starting, ""},
 		"no QEMU":                {[]string{scheduled}, starting, ""},
 		"the domain has started": {[]string{scheduled, qemu + started}, starting, ""},
 	} {

@@ -16,23 +16,30 @@ import (
 
 // Report says why a VM does not start.
 type Report struct {
-	SchemaVersion int       `json:"schemaVersion"` // 2
-	Namespace     string    `json:"namespace"`     // of the VM; "" where files are read and none is named
-	Name          string    `json:"name"`          // of the VM
-	Phase         string    `json:"phase"`         // of its VMI; "" where none was read
-	Node          string    `json:"node"`          // of its VMI; "" before it has one
-	State         State     `json:"state"`         // of the VM, in words
-	Files         []string  `json:"files"`         // that were read in place of the cluster
-	Started       *Line     `json:"started"`       // says that it started, after all errors; null where none does
-	Causes        []Finding `json:"causes"`        // the latest first
-	History       []Finding `json:"history"`       // causes that are past, the latest first; none if the VM runs
-	Errors        []Line    `json:"errors"`        // the last five that name no cause, the latest first
-	Installation  []string  `json:"installation"`  // if the VM requests the hook, which did not place its devices: what doctor finds in the cluster
-	Unread        []string  `json:"unread"`        // what could not be read, and the rule that grants it
+	SchemaVersion int `json:"schemaVersion"` // 2
+	// of the VM; "" where files are read and none is named
+	Namespace string   `json:"namespace"`
+	Name      string   `json:"name"`  // of the VM
+	Phase     string   `json:"phase"` // of its VMI; "" where none was read
+	Node      string   `json:"node"`  // of its VMI; "" before it has one
+	State     State    `json:"state"` // of the VM, in words
+	Files     []string `json:"files"` // that were read in place of the cluster
+	// says that it started, after all errors; null where none does
+	Started *Line     `json:"started"`
+	Causes  []Finding `json:"causes"` // the latest first
+	// causes that are past, the latest first; none if the VM runs
+	History []Finding `json:"history"`
+	// the last five that name no cause, the latest first
+	Errors []Line `json:"errors"`
+	// if the VM requests the hook, which did not place its devices: what doctor finds in the
+	// cluster
+	Installation []string `json:"installation"`
+	// what could not be read, and the rule that grants it
+	Unread []string `json:"unread"`
 }
 
-// Runs reports whether the VM runs: its VMI says so or, where none was read, the last line about its
-// start.
+// Runs reports whether the VM runs: its VMI says so or, where none was read, the last line about
+// its start.
 func (r Report) Runs() bool {
 	return r.Phase == string(corev1.PodRunning) || r.Phase == "" && r.Started != nil
 }
@@ -40,16 +47,19 @@ func (r Report) Runs() bool {
 // Finding is a cause and the last line that names it.
 type Finding struct {
 	Cause
-	Line   Line     `json:"line"`   // that names the cause
-	Past   *Line    `json:"past"`   // says that the VM got further later; null if nothing does
-	Shares []string `json:"shares"` // of each resource that is insufficient: how much each node has, and who uses it
+	Line Line  `json:"line"` // that names the cause
+	Past *Line `json:"past"` // says that the VM got further later; null if nothing does
+	// of each resource that is insufficient: how much each node has, and who uses it
+	Shares []string `json:"shares"`
 }
 
 // Line is a line of a message about the VM.
 type Line struct {
-	Source string    `json:"source"`        // who reports it, such as "event SyncFailed of VirtualMachineInstance dgx"
+	// who reports it, such as "event SyncFailed of VirtualMachineInstance dgx"
+	Source string    `json:"source"`
 	Time   time.Time `json:"time,omitzero"` // absent where the source has none
-	Text   string    `json:"text"`          // without values of variables, headers and tokens, and without cloud-init data
+	// without values of variables, headers and tokens, and without cloud-init data
+	Text string `json:"text"`
 }
 
 // Where returns the line's source and time.
@@ -83,6 +93,7 @@ func (e *Evidence) Diagnose() Report {
 		case n.passed == StageStart && r.Started == nil && len(r.Causes)+len(r.Errors) == 0:
 			line := n.show()
 			r.Started = &line
+
 		case n.passed != "":
 		case n.cause != nil:
 			r.addFinding(n, past, e)
@@ -92,19 +103,24 @@ func (e *Evidence) Diagnose() Report {
 			}
 		}
 	}
+
 	slices.SortStableFunc(r.Causes, func(x, y Finding) int {
 		return cmp.Compare(x.guestOrder(), y.guestOrder())
 	})
+
 	if e.isSlow(r) {
 		r.setSlow(e.qemu)
 	}
+
 	if r.State.onPurpose {
 		r.History, r.Causes = slices.Concat(r.Causes, r.History), []Finding{}
 	}
+
 	if r.Runs() {
 		isOther := func(f Finding) bool { return f.Stage != StageGuest }
 		r.Causes, r.History = slices.DeleteFunc(r.Causes, isOther), []Finding{}
 	}
+
 	return r
 }
 
@@ -114,6 +130,7 @@ func (e *Evidence) isSlow(r Report) bool {
 	if e.Phase != "Scheduled" || r.State.Name != "starting" || r.Started != nil || e.qemu == nil {
 		return false
 	}
+
 	isSince := func(l Line) bool { return l.Time.IsZero() || !l.Time.Before(e.qemu.Time) }
 	isFailed := func(f Finding) bool { return f.Name != slowStart && isSince(f.Line) }
 	return !slices.ContainsFunc(r.Causes, isFailed) && !slices.ContainsFunc(r.Errors, isSince)
@@ -124,8 +141,10 @@ const slowStart = "slow-start"
 
 // setSlow says that QEMU runs and that the domain will. What went wrong before is past.
 func (r *Report) setSlow(qemu *Line) {
-	r.State.Text = fmt.Sprintf("is starting: QEMU runs since %s, and maps memory and BARs", qemu.Time.Format(timeFormat))
-	r.State.ToDo = "wait: much memory and large BARs take minutes; 1 GiB hugepages, Linux 6.15 on the node and QEMU 9.2 make it shorter"
+	r.State.Text = fmt.Sprintf("is starting: QEMU runs since %s, and maps memory and BARs",
+		qemu.Time.Format(timeFormat))
+	r.State.ToDo = "wait: much memory and large BARs take minutes; 1 GiB hugepages, Linux 6.15 on " +
+		"the node and QEMU 9.2 make it shorter"
 
 	current := []Finding{}
 	for _, f := range slices.Backward(r.Causes) {
@@ -133,14 +152,16 @@ func (r *Report) setSlow(qemu *Line) {
 			current = append(current, f)
 			continue
 		}
+
 		f.Past = qemu
 		r.History = slices.Insert(r.History, 0, f)
 	}
+
 	r.Causes, r.Errors = current, []Line{}
 }
 
-// guestOrder returns the order of what a guest reports, after other causes: that of the table, since
-// one failure of a driver leads to the next.
+// guestOrder returns the order of what a guest reports, after other causes: that of the table,
+// since one failure of a driver leads to the next.
 func (f Finding) guestOrder() int {
 	if f.Stage != StageGuest {
 		return -1
@@ -154,12 +175,14 @@ func (r *Report) addFinding(n entry, past *entry, e *Evidence) {
 	if slices.ContainsFunc(r.Causes, isKnown) || slices.ContainsFunc(r.History, isKnown) {
 		return
 	}
+
 	f := Finding{Cause: *n.cause, Line: n.show(), Shares: []string{}}
 	if past == nil {
 		f.Shares = e.shares(n.text)
 		r.Causes = append(r.Causes, f)
 		return
 	}
+
 	line := past.show()
 	f.Past = &line
 	r.History = append(r.History, f)
@@ -172,14 +195,17 @@ func (n entry) past(passed []entry) *entry {
 	if stage == "" && n.cause != nil {
 		stage = n.cause.Stage
 	}
+
 	at := slices.Index(stages, cmp.Or(stage, StageStart))
 	for _, p := range slices.Backward(passed) {
 		isFurther := slices.Index(stages, p.passed) > at
-		isPassed := p.passed == stages[at] && (p.subject == n.subject || p.subject == "" || n.subject == "")
+		isPassed := p.passed == stages[at] &&
+			(p.subject == n.subject || p.subject == "" || n.subject == "")
 		if (isFurther || isPassed) && !n.isState && p.isAfter(n) {
 			return &p
 		}
 	}
+
 	return nil
 }
 
@@ -198,6 +224,7 @@ func (n entry) show() Line {
 	if !n.isDerived {
 		line.Time = n.at
 	}
+
 	if n.passed != "" && n.line == 0 && n.text == "" {
 		return line
 	}
@@ -206,14 +233,17 @@ func (n entry) show() Line {
 	if safe := lines(Redact(n.text)); n.line < len(safe) {
 		text = strings.TrimSpace(safe[n.line])
 	}
+
 	at := 0
 	if n.cause != nil {
 		at, _ = n.cause.find(text)
-		if place, _ := n.cause.find(n.matched(text)); place < 0 { // it was removed with what is before it
+		// it was removed with what is before it
+		if place, _ := n.cause.find(n.matched(text)); place < 0 {
 			_, message := n.cause.find(n.matched(lines(n.text)[n.line]))
 			text, at = strings.TrimSpace(text+" "+message), -1
 		}
 	}
+
 	line.Text = quote(text, at)
 	return line
 }
@@ -223,7 +253,9 @@ func (n entry) show() Line {
 func isPrivate(n entry) bool {
 	text := strings.ToLower(lines(n.text)[n.line])
 	words := []string{"cloud-init", "cloudinit", "passw", "secret", "token", "ssh-"}
-	return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(text, word) })
+	return slices.ContainsFunc(words, func(word string) bool {
+		return strings.Contains(text, word)
+	})
 }
 
 // isRepeated reports whether an error says what one of the others says: the API server's
@@ -236,8 +268,8 @@ func isRepeated(n entry, others []entry) bool {
 	})
 }
 
-// core returns what an error says, without who passes it on and without numbers: what libvirt's error
-// quotes, else the whole.
+// core returns what an error says, without who passes it on and without numbers: what libvirt's
+// error quotes, else the whole.
 func (n entry) core() string {
 	text := form(lines(n.text)[n.line])
 	if _, message, found := strings.Cut(text, "Message='"); found {
@@ -252,8 +284,10 @@ func quote(text string, at int) string {
 	if start := min(at-before, len(text)-limit); start > 0 {
 		text = redacted + text[start:]
 	}
+
 	if len(text) > limit+len(redacted) {
 		text = text[:limit] + redacted
 	}
+
 	return strings.ToValidUTF8(text, "")
 }

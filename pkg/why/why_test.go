@@ -36,16 +36,21 @@ const (
 // TestAttempts: of several attempts to start, the last counts, and of a cause its last line.
 func TestAttempts(t *testing.T) {
 	found := evidence(
-		event(vmi, "SyncFailed", "10:03:00", notViable), event(vmi, "SyncFailed", "10:01:00", noMemlock),
-		event("Pod/virt-launcher-vm-x7k2p", "FailedScheduling", "10:00:00", "0/1 nodes are available: 1 Insufficient nvidia.com/GH100."),
+		event(vmi, "SyncFailed", "10:03:00", notViable),
+		event(vmi, "SyncFailed", "10:01:00", noMemlock),
+		event("Pod/virt-launcher-vm-x7k2p", "FailedScheduling", "10:00:00",
+			"0/1 nodes are available: 1 Insufficient nvidia.com/GH100."),
 		event(vmi, "SyncFailed", "10:02:00", notViable),
 	).Diagnose().Causes
+
 	expect.Same(t, "group-not-viable locked-memory no-node", causes(found), "causes (-want +got)")
 	want := Line{
-		Source: "event SyncFailed of VirtualMachineInstance vm", Time: time.Date(2026, 11, 22, 10, 3, 0, 0, time.UTC),
+		Source: "event SyncFailed of VirtualMachineInstance vm",
+		Time:   time.Date(2026, 11, 22, 10, 3, 0, 0, time.UTC),
 		Text: "server error. command SyncVMI failed: \"LibvirtError(Code=1, Domain=10, Message='internal error: qemu unexpectedly closed the monitor: " +
 			"2026-11-22T10:00:00.563014Z qemu-kvm: -device vfio-pci,host=0000:01:00.0: vfio 0000:01:00.0: group 1 is not viable",
 	}
+
 	if got := found[0].Line; got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -69,6 +74,7 @@ func TestOtherVMs(t *testing.T) {
 		if got := causes(e.Diagnose().Causes); got != tt.want {
 			t.Errorf("VM %s, pod %s: %q, want %q", tt.vm, tt.pod, got, tt.want)
 		}
+
 		e = &Evidence{Report: Report{Namespace: "other", Name: tt.vm}}
 		e.Add("", []byte(event("Pod/"+tt.pod, "Failed", "10:00:00", noMemlock)))
 		if got := causes(e.Diagnose().Causes); got != "" {
@@ -84,6 +90,7 @@ func TestRuns(t *testing.T) {
 	if found := e.Diagnose().Causes; len(found) > 0 || e.Phase != "Running" || e.Node != "gpu-1" {
 		t.Errorf("found %+v of %+v", found, e)
 	}
+
 	got := causes(evidence(running, "NVRM: BAR0 is 0M @ 0x0 (PCI:0000:08:00.0)").Diagnose().Causes)
 	expect.Same(t, "bar-window", got, "causes (-want +got)")
 }
@@ -91,34 +98,44 @@ func TestRuns(t *testing.T) {
 // TestGuest: of what a guest reports the first failure counts, not what follows from it.
 func TestGuest(t *testing.T) {
 	running := "kind: VirtualMachineInstance\nmetadata: {name: vm, namespace: ml}\nstatus: {phase: Running, nodeName: gpu-1}\n"
-	found := evidence(running, "[1.0] NVRM: GPU0 RmInitAdapter: Cannot initialize GSP firmware RM\n[1.1] NVRM: GPU 0000:08:00.0: RmInitAdapter failed! (0x62:0x40:2142)\n",
+	found := evidence(running,
+		"[1.0] NVRM: GPU0 RmInitAdapter: Cannot initialize GSP firmware RM\n[1.1] NVRM: GPU 0000:08:00.0: RmInitAdapter failed! (0x62:0x40:2142)\n",
 		"NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.").Diagnose().Causes
-	expect.Same(t, "gpu-firmware gpu-not-initialized no-guest-driver", causes(found), "causes (-want +got)")
+
+	expect.Same(t, "gpu-firmware gpu-not-initialized no-guest-driver", causes(found),
+		"causes (-want +got)")
 }
 
 // TestForms: objects as kubectl and the API server print them, and logs with the prefixes
 // of kubectl and of container runtimes.
 func TestForms(t *testing.T) {
 	ended := `{"metadata": {"name": "virt-launcher-vm-x7k2p"}, "status": {"containerStatuses": [{"name": "compute", "restartCount": 1, "lastState": {"terminated": {"exitCode": 1, "reason": "Error", "message": "` + noMemlock + `"}}}]}}`
-	entry := `{"component":"virt-launcher","level":"error","msg":"Failed to start","reason":"` + noMemlock + `","timestamp":"2026-11-22T10:00:00.5Z"}`
+	entry := `{"component":"virt-launcher","level":"error","msg":"Failed to start","reason":"` +
+		noMemlock + `","timestamp":"2026-11-22T10:00:00.5Z"}`
 	for name, text := range map[string]string{
-		"several documents":         "kind: Node\nmetadata: {name: a}\n---\n" + event(vmi, "SyncFailed", "10:00:00", noMemlock) + "---\nkind: Node\n",
-		"a List":                    `{"apiVersion": "v1", "kind": "List", "items": [{"kind": "Event", "involvedObject": {"kind": "VirtualMachineInstance", "name": "vm"}, "message": "` + noMemlock + `"}]}`,
-		"the API server's list":     `{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[` + ended + `]}`,
+		"several documents": "kind: Node\nmetadata: {name: a}\n---\n" +
+			event(vmi, "SyncFailed", "10:00:00", noMemlock) + "---\nkind: Node\n",
+		"a List": `{"apiVersion": "v1", "kind": "List", "items": [{"kind": "Event", "involvedObject": {"kind": "VirtualMachineInstance", "name": "vm"}, "message": "` + noMemlock + `"}]}`,
+		"the API server's list": `{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[` +
+			ended + `]}`,
 		"an object of a wrong type": `{"kind": "Pod", "spec": [], "metadata": {"name": "virt-launcher-vm-x7k2p"}, "status": {"reason": "Failed", "message": "` + noMemlock + `"}}`,
 		"objects and a log":         "kind: Node\n---\n" + entry,
-		"a file that was cut":       event(vmi, "SyncFailed", "10:00:00", noMemlock) + "metadata: {name: [",
+		"a file that was cut": event(vmi, "SyncFailed", "10:00:00", noMemlock) +
+			"metadata: {name: [",
 		"kubectl logs --prefix":     "[pod/virt-launcher-vm-x7k2p/compute] " + entry,
 		"kubectl logs --timestamps": "2026-11-22T10:00:00.5Z " + entry,
 		"containerd's file":         "2026-11-22T10:00:00.500000000Z stderr F " + entry + "\r",
-		"kubectl describe":          "  Warning  SyncFailed  7s  virt-handler  server error: " + noMemlock,
+		"kubectl describe": "  Warning  SyncFailed  7s  virt-handler  server error: " +
+			noMemlock,
 	} {
 		found := evidence(text).Diagnose().Causes
 		if causes(found) != "locked-memory" {
 			t.Errorf("%s: %+v", name, found)
 			continue
 		}
-		if at := found[0].Line.Time; strings.Contains(text, entry) && !at.Equal(time.Date(2026, 11, 22, 10, 0, 0, 5e8, time.UTC)) {
+
+		if at := found[0].Line.Time; strings.Contains(text, entry) &&
+			!at.Equal(time.Date(2026, 11, 22, 10, 0, 0, 5e8, time.UTC)) {
 			t.Errorf("%s: time %s", name, at)
 		}
 	}
@@ -129,18 +146,22 @@ func TestForms(t *testing.T) {
 func TestSecrets(t *testing.T) {
 	const start = `{"level":"error","msg":"Failed to sync vmi","reason":"cannot limit locked memory of process 84`
 	for place, text := range map[string]string{
-		"env of the pod":                "kind: Pod\nmetadata: {name: virt-launcher-vm-x7k2p}\nspec: {containers: [{name: compute, env: [{name: A, value: s3cr3t}]}]}\nstatus: {reason: Failed, message: no}\n",
-		"env that admission refuses":    event("Pod/virt-launcher-vm-x7k2p", "Failed", "10:00:00", `spec.containers[0].env[0]: Invalid value: "s3cr3t": HTTP_PROXY=http://u:s3cr3t@proxy must not`),
-		"env in single quotes":          event(vmi, "SyncFailed", "10:00:00", `<qemu:env name='TOKEN' value='s3cr3t'/> is not allowed`),
-		"env in YAML":                   event(vmi, "SyncFailed", "10:00:00", "refused:\nenv:\n- name: A\n  value: s3cr3t"),
-		"a value of two words":          `{"level":"error","msg":"Env:[{Name:A Value:x s3cr3t ValueFrom:nil}] is refused"}`,
-		"args of the pod":               "kind: Pod\nmetadata: {name: virt-launcher-vm-x7k2p}\nspec: {containers: [{name: compute, args: [--password=s3cr3t]}]}\nstatus: {reason: Failed, message: no}\n",
-		"annotation of the VMI":         "kind: VirtualMachineInstance\nmetadata: {name: vm, annotations: {kubectl.kubernetes.io/last-applied-configuration: s3cr3t}}\nstatus: {conditions: [{type: Synchronized, status: 'False', message: no}]}\n",
-		"cloud-init of the VMI":         "kind: VirtualMachineInstance\nmetadata: {name: vm}\nspec: {volumes: [{cloudInitNoCloud: {userData: s3cr3t, networkDataBase64: s3cr3t}}, {sysprep: {secret: {name: s3cr3t}}}]}\nstatus: {conditions: [{type: Synchronized, status: 'False', message: no}]}\n",
-		"cloud-init of the template":    "kind: VirtualMachine\nmetadata: {name: vm}\nspec: {template: {spec: {volumes: [{cloudInitConfigDrive: {userDataBase64: s3cr3t}}]}}}\nstatus: {conditions: [{type: Failure, status: 'True', message: no}]}\n",
-		"cloud-init that a log quotes":  `{"level":"error","msg":"Failed to sync vmi: \u0026VirtualMachineInstance{UserData:#cloud-config\npanic: s3cr3t,NetworkData:s3cr3t}"}`,
-		"cloud-init after the cause":    start + `: {\"userDataBase64\":\"s3cr3t\"}"}`,
-		"variable of the cause":         start + `, env NVIDIA_TOKEN=s3cr3t, pull https://u:s3cr3t@registry.example.com"}`,
+		"env of the pod": "kind: Pod\nmetadata: {name: virt-launcher-vm-x7k2p}\nspec: {containers: [{name: compute, env: [{name: A, value: s3cr3t}]}]}\nstatus: {reason: Failed, message: no}\n",
+		"env that admission refuses": event("Pod/virt-launcher-vm-x7k2p", "Failed", "10:00:00",
+			`spec.containers[0].env[0]: Invalid value: "s3cr3t": HTTP_PROXY=http://u:s3cr3t@proxy must not`),
+		"env in single quotes": event(vmi, "SyncFailed", "10:00:00",
+			`<qemu:env name='TOKEN' value='s3cr3t'/> is not allowed`),
+		"env in YAML": event(vmi, "SyncFailed", "10:00:00",
+			"refused:\nenv:\n- name: A\n  value: s3cr3t"),
+		"a value of two words":         `{"level":"error","msg":"Env:[{Name:A Value:x s3cr3t ValueFrom:nil}] is refused"}`,
+		"args of the pod":              "kind: Pod\nmetadata: {name: virt-launcher-vm-x7k2p}\nspec: {containers: [{name: compute, args: [--password=s3cr3t]}]}\nstatus: {reason: Failed, message: no}\n",
+		"annotation of the VMI":        "kind: VirtualMachineInstance\nmetadata: {name: vm, annotations: {kubectl.kubernetes.io/last-applied-configuration: s3cr3t}}\nstatus: {conditions: [{type: Synchronized, status: 'False', message: no}]}\n",
+		"cloud-init of the VMI":        "kind: VirtualMachineInstance\nmetadata: {name: vm}\nspec: {volumes: [{cloudInitNoCloud: {userData: s3cr3t, networkDataBase64: s3cr3t}}, {sysprep: {secret: {name: s3cr3t}}}]}\nstatus: {conditions: [{type: Synchronized, status: 'False', message: no}]}\n",
+		"cloud-init of the template":   "kind: VirtualMachine\nmetadata: {name: vm}\nspec: {template: {spec: {volumes: [{cloudInitConfigDrive: {userDataBase64: s3cr3t}}]}}}\nstatus: {conditions: [{type: Failure, status: 'True', message: no}]}\n",
+		"cloud-init that a log quotes": `{"level":"error","msg":"Failed to sync vmi: \u0026VirtualMachineInstance{UserData:#cloud-config\npanic: s3cr3t,NetworkData:s3cr3t}"}`,
+		"cloud-init after the cause":   start + `: {\"userDataBase64\":\"s3cr3t\"}"}`,
+		"variable of the cause": start +
+			`, env NVIDIA_TOKEN=s3cr3t, pull https://u:s3cr3t@registry.example.com"}`,
 		"variables that Go prints":      `{"level":"error","msg":"Env:[{Name:A Value:s3cr3t} {Name:\"B\", Value:\"s3cr3t\"}] C=\"x s3cr3t\" and D=s3cr3t"}`,
 		"command line of QEMU":          `{"level":"error","msg":"LC_ALL=C TOKEN=s3cr3t /usr/libexec/qemu-kvm"}`,
 		"cloud-init's log in the guest": "error: s3cr3t is the password\nerror: chpasswd root:s3cr3t\nfatal: cloud-init s3cr3t\nerror: ssh-rsa s3cr3t",
@@ -148,9 +169,11 @@ func TestSecrets(t *testing.T) {
 	} {
 		r := evidence(text, event(vmi, "SyncFailed", "09:00:00", "another error")).Diagnose()
 		data, err := json.Marshal(r)
-		if err != nil || strings.Contains(fmt.Sprintf("%s %+v", data, r), "s3cr3t") || !strings.Contains(string(data), "another error") {
+		if err != nil || strings.Contains(fmt.Sprintf("%s %+v", data, r), "s3cr3t") ||
+			!strings.Contains(string(data), "another error") {
 			t.Errorf("%s: %v %s", place, err, data)
 		}
+
 		if strings.HasPrefix(text, start) && causes(r.Causes) != "locked-memory" {
 			t.Errorf("%s: causes %q", place, causes(r.Causes))
 		}
@@ -168,78 +191,110 @@ func TestErrors(t *testing.T) {
 2026-11-22T10:03:00Z qemu-kvm: `+strings.Repeat("long ", 100)+`
 2026-11-22T10:04:00Z panic: all is lost
 goroutine 1 [running]:`, event(vmi, "SyncFailed", "10:05:00", "no idea"))
+
 	r := e.Diagnose()
 	if len(r.Causes) > 0 {
 		t.Fatalf("found %+v", r.Causes)
 	}
+
 	var got []string
 	for _, line := range r.Errors {
 		got = append(got, line.Text)
 	}
-	want := []string{"no idea", "2026-11-22T10:04:00Z panic: all is lost", ("2026-11-22T10:03:00Z qemu-kvm: " + strings.Repeat("long ", 100))[:360] + "…", "something else", "process 22 failed"}
+
+	want := []string{
+		"no idea",
+		"2026-11-22T10:04:00Z panic: all is lost",
+		("2026-11-22T10:03:00Z qemu-kvm: " + strings.Repeat("long ", 100))[:360] + "…",
+		"something else",
+		"process 22 failed",
+	}
+
 	expect.Same(t, want, got, "errors (-want +got)")
 }
 
 // TestShares: of what the scheduler finds insufficient each node's share is shown.
 func TestShares(t *testing.T) {
 	node := func(name, has string) string {
-		return fmt.Sprintf("kind: Node\nmetadata: {name: %s}\nstatus: {allocatable: {%s}}\n", name, has)
+		return fmt.Sprintf("kind: Node\nmetadata: {name: %s}\nstatus: {allocatable: {%s}}\n", name,
+			has)
 	}
+
 	pod := func(name, on, phase, has string) string {
 		return fmt.Sprintf("kind: Pod\nmetadata: {name: %s, namespace: ml}\nspec: {nodeName: %s, containers: [{resources: {requests: {%s}}}, {}]}\nstatus: {phase: %s}\n", name, on, has, phase)
 	}
+
 	message := "0/2 nodes are available: 1 Insufficient hugepages-1Gi, 2 Insufficient nvidia.com/GH100, 2 Insufficient mellanox.com/cx7. preemption: no"
 	waiting := event("Pod/virt-launcher-vm-x7k2p", "FailedScheduling", "10:00:00", message)
-	e := evidence(waiting, node("a", `nvidia.com/GH100: "8"`), node("b", `nvidia.com/GH100: "8", hugepages-1Gi: 64Gi`), node("c", `nvidia.com/GH100: "0"`),
-		pod("vm-x", "a", "Running", `nvidia.com/GH100: "4"`), pod("vm-y", "a", "Pending", `nvidia.com/GH100: "4"`), pod("vm-z", "b", "Succeeded", `nvidia.com/GH100: "8"`),
+	e := evidence(waiting, node("a", `nvidia.com/GH100: "8"`),
+		node("b", `nvidia.com/GH100: "8", hugepages-1Gi: 64Gi`), node("c", `nvidia.com/GH100: "0"`),
+		pod("vm-x", "a", "Running", `nvidia.com/GH100: "4"`),
+		pod("vm-y", "a", "Pending", `nvidia.com/GH100: "4"`),
+		pod("vm-z", "b", "Succeeded", `nvidia.com/GH100: "8"`),
 		pod("vm-v", "b", "Running", "hugepages-1Gi: 32Gi"))
+
 	want := []string{
 		"hugepages-1Gi: node b has 64Gi, used by ml/vm-v (32Gi)",
 		"nvidia.com/GH100: node a has 8, used by ml/vm-x (4), ml/vm-y (4); node b has 8, used by no pod that was read",
 		"mellanox.com/cx7: no node has it",
 	}
+
 	found := e.Diagnose().Causes
 	expect.Same(t, want, found[0].Shares, "shares (-want +got)")
 	if found = evidence(waiting).Diagnose().Causes; len(found[0].Shares) > 0 {
 		t.Errorf("without nodes: %q", found[0].Shares)
 	}
+
 	many := []string{waiting}
 	for i := range 100 {
 		many = append(many, node(fmt.Sprint("n", i), `nvidia.com/GH100: "8"`))
 	}
-	if got := evidence(many...).Diagnose().Causes[0].Shares[1]; len(got) > 400 || !strings.HasSuffix(got, "…") {
+
+	if got := evidence(many...).Diagnose().Causes[0].Shares[1]; len(got) > 400 ||
+		!strings.HasSuffix(got, "…") {
 		t.Errorf("100 nodes: %q", got)
 	}
 }
 
-// TestErrorsOnce: what several sources say of one failure is one error, whoever quotes it, and a warning
-// in an event's text makes it no less an error. Errors that all logs have are left out.
+// TestErrorsOnce: what several sources say of one failure is one error, whoever quotes it, and a
+// warning in an event's text makes it no less an error. Errors that all logs have are left out.
 func TestErrorsOnce(t *testing.T) {
 	const qemu = "2026-11-22T10:00:00.563014Z qemu-kvm: -device vfio-pci,host=0000:01:00.0: nobody knows"
 	quoted := func(who string) string {
-		return who + "Message='internal error: QEMU unexpectedly closed the monitor (vm='ml_vm'): " + qemu + "')"
+		return who +
+			"Message='internal error: QEMU unexpectedly closed the monitor (vm='ml_vm'): " + qemu +
+			"')"
 	}
+
 	log := func(text string) string {
-		return `{"component":"virt-launcher","level":"error","msg":"` + text + `","timestamp":"2026-11-22T10:00:00Z"}`
+		return `{"component":"virt-launcher","level":"error","msg":"` + text +
+			`","timestamp":"2026-11-22T10:00:00Z"}`
 	}
+
 	for name, texts := range map[string][]string{
 		"one failure": {
-			event(vmi, "SyncFailed", "10:00:03", quoted(`server error. command SyncVMI failed: "LibvirtError(Code=1, Domain=10, `)+`"`),
+			event(vmi, "SyncFailed", "10:00:03",
+				quoted(`server error. command SyncVMI failed: "LibvirtError(Code=1, Domain=10, `)+
+					`"`),
 			"kind: VirtualMachineInstance\nmetadata: {name: vm, namespace: ml}\nstatus: {phase: Scheduled, conditions: [{type: Synchronized, status: 'False', reason: Synchronizing, message: \"" +
-				quoted(`server error. command SyncVMI failed: 'LibvirtError(Code=1, Domain=10, `) + "\"}]}\n",
+				quoted(`server error. command SyncVMI failed: 'LibvirtError(Code=1, Domain=10, `) +
+				"\"}]}\n",
 			log(quoted("Failed to start VirtualMachineInstance: virError(Code=1, Domain=10, ")),
 			log("internal error: QEMU unexpectedly closed the monitor (vm='ml_vm'): " + qemu),
 			qemu,
 		},
-		"a warning in an event": {event(vmi, "SyncFailed", "10:00:00", "server error: qemu-kvm: warning: host doesn't support requested feature: nobody knows")},
+		"a warning in an event": {event(vmi, "SyncFailed", "10:00:00",
+			"server error: qemu-kvm: warning: host doesn't support requested feature: nobody knows")},
 		"noise": {
 			event(vmi, "SyncFailed", "10:00:00", "nobody knows"),
 			log("internal error: Child process (dmidecode -q -t 0,1) unexpected exit status 1: /dev/mem: No such file or directory"),
-			log("Guest agent is not responding: QEMU guest agent is not connected"), log("Unable to open /dev/vhost-vsock: No such file or directory"),
+			log("Guest agent is not responding: QEMU guest agent is not connected"),
+			log("Unable to open /dev/vhost-vsock: No such file or directory"),
 		},
 	} {
 		r := evidence(texts...).Diagnose()
-		if len(r.Causes) > 0 || len(r.Errors) != 1 || !strings.Contains(r.Errors[0].Text, "nobody knows") {
+		if len(r.Causes) > 0 || len(r.Errors) != 1 ||
+			!strings.Contains(r.Errors[0].Text, "nobody knows") {
 			t.Errorf("%s: %+v", name, r.Errors)
 		}
 	}
@@ -250,17 +305,26 @@ func TestOwnLines(t *testing.T) {
 	handler := func(fields string) string {
 		return `{"component":"virt-handler","level":"error","msg":"Synchronizing the VirtualMachineInstance failed.","reason":"` + noMemlock + `"` + fields + "}"
 	}
+
 	const prefixed = "/compute] qemu-kvm: " + noMemlock
 	scheduling := "kind: VirtualMachineInstance\nmetadata: {name: vm, namespace: ml}\nstatus: {phase: Scheduling}\n"
 	for name, tt := range map[string]struct{ own, other string }{
-		"virt-handler":      {handler(`,"kind":"","name":"vm","namespace":"ml"`), handler(`,"kind":"","name":"dgx","namespace":"ml"`)},
-		"another namespace": {handler(`,"kind":"","name":"vm","namespace":"ml"`), handler(`,"kind":"","name":"vm","namespace":"dev"`)},
-		"a node":            {handler(`,"kind":"","name":"vm"`), handler(`,"kind":"Node","name":"vm"`)},
-		"no name":           {handler(`,"error":"re-enqueuing ml/vm"`) + handler(`,"kind":"","name":"vm"`), handler("")},
-		"--prefix":          {"[pod/virt-launcher-vm-x7k2p" + prefixed, "[pod/virt-launcher-dgx-x7k2p" + prefixed},
-		"stern":             {"virt-launcher-vm-x7k2p compute qemu-kvm: " + noMemlock, "virt-launcher-dgx-x7k2p compute qemu-kvm: " + noMemlock},
-		"libvirt":           {"error: (vm='ml_vm'): " + noMemlock, "error: (vm='ml_dgx'): " + noMemlock},
-		"a table":           {"5s   Warning   SyncFailed   virtualmachineinstance/vm   " + noMemlock, "5s   Warning   SyncFailed   virtualmachineinstance/dgx   " + noMemlock},
+		"virt-handler": {handler(`,"kind":"","name":"vm","namespace":"ml"`),
+			handler(`,"kind":"","name":"dgx","namespace":"ml"`)},
+		"another namespace": {handler(`,"kind":"","name":"vm","namespace":"ml"`),
+			handler(`,"kind":"","name":"vm","namespace":"dev"`)},
+		"a node": {handler(`,"kind":"","name":"vm"`),
+			handler(`,"kind":"Node","name":"vm"`)},
+		"no name": {handler(`,"error":"re-enqueuing ml/vm"`) +
+			handler(`,"kind":"","name":"vm"`), handler("")},
+		"--prefix": {"[pod/virt-launcher-vm-x7k2p" + prefixed,
+			"[pod/virt-launcher-dgx-x7k2p" + prefixed},
+		"stern": {"virt-launcher-vm-x7k2p compute qemu-kvm: " + noMemlock,
+			"virt-launcher-dgx-x7k2p compute qemu-kvm: " + noMemlock},
+		"libvirt": {"error: (vm='ml_vm'): " + noMemlock, "error: (vm='ml_dgx'): " +
+			noMemlock},
+		"a table": {"5s   Warning   SyncFailed   virtualmachineinstance/vm   " +
+			noMemlock, "5s   Warning   SyncFailed   virtualmachineinstance/dgx   " + noMemlock},
 		"a table, often": {
 			"2m (x3 over 4m)   Warning   SyncFailed   virtualmachineinstance/vm   " + noMemlock,
 			"2m (x3 over 4m)   Warning   SyncFailed   virtualmachineinstance/dgx   " + noMemlock,
@@ -269,9 +333,13 @@ func TestOwnLines(t *testing.T) {
 			"<unknown>   Warning   SyncFailed   virtualmachineinstance/vm   " + noMemlock,
 			"<unknown>   Warning   SyncFailed   virtualmachineinstance/dgx   " + noMemlock,
 		},
-		"a table, -A": {"ml   5s   Warning   SyncFailed   virtualmachineinstance/vm   " + noMemlock, "dev   5s   Warning   SyncFailed   virtualmachineinstance/vm   " + noMemlock},
+		"a table, -A": {"ml   5s   Warning   SyncFailed   virtualmachineinstance/vm   " + noMemlock,
+			"dev   5s   Warning   SyncFailed   virtualmachineinstance/vm   " + noMemlock},
 		"the hook": {
-			`{"level":"ERROR","msg":"domain left unchanged","vmi":"ml/vm","error":"` + noMemlock + `"}`, `{"level":"ERROR","msg":"domain left unchanged","vmi":"ml/dgx","error":"` + noMemlock + `"}`,
+			`{"level":"ERROR","msg":"domain left unchanged","vmi":"ml/vm","error":"` + noMemlock +
+				`"}`,
+			`{"level":"ERROR","msg":"domain left unchanged","vmi":"ml/dgx","error":"` + noMemlock +
+				`"}`,
 		},
 	} {
 		for want, text := range map[string]string{"locked-memory": tt.own, "": tt.other} {

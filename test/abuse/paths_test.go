@@ -17,7 +17,8 @@ import (
 // evil has values that would lead to other files or end an attribute if they were
 // used as they are.
 var evil = []string{
-	"../../../../etc/passwd", "/etc/passwd", "0000:02:00.0/../../../../../etc/passwd", "..", ".", "",
+	"../../../../etc/passwd", "/etc/passwd", "0000:02:00.0/../../../../../etc/passwd", "..", ".",
+	"",
 	"%2e%2e%2f", "..\\..", "0000:02:00.0\x00/etc", "0000:02:00.0\n../x", "$(reboot)", "`reboot`",
 	`"><evil/>`, `'/><evil x='`, "]]><evil/>", "&evil;", "<!--", strings.Repeat("../", 4096),
 }
@@ -25,7 +26,8 @@ var evil = []string{
 // domainWith is a domain that has the text wherever a domain has text, and two
 // devices: one with the PCI domain of its address given, one with its UUID.
 func domainWith(text, address, uuid string) []byte {
-	escape := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "\x00", "", "\n", "&#10;").Replace
+	escape := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "\x00", "",
+		"\n", "&#10;").Replace
 	return fmt.Appendf(nil, `<domain type="kvm"><name>%[1]s</name><os><type arch="x86_64" machine="q35">hvm</type></os><devices>
 <hostdev type="pci" managed="no"><source><address domain="%[2]s" bus="0x02" slot="0x00" function="0x0"></address></source><alias name="%[1]s"></alias></hostdev>
 <hostdev type="mdev" mode="subsystem" model="vfio-pci"><source><address uuid="%[3]s"></address></source><alias name="ua-%[1]s"></alias></hostdev>
@@ -42,7 +44,8 @@ const (
 // hostOfOne is a host with the device 0000:02:00.0.
 func hostOfOne(t *testing.T) fs.FS {
 	t.Helper()
-	files := expect.Host(t, "cpus 0 0-7\npci0000:00/0000:00:01.0/0000:02:00.0 node=0 group=1 driver=vfio-pci\n")
+	files := expect.Host(t,
+		"cpus 0 0-7\npci0000:00/0000:00:01.0/0000:02:00.0 node=0 group=1 driver=vfio-pci\n")
 	return files
 }
 
@@ -88,22 +91,31 @@ func TestPathsStayInside(t *testing.T) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			sysfs := &recorder{FS: hostOfOne(t)}
 			variables, problems := env.ParseVariables([]string{
-				"PCI_RESOURCE_EVIL=" + value, "MDEV_PCI_RESOURCE_EVIL=" + value + ",0000:02:00.0", "PCI_RESOURCE_" + value + "=0000:02:00.0",
+				"PCI_RESOURCE_EVIL=" + value, "MDEV_PCI_RESOURCE_EVIL=" + value + ",0000:02:00.0",
+				"PCI_RESOURCE_" + value + "=0000:02:00.0",
 			})
-			m := plan.Planner{Sysfs: sysfs, Variables: variables, Problems: problems, Details: true, Source: policy.Source{Flags: map[policy.Key]string{
-				policy.KeyAdd: "all", policy.KeyCompanions: "add", policy.KeyLayout: "mirror",
-			}}}
+
+			m := plan.Planner{Sysfs: sysfs, Variables: variables, Problems: problems, Details: true,
+				Source: policy.Source{Flags: map[policy.Key]string{
+					policy.KeyAdd: "all", policy.KeyCompanions: "add", policy.KeyLayout: "mirror",
+				}}}
+
 			for _, domain := range [][]byte{
-				domainWith(value, goodAddress, goodUUID), domainWith(value, value, goodUUID), domainWith(value, goodAddress, value),
+				domainWith(value, goodAddress, goodUUID), domainWith(value, value, goodUUID),
+				domainWith(value, goodAddress, value),
 			} {
 				m.Read(plan.Request{Domain: domain, VMI: vmiWith(t, value)}).Plan()
 			}
+
 			if !slices.Contains(sysfs.asked, "bus/pci/devices/0000:02:00.0") {
 				t.Errorf("the device was not read, so nothing was tried: %q", sysfs.asked)
 			}
+
 			for _, name := range sysfs.asked {
 				top, _, _ := strings.Cut(name, "/")
-				if !fs.ValidPath(name) || !slices.Contains([]string{".", "bus", "devices", "kernel"}, top) || strings.Contains(name, "passwd") {
+				if !fs.ValidPath(name) ||
+					!slices.Contains([]string{".", "bus", "devices", "kernel"}, top) ||
+					strings.Contains(name, "passwd") {
 					t.Errorf("asked for %q", name)
 				}
 			}

@@ -35,19 +35,23 @@ func TestSysfsVanishes(t *testing.T) {
 			t.Errorf("%v", result.Err)
 			break
 		}
+
 		d, err := domain.Parse(result.Domain)
 		if err != nil {
 			t.Fatalf("%v in %s", err, result.Domain)
 		}
+
 		if got := bytes.Count(result.Domain, []byte("<hostdev ")); got != 2 || d == nil {
 			t.Fatalf("%d devices, want 2, in %s", got, result.Domain)
 		}
+
 		if bytes.Contains(result.Domain, []byte("pcie-expander-bus")) {
 			placed++
 		} else {
 			left++
 		}
 	}
+
 	close(stop)
 	churning.Wait()
 	if placed == 0 || left == 0 {
@@ -64,6 +68,7 @@ func churn(t *testing.T, dir string, stop <-chan struct{}) {
 		t.Error(err)
 		return
 	}
+
 	for {
 		for _, step := range []func() error{
 			func() error { return os.Rename(device, device+".gone") },
@@ -76,6 +81,7 @@ func churn(t *testing.T, dir string, stop <-chan struct{}) {
 				return
 			}
 		}
+
 		select {
 		case <-stop:
 			return

@@ -28,13 +28,20 @@ func (c *Cluster) exec(w http.ResponseWriter, r *http.Request) {
 		fail(w, err)
 		return
 	}
+
 	conn := wsstream.NewConn(map[string]wsstream.ChannelProtocolConfig{remotecommand.StreamProtocolV5Name: {
-		Binary: true, Channels: []wsstream.ChannelType{wsstream.ReadChannel, wsstream.WriteChannel, wsstream.WriteChannel, wsstream.WriteChannel},
+		Binary: true,
+		Channels: []wsstream.ChannelType{
+			wsstream.ReadChannel, wsstream.WriteChannel, wsstream.WriteChannel,
+			wsstream.WriteChannel,
+		},
 	}})
+
 	_, streams, err := conn.Open(w, r)
 	if err != nil {
 		return // Open has answered the client
 	}
+
 	defer conn.Close()
 	var input []byte
 	if r.FormValue("stdin") == "true" {
@@ -42,7 +49,9 @@ func (c *Cluster) exec(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	status := c.run(c.command(r, string(input)), streams[remotecommand.StreamStdIn], streams[remotecommand.StreamStdOut], streams[remotecommand.StreamStdErr])
+
+	status := c.run(c.command(r, string(input)), streams[remotecommand.StreamStdIn],
+		streams[remotecommand.StreamStdOut], streams[remotecommand.StreamStdErr])
 	json.NewEncoder(streams[remotecommand.StreamErr]).Encode(status)
 }
 
@@ -53,6 +62,7 @@ func (c *Cluster) command(r *http.Request, input string) command {
 		if !d.isOf(r.PathValue("namespace"), r.PathValue("name"), r.FormValue("container")) {
 			continue
 		}
+
 		i := slices.IndexFunc(d.Commands, func(c command) bool {
 			return strings.HasPrefix(words+" ", c.Command+" ") && strings.Contains(input, c.Input)
 		})
@@ -60,6 +70,7 @@ func (c *Cluster) command(r *http.Request, input string) command {
 			return d.Commands[i]
 		}
 	}
+
 	return command{Stderr: "sh: 1: " + words + ": not found\n", Exit: notFound}
 }
 
@@ -71,29 +82,45 @@ func (c *Cluster) run(cmd command, in io.Reader, out, errs io.Writer) metav1.Sta
 	if cmd.File != "" {
 		data, err = os.ReadFile(filepath.Join(c.dir, cmd.File))
 	}
+
 	if err == nil {
 		_, err = out.Write(data)
 	}
+
 	if err == nil {
 		_, err = io.WriteString(errs, cmd.Stderr)
 	}
+
 	for endless := bytes.Repeat([]byte("x"), 1<<16); err == nil && cmd.Endless; {
 		_, err = out.Write(endless)
 	}
+
 	if cmd.Silent {
 		io.Copy(io.Discard, in) // which ends when the client leaves
 	}
+
 	switch {
 	case err != nil:
 		return metav1.Status{Status: metav1.StatusFailure, Message: err.Error()}
 	case cmd.Error != "":
-		return metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonInternalError, Message: cmd.Error}
+		return metav1.Status{
+			Status:  metav1.StatusFailure,
+			Reason:  metav1.StatusReasonInternalError,
+			Message: cmd.Error,
+		}
+
 	case cmd.Exit != 0:
 		return metav1.Status{
 			Status: metav1.StatusFailure, Reason: remotecommand.NonZeroExitCodeReason,
-			Message: fmt.Sprint("command terminated with non-zero exit code: exit status ", cmd.Exit),
-			Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: remotecommand.ExitCodeCauseType, Message: fmt.Sprint(cmd.Exit)}}},
+			Message: fmt.Sprint("command terminated with non-zero exit code: exit status ",
+				cmd.Exit),
+			Details: &metav1.StatusDetails{
+				Causes: []metav1.StatusCause{
+					{Type: remotecommand.ExitCodeCauseType, Message: fmt.Sprint(cmd.Exit)},
+				},
+			},
 		}
 	}
+
 	return metav1.Status{Status: metav1.StatusSuccess}
 }

@@ -25,7 +25,8 @@ type Cluster struct {
 	refusals   []document
 }
 
-// isOf reports whether a document is of a container of a pod, whose name may match the document's pattern.
+// isOf reports whether a document is of a container of a pod, whose name may match the document's
+// pattern.
 func (d document) isOf(namespace, pod, container string) bool {
 	isPod, _ := path.Match(d.Pod, pod)
 	return isPod && d.Metadata.Namespace == namespace && d.Metadata.Name == container
@@ -72,12 +73,14 @@ func Read(dir string, files ...string) (*Cluster, error) {
 		if err != nil {
 			return nil, err
 		}
+
 		for _, text := range strings.Split(string(data), "\n---\n") {
 			if err := c.add(text); err != nil {
 				return nil, fmt.Errorf("%s: %w", file, err)
 			}
 		}
 	}
+
 	return c, nil
 }
 
@@ -86,6 +89,7 @@ func (c *Cluster) add(text string) error {
 	if err := yaml.Unmarshal([]byte(text), &d); err != nil {
 		return err
 	}
+
 	switch d.Kind {
 	case "Container":
 		c.containers = append(c.containers, d)
@@ -94,32 +98,41 @@ func (c *Cluster) add(text string) error {
 		c.refusals = append(c.refusals, d)
 		return nil
 	}
+
 	if d.From != "" {
 		data, err := os.ReadFile(filepath.Join(c.dir, d.From))
 		if err != nil {
 			return err
 		}
+
 		if err := json.Unmarshal(data, &d.object); err != nil {
 			return fmt.Errorf("%s: %w", d.From, err)
 		}
 	}
+
 	var own map[string]any
 	if err := yaml.Unmarshal([]byte(text), &own); err != nil {
 		return err
 	}
+
 	delete(own, "from")
 	d.object = merge(d.object, own)
+
 	// The names and labels that the merged object has.
 	data, err := json.Marshal(d.object["metadata"])
 	if err == nil {
 		err = json.Unmarshal(data, &d.Metadata)
 	}
+
 	isNamed := func(o document) bool {
-		return o.Kind == d.Kind && o.Metadata.Namespace == d.Metadata.Namespace && o.Metadata.Name == d.Metadata.Name
+		return o.Kind == d.Kind && o.Metadata.Namespace == d.Metadata.Namespace &&
+			o.Metadata.Name == d.Metadata.Name
 	}
+
 	if err == nil && !slices.ContainsFunc(c.objects, isNamed) {
 		c.objects = append(c.objects, d)
 	}
+
 	return err
 }
 
@@ -128,6 +141,7 @@ func merge(object, fields map[string]any) map[string]any {
 	if object == nil {
 		object = map[string]any{}
 	}
+
 	for name, value := range fields {
 		inner, isObject := value.(map[string]any)
 		switch was, _ := object[name].(map[string]any); {
@@ -139,5 +153,6 @@ func merge(object, fields map[string]any) map[string]any {
 			object[name] = value
 		}
 	}
+
 	return object
 }

@@ -21,17 +21,26 @@ import (
 // kubevirt is the group of VMs and VMIs.
 const kubevirt = "kubevirt.io"
 
-// Start serves the cluster. Without a VMI, a VM and a KubeVirt it has no KubeVirt: it does not serve
-// its group.
+// Start serves the cluster. Without a VMI, a VM and a KubeVirt it has no KubeVirt: it does not
+// serve its group.
 func (c *Cluster) Start() *httptest.Server {
 	const policies = "admissionregistration.k8s.io"
-	groups := map[string]string{"/api/v1": "", "/apis/" + policies + "/v1": policies, "/apis/resource.k8s.io/v1": "resource.k8s.io"}
-	if slices.ContainsFunc(c.objects, func(d document) bool { return strings.HasPrefix(d.Kind, "VirtualMachine") || d.Kind == "KubeVirt" }) {
+	groups := map[string]string{
+		"/api/v1":                   "",
+		"/apis/" + policies + "/v1": policies,
+		"/apis/resource.k8s.io/v1":  "resource.k8s.io",
+	}
+
+	if slices.ContainsFunc(c.objects, func(d document) bool {
+		return strings.HasPrefix(d.Kind, "VirtualMachine") || d.Kind == "KubeVirt"
+	}) {
 		groups["/apis/"+kubevirt+"/v1"] = kubevirt
 	}
+
 	if slices.ContainsFunc(c.objects, func(d document) bool { return d.Kind == "Plugin" }) {
 		groups["/apis/plugin."+kubevirt+"/v1alpha1"] = "plugin." + kubevirt
 	}
+
 	mux := http.NewServeMux()
 	for path, group := range groups {
 		list := func(w http.ResponseWriter, r *http.Request) { c.list(w, r, group) }
@@ -41,6 +50,7 @@ func (c *Cluster) Start() *httptest.Server {
 		mux.HandleFunc("GET "+path+"/{resource}/{name}", get)
 		mux.HandleFunc("GET "+path+"/namespaces/{namespace}/{resource}/{name}", get)
 	}
+
 	mux.HandleFunc("POST /api/v1/namespaces/{namespace}/pods", c.create)
 	mux.HandleFunc("DELETE /api/v1/namespaces/{namespace}/pods/{name}", c.delete)
 	mux.HandleFunc("/api/v1/namespaces/{namespace}/pods/{name}/exec", c.exec)
@@ -54,9 +64,11 @@ func (d document) resource() string {
 	if stem, endsInY := strings.CutSuffix(kind, "y"); endsInY {
 		return stem + "ies"
 	}
+
 	if strings.HasSuffix(kind, "s") {
 		kind += "e" // deviceclasses
 	}
+
 	return kind + "s"
 }
 
@@ -66,12 +78,15 @@ func (c *Cluster) get(w http.ResponseWriter, r *http.Request, group string) {
 		fail(w, err)
 		return
 	}
+
 	for _, d := range c.objects {
-		if d.resource() == resource.Resource && d.Metadata.Namespace == r.PathValue("namespace") && d.Metadata.Name == r.PathValue("name") {
+		if d.resource() == resource.Resource && d.Metadata.Namespace == r.PathValue("namespace") &&
+			d.Metadata.Name == r.PathValue("name") {
 			reply(w, http.StatusOK, d.object)
 			return
 		}
 	}
+
 	fail(w, apierrors.NewNotFound(resource, r.PathValue("name")))
 }
 
@@ -81,11 +96,13 @@ func (c *Cluster) create(w http.ResponseWriter, r *http.Request) {
 		fail(w, err)
 		return
 	}
+
 	var pod corev1.Pod
 	if err := json.NewDecoder(r.Body).Decode(&pod); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
+
 	c.Made.Store(pod.Name, pod)
 	reply(w, http.StatusCreated, pod)
 }
@@ -95,6 +112,7 @@ func (c *Cluster) delete(w http.ResponseWriter, r *http.Request) {
 		fail(w, err)
 		return
 	}
+
 	c.Made.Delete(r.PathValue("name"))
 	reply(w, http.StatusOK, map[string]any{"kind": "Pod", "apiVersion": "v1"})
 }
@@ -106,25 +124,33 @@ func (c *Cluster) list(w http.ResponseWriter, r *http.Request, group string) {
 		fail(w, err)
 		return
 	}
+
 	selector, err := labels.Parse(r.FormValue("labelSelector"))
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
+
 	kind, items := "PodList", []any{} // which is what client-go decodes, also without an item
 	for _, d := range c.objects {
 		namespace := r.PathValue("namespace")
-		if d.resource() == resource.Resource && (namespace == "" || namespace == d.Metadata.Namespace) && selector.Matches(labels.Set(d.Metadata.Labels)) {
+		if d.resource() == resource.Resource &&
+			(namespace == "" || namespace == d.Metadata.Namespace) &&
+			selector.Matches(labels.Set(d.Metadata.Labels)) {
 			kind, items = d.Kind+"List", append(items, d.object)
 		}
 	}
+
 	start, _ := strconv.Atoi(r.FormValue("continue"))
 	metadata := map[string]any{}
 	if limit := r.FormValue("limit"); limit != "" && len(items) > start+c.PageSize {
 		items = items[:start+c.PageSize]
 		metadata["continue"] = fmt.Sprint(start + c.PageSize)
 	}
-	reply(w, http.StatusOK, map[string]any{"kind": kind, "apiVersion": "v1", "metadata": metadata, "items": items[start:]})
+
+	reply(w, http.StatusOK, map[string]any{
+		"kind": kind, "apiVersion": "v1", "metadata": metadata, "items": items[start:],
+	})
 }
 
 // log prints what a container has logged.
@@ -134,46 +160,62 @@ func (c *Cluster) log(w http.ResponseWriter, r *http.Request) {
 		fail(w, err)
 		return
 	}
+
 	for _, d := range c.containers {
 		if !d.isOf(r.PathValue("namespace"), r.PathValue("name"), r.FormValue("container")) {
 			continue
 		}
+
 		if r.FormValue("previous") == "true" {
 			d.Log = d.Previous
 		}
+
 		if d.LogFile != "" {
 			http.ServeFile(w, r, filepath.Join(c.dir, d.LogFile))
 			return
 		}
+
 		fmt.Fprint(w, d.Log)
 		return
 	}
+
 	if _, isMade := c.Made.Load(r.PathValue("name")); isMade {
-		fail(w, apierrors.NewBadRequest("container is waiting to start: trying and failing to pull image"))
+		fail(w,
+			apierrors.NewBadRequest("container is waiting to start: trying and failing to pull image"))
 		return
 	}
+
 	fail(w, apierrors.NewNotFound(resource, r.PathValue("name")))
 }
 
 // refuse is the error of a request that the cluster refuses, nil for others. As in
 // k8s.io/apiserver, impersonation is refused before the request itself.
-func (c *Cluster) refuse(r *http.Request, verb string, resource schema.GroupResource) *apierrors.StatusError {
+func (c *Cluster) refuse(
+	r *http.Request, verb string, resource schema.GroupResource,
+) *apierrors.StatusError {
 	if user := r.Header.Get(authentication.ImpersonateUserHeader); user != "" {
-		if err := c.refusal("", user, "impersonate", schema.GroupResource{Resource: "users"}); err != nil {
+		if err := c.refusal("", user, "impersonate", schema.GroupResource{
+			Resource: "users",
+		}); err != nil {
 			return err
 		}
 	}
+
 	return c.refusal(r.PathValue("namespace"), r.PathValue("name"), verb, resource)
 }
 
 // refusal is the error by which the cluster refuses a verb on an object, nil where it does not.
-func (c *Cluster) refusal(namespace, name, verb string, resource schema.GroupResource) *apierrors.StatusError {
+func (c *Cluster) refusal(
+	namespace, name, verb string, resource schema.GroupResource,
+) *apierrors.StatusError {
 	i := slices.IndexFunc(c.refusals, func(d document) bool {
-		return d.Verb == verb && d.Resource == resource.Resource && (d.Metadata.Namespace == "" || d.Metadata.Namespace == namespace)
+		return d.Verb == verb && d.Resource == resource.Resource &&
+			(d.Metadata.Namespace == "" || d.Metadata.Namespace == namespace)
 	})
 	if i < 0 {
 		return nil
 	}
+
 	message := c.refusals[i].Message
 	if message == "" {
 		// k8s.io/apiserver pkg/endpoints/handlers/responsewriters/errors.go, forbiddenMessage
@@ -181,8 +223,11 @@ func (c *Cluster) refusal(namespace, name, verb string, resource schema.GroupRes
 		if namespace != "" {
 			scope = fmt.Sprintf("in the namespace %q", namespace)
 		}
-		message = fmt.Sprintf("User %q cannot %s resource %q in API group %q %s", "viewer", verb, resource.Resource, resource.Group, scope)
+
+		message = fmt.Sprintf("User %q cannot %s resource %q in API group %q %s", "viewer", verb,
+			resource.Resource, resource.Group, scope)
 	}
+
 	resource.Resource, _, _ = strings.Cut(resource.Resource, "/")
 	return apierrors.NewForbidden(resource, name, errors.New(message))
 }

@@ -16,31 +16,38 @@ const cellMemory = 256
 
 // arguments are QEMU's for a domain that libvirt has read back, without firmware,
 // CPU and kernel.
-func arguments(lib *oracle.Libvirt, readback []byte, instead standIn, cellMemory int) ([]string, error) {
+func arguments(
+	lib *oracle.Libvirt, readback []byte, instead standIn, cellMemory int,
+) ([]string, error) {
 	root, err := tree.Parse(readback)
 	if err != nil {
 		return nil, err
 	}
+
 	nics := slim(root, cellMemory)
 	given, err := lib.QEMUArguments(root.Bytes())
 	if err != nil {
 		return nil, err
 	}
+
 	args := []string{"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"}
 	for i := 0; i < len(given); i++ {
 		switch option := given[i]; option {
 		case "-machine":
 			i++
 			args = append(args, option, flash.ReplaceAllString(given[i], ""))
+
 		case "-accel", "-m", "-smp", "-numa", "-global", "-audiodev":
 			i++
 			args = append(args, option, given[i])
+
 		case "-object":
 			i++
 			// Monitors are objects since QEMU 11.
 			if !strings.Contains(given[i], `"secret"`) && !strings.Contains(given[i], `"chardev"`) {
 				args = append(args, option, given[i])
 			}
+
 		case "-device":
 			i++
 			device, err := replace(given[i], instead)
@@ -50,6 +57,7 @@ func arguments(lib *oracle.Libvirt, readback []byte, instead standIn, cellMemory
 			args = append(args, device...)
 		}
 	}
+
 	for i, nic := range nics {
 		device, err := nicArguments(i, nic)
 		if err != nil {
@@ -57,6 +65,7 @@ func arguments(lib *oracle.Libvirt, readback []byte, instead standIn, cellMemory
 		}
 		args = append(args, device...)
 	}
+
 	return args, nil
 }
 
@@ -69,15 +78,19 @@ var flash = regexp.MustCompile(`,pflash[01]=[^,]*`)
 func slim(root *tree.Node, cellMemory int) (nics []*tree.Node) {
 	root.Remove(func(n *tree.Node) bool {
 		switch n.Name {
-		case "memoryBacking", "numatune", "cputune", "sysinfo", "maxMemory", "currentMemory", "launchSecurity", "iommufd":
+		case "memoryBacking", "numatune", "cputune", "sysinfo", "maxMemory", "currentMemory",
+			"launchSecurity", "iommufd":
 			return true
 		}
 		return false
 	})
+
 	root.Find("os").Remove(func(n *tree.Node) bool {
 		loader := n.Name == "loader" || n.Name == "nvram"
-		return loader && root.Find("os", "type").Attr("arch") != "aarch64" || n.Name == "smbios" || n.Name == "firmware"
+		return loader && root.Find("os", "type").Attr("arch") != "aarch64" || n.Name == "smbios" ||
+			n.Name == "firmware"
 	})
+
 	count := 2
 	cpu := &tree.Node{Name: "cpu"}
 	if cells := root.Find("cpu", "numa").All("cell"); len(cells) > 0 {
@@ -88,25 +101,31 @@ func slim(root *tree.Node, cellMemory int) (nics []*tree.Node) {
 				numa.Nodes = append(numa.Nodes, cell)
 				continue
 			}
-			small := numa.Add("cell", "id", fmt.Sprint(i), "cpus", fmt.Sprint(count), "memory", fmt.Sprint(cellMemory), "unit", "MiB")
+
+			small := numa.Add("cell", "id", fmt.Sprint(i), "cpus", fmt.Sprint(count), "memory",
+				fmt.Sprint(cellMemory), "unit", "MiB")
 			small.Nodes = cell.All("distances")
 			count++
 		}
 	}
+
 	root.Remove(func(n *tree.Node) bool {
 		return n.Name == "cpu" || n.Name == "memory" || n.Name == "vcpu" || n.Name == "vcpus"
 	})
+
 	root.Nodes = append(root.Nodes, cpu)
 	root.Add("memory", "unit", "MiB").Text = fmt.Sprint(count * cellMemory)
 	root.Add("vcpu").Text = fmt.Sprint(count)
 	devices := root.Find("devices")
 	nics = devices.All("interface")
 	devices.Remove(func(n *tree.Node) bool { return n.Name == "interface" })
+
 	for _, h := range devices.All("hostdev") {
 		if h.Attr("type") == "pci" && h.Find("driver") == nil {
 			h.Add("driver", "name", "vfio")
 		}
 	}
+
 	return nics
 }
 
@@ -119,13 +138,21 @@ func nicArguments(i int, nic *tree.Node) ([]string, error) {
 	if index := tree.Number(at.Attr("bus")); index != 0 {
 		bus = fmt.Sprintf("pci.%d", index)
 	}
+
 	model := nic.Find("model").Attr("type")
 	if suffix, ok := strings.CutPrefix(model, "virtio"); ok {
 		model = "virtio-net-pci" + suffix
 	}
+
 	device, err := json.Marshal(map[string]any{
-		"driver": model, "netdev": fmt.Sprint("net", i), "mac": nic.Find("mac").Attr("address"), "romfile": "",
-		"bus": bus, "addr": fmt.Sprintf("0x%x.0x%x", tree.Number(at.Attr("slot")), tree.Number(at.Attr("function"))),
+		"driver": model, "netdev": fmt.Sprint("net", i), "mac": nic.Find("mac").Attr("address"),
+		"romfile": "",
+		"bus":     bus,
+		"addr": fmt.Sprintf("0x%x.0x%x", tree.Number(at.Attr("slot")),
+			tree.Number(at.Attr("function"))),
 	})
-	return []string{"-netdev", fmt.Sprintf("hubport,hubid=%d,id=net%d", i, i), "-device", string(device)}, err
+
+	return []string{
+		"-netdev", fmt.Sprintf("hubport,hubid=%d,id=net%d", i, i), "-device", string(device),
+	}, err
 }

@@ -27,6 +27,7 @@ func (c *Compared) Outcomes(outcome string) int {
 			n++
 		}
 	}
+
 	return n
 }
 
@@ -36,17 +37,25 @@ func compare(binary, dir string, domain, snapshot []byte, flags ...string) (*Com
 	if len(snapshot) == 0 {
 		return nil, errors.New("the guest printed no snapshot")
 	}
+
 	file := filepath.Join(dir, "guest.txtar")
 	if err := os.WriteFile(file, snapshot, 0o644); err != nil {
 		return nil, err
 	}
-	out, err := ask(binary, domain, append([]string{"explain", "--format", "json", "--domain", "-", "--guest", file}, flags...)...)
+
+	out, err := ask(binary, domain,
+		append([]string{
+			"explain", "--format", "json", "--domain", "-", "--guest", file,
+		}, flags...)...)
+
 	c := &Compared{}
 	if exit := new(exec.ExitError); errors.As(err, &exit) && exit.ExitCode() == 1 {
 		c.Status, err = 1, nil
 	}
+
 	if err != nil {
 		return nil, err
 	}
+
 	return c, json.Unmarshal(out, c)
 }

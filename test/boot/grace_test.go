@@ -27,12 +27,13 @@ func graceDistance(i, gpu, j, otherGPU int) int {
 	case gpu == otherGPU:
 		return 11
 	}
+
 	return 40
 }
 
 // graceDomain returns the domain of a machine as KubeVirt's gate GraceIOVirtualization writes it,
-// without acceleration: an expander bus with an SMMUv3 per GPU, eight cells without memory per GPU, a
-// window. Nothing has placed the NIC.
+// without acceleration: an expander bus with an SMMUv3 per GPU, eight cells without memory per
+// GPU, a window. Nothing has placed the NIC.
 func graceDomain(m *machine) string {
 	gpuOf := func(cell int) int {
 		if cell < 2 {
@@ -40,14 +41,18 @@ func graceDomain(m *machine) string {
 		}
 		return (cell - 2) / 8
 	}
+
 	var cells strings.Builder
 	for i := 2; i < 18; i++ {
 		fmt.Fprintf(&cells, `<cell id='%d' memory='0' unit='KiB'><distances>`, i)
 		for j := range 18 {
-			fmt.Fprintf(&cells, `<sibling id='%d' value='%d'/>`, j, graceDistance(i, gpuOf(i), j, gpuOf(j)))
+			fmt.Fprintf(&cells, `<sibling id='%d' value='%d'/>`, j,
+				graceDistance(i, gpuOf(i), j, gpuOf(j)))
 		}
+
 		cells.WriteString(`</distances></cell>`)
 	}
+
 	const gpu = `<acpi nodeset='%s'/><alias name='ua-hostdevice-%d'/><address type='pci' domain='0x0000' bus='%s' slot='0x00' function='0x0'/>`
 	return strings.NewReplacer(
 		`<alias name='ua-hostdevice-0'/>`, fmt.Sprintf(gpu, "2-9", 0, "0x02"),
@@ -72,10 +77,16 @@ func TestGrace(t *testing.T) {
 	if os.Getenv(oracle.RootVariable) == "" {
 		t.Skip("needs libvirt 12.8 and QEMU 10.2; `make newest` has them")
 	}
+
 	b := newBench(t, arm64(), Debian13Variable, "kernel-arm64")
 	m := ports(3) // two GPUs, and a NIC beside the first
 	m.aarch64 = true
-	flags := slices.DeleteFunc(m.flags(t, "numa"), func(flag string) bool { return flag == "--strict" }) // the GPUs are kept
+
+	// the GPUs are kept
+	flags := slices.DeleteFunc(m.flags(t, "numa"), func(flag string) bool {
+		return flag == "--strict"
+	})
+
 	t.Run("boots", func(t *testing.T) {
 		t.Parallel()
 		placed, err := mutate(b.binary, []byte(graceDomain(m)), flags...)
@@ -89,12 +100,16 @@ func TestGrace(t *testing.T) {
 		for _, d := range guest.Devices {
 			iommus[d.Label] = d.IOMMU
 		}
+
 		first, second, nic := iommus[m.hostdevs[0]], iommus[m.hostdevs[1]], iommus[m.hostdevs[2]]
-		if first == second || !strings.HasPrefix(first, "smmu3.") || !strings.HasPrefix(second, "smmu3.") || nic != "." {
+		if first == second || !strings.HasPrefix(first, "smmu3.") ||
+			!strings.HasPrefix(second, "smmu3.") || nic != "." {
 			t.Errorf("IOMMUs %q: want one per GPU, and none before the NIC", iommus)
 		}
+
 		checkNodes(t, guest)
 	})
+
 	t.Run("accelerated", func(t *testing.T) {
 		t.Parallel()
 		placed, err := mutate(b.binary, []byte(strings.NewReplacer(
@@ -102,11 +117,17 @@ func TestGrace(t *testing.T) {
 			`<devices>`, `<iommufd enabled='yes' fdgroup='iommu'/><devices>`,
 			`<source><address`, `<driver iommufd='yes'/><source><address`,
 		).Replace(graceDomain(m))), flags...)
+
 		expect.NoError(t, err)
 		readback := string(b.libvirt.Check(t, placed))
 		for text, want := range map[string]int{
-			` accel='on' ats='on' ril='off' ssidsize='20' oas='48'/>`: 2, `<iommufd enabled='yes' fdgroup='iommu'/>`: 1, `<driver iommufd='yes'/>`: 3,
-			`<acpi nodeset='2-9'/>`: 1, `<acpi nodeset='10-17'/>`: 1, `memory='0' unit='KiB'>`: 16, `<pcihole64 unit='KiB'>1073741824<`: 1,
+			` accel='on' ats='on' ril='off' ssidsize='20' oas='48'/>`: 2,
+			`<iommufd enabled='yes' fdgroup='iommu'/>`:                1,
+			`<driver iommufd='yes'/>`:                                 3,
+			`<acpi nodeset='2-9'/>`:                                   1,
+			`<acpi nodeset='10-17'/>`:                                 1,
+			`memory='0' unit='KiB'>`:                                  16,
+			`<pcihole64 unit='KiB'>1073741824<`:                       1,
 		} {
 			expect.Same(t, want, strings.Count(readback, text), "%s in libvirt's domain", text)
 		}
@@ -128,6 +149,7 @@ func checkNodes(t *testing.T, guest *Guest) {
 			gpuOf[node] = 1
 		}
 	}
+
 	for i, gpu := range gpuOf {
 		var want []string
 		for j, other := range gpuOf {

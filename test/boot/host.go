@@ -33,6 +33,7 @@ func withIDs(snapshot []byte, hostdevs []string, ids string) []byte {
 		if !slices.Contains(hostdevs, path.Base(dir)) {
 			continue
 		}
+
 		switch name {
 		case "vendor":
 			archive.Files[i].Data = []byte("0x" + vendor + "\n")
@@ -40,6 +41,7 @@ func withIDs(snapshot []byte, hostdevs []string, ids string) []byte {
 			archive.Files[i].Data = []byte("0x" + device + "\n")
 		}
 	}
+
 	return txtar.Format(archive)
 }
 
@@ -48,10 +50,14 @@ func format(files fstest.MapFS) []byte {
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		file := files[name]
 		if file.Mode&fs.ModeSymlink != 0 {
-			archive.Files = append(archive.Files, txtar.File{Name: name + " -> " + strings.TrimSpace(string(file.Data))})
+			archive.Files = append(archive.Files, txtar.File{
+				Name: name + " -> " + strings.TrimSpace(string(file.Data)),
+			})
 			continue
 		}
+
 		archive.Files = append(archive.Files, txtar.File{Name: name, Data: file.Data})
 	}
+
 	return txtar.Format(archive)
 }

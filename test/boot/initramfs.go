@@ -52,28 +52,34 @@ type Initramfs struct {
 func (i Initramfs) Write(file string) error {
 	init := file + ".init"
 	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", init, i.Program)
-	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+cmp.Or(i.Architecture, "amd64"))
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+
+		cmp.Or(i.Architecture, "amd64"))
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the guest's init: %w: %s", err, out)
 	}
+
 	program, err := os.ReadFile(init)
 	if err != nil {
 		return err
 	}
+
 	parameters := map[string]string{}
 	var names []string
 	for _, entry := range i.Modules {
 		name, text, _ := strings.Cut(entry, " ")
 		names, parameters[name] = append(names, name), text
 	}
+
 	modules, err := withDependencies(filepath.Join(i.Kernel, "lib", "modules"), names)
 	if err != nil {
 		return err
 	}
+
 	var archive bytes.Buffer
 	cpioEntry(&archive, "dev", 0o40755, 0, nil)
 	cpioEntry(&archive, "dev/console", 0o20600, 5<<8|1, nil)
 	cpioEntry(&archive, "init", 0o100755, 0, program)
+
 	if i.Binary != "" {
 		binary, err := os.ReadFile(i.Binary)
 		if err != nil {
@@ -81,12 +87,15 @@ func (i Initramfs) Write(file string) error {
 		}
 		cpioEntry(&archive, "hook-sidecar", 0o100755, 0, binary)
 	}
+
 	cpioEntry(&archive, "modules", 0o40755, 0, nil)
+
 	for i, module := range modules {
 		file := fmt.Sprintf("modules/%03d-%s.ko", i, module.name)
 		cpioEntry(&archive, file, 0o100644, 0, module.data)
 		cpioEntry(&archive, file+".parameters", 0o100644, 0, []byte(parameters[module.name]))
 	}
+
 	cpioEntry(&archive, "TRAILER!!!", 0, 0, nil)
 	return os.WriteFile(file, archive.Bytes(), 0o644)
 }
@@ -102,6 +111,7 @@ func cpioEntry(archive *bytes.Buffer, name string, mode, device int, data []byte
 			archive.WriteByte(0)
 		}
 	}
+
 	archive.WriteString(name + "\x00")
 	pad()
 	archive.Write(data)
@@ -120,10 +130,12 @@ func withDependencies(dir string, names []string) ([]module, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	builtIn, err := builtIn(dir)
 	if err != nil {
 		return nil, err
 	}
+
 	var list []module
 	var add func(name string) error
 	add = func(name string) error {
@@ -137,27 +149,33 @@ func withDependencies(dir string, names []string) ([]module, error) {
 		if files[name] == "" {
 			return fmt.Errorf("kernel module %s is not in %s", name, dir)
 		}
+
 		data, err := unpacked(files[name])
 		if err != nil {
 			return err
 		}
+
 		needs, err := dependencies(data)
 		if err != nil {
 			return fmt.Errorf("kernel module %s: %w", files[name], err)
 		}
+
 		for _, need := range needs {
 			if err := add(need); err != nil {
 				return err
 			}
 		}
+
 		list = append(list, module{name, data})
 		return nil
 	}
+
 	for _, name := range names {
 		if err := add(name); err != nil {
 			return nil, err
 		}
 	}
+
 	return list, nil
 }
 
@@ -170,10 +188,13 @@ func builtIn(dir string) (map[string]bool, error) {
 		if err != nil {
 			return nil, err
 		}
+
 		for _, file := range strings.Fields(string(text)) {
-			names[strings.ReplaceAll(strings.TrimSuffix(filepath.Base(file), ".ko"), "-", "_")] = true
+			names[strings.ReplaceAll(strings.TrimSuffix(filepath.Base(file), ".ko"), "-",
+				"_")] = true
 		}
 	}
+
 	return names, err
 }
 
@@ -184,12 +205,15 @@ func moduleFiles(dir string) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if name, ok := strings.CutSuffix(strings.TrimSuffix(filepath.Base(path), ".xz"), ".ko"); err == nil && ok {
+		if name, ok := strings.CutSuffix(strings.TrimSuffix(filepath.Base(path), ".xz"),
+			".ko"); err == nil && ok {
 			files[strings.ReplaceAll(name, "-", "_")] = path
 		}
 		return err
 	})
+
 	return files, err
 }
 
@@ -198,10 +222,12 @@ func unpacked(file string) ([]byte, error) {
 	if !strings.HasSuffix(file, ".xz") {
 		return os.ReadFile(file)
 	}
+
 	data, err := exec.Command("xz", "-dc", file).Output()
 	if err != nil {
 		return nil, fmt.Errorf("xz %s: %w", file, err)
 	}
+
 	return data, nil
 }
 
@@ -211,18 +237,22 @@ func dependencies(data []byte) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	section := file.Section(".modinfo")
 	if section == nil {
 		return nil, errors.New("no .modinfo")
 	}
+
 	text, err := section.Data()
 	if err != nil {
 		return nil, err
 	}
+
 	for _, field := range strings.Split(string(text), "\x00") {
 		if list, ok := strings.CutPrefix(field, "depends="); ok && list != "" {
 			return strings.Split(list, ","), nil
 		}
 	}
+
 	return nil, nil
 }

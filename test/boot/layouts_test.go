@@ -18,12 +18,15 @@ func (b *bench) place(t *testing.T, m *machine, flags []string) (domain []byte, 
 	if domain = b.libvirt.Check(t, placed); domain == nil {
 		t.FailNow()
 	}
+
 	if plan, err = explain(b.binary, domain, flags...); err != nil {
 		t.Fatal(err)
 	}
+
 	if n := len(plan.Expectations()); n != len(m.hostdevs) {
 		t.Errorf("explain predicts %d addresses, want %d", n, len(m.hostdevs))
 	}
+
 	return domain, plan
 }
 
@@ -37,6 +40,7 @@ func (b *bench) largest(t *testing.T, layout string, newMachine func(int) *machi
 		if err != nil && !strings.Contains(err.Error(), "budget-exceeded") {
 			t.Fatal(err)
 		}
+
 		return err != nil
 	})
 }
@@ -51,13 +55,15 @@ const LargestVariable = "BOOT_LARGEST"
 func TestLayouts(t *testing.T) {
 	t.Parallel()
 	b := newPC(t)
-	numa, root, mirror := b.largest(t, "numa", crowd), b.largest(t, "root", ports), b.largest(t, "mirror", eights)
+	numa, root, mirror := b.largest(t, "numa", crowd), b.largest(t, "root", ports), b.largest(t,
+		"mirror", eights)
 	t.Logf("the budgets allow %d devices with numa, %d PCIe roots with root, %d devices with mirror, eight under a switch", numa, root, mirror)
 	type layoutCase struct {
 		name, layout string
 		machine      *machine
 		firmwares    []Firmware
 	}
+
 	seaBIOS, both := []Firmware{SeaBIOS}, []Firmware{SeaBIOS, OVMF}
 	cases := []layoutCase{
 		{"numa-64", "numa", crowd(64).with(cardReader()), seaBIOS},
@@ -66,6 +72,7 @@ func TestLayouts(t *testing.T) {
 		{"mirror", "mirror", switches(12).with(cardReader()), both},
 		{"functions", "mirror", functions(), both},
 	}
+
 	if os.Getenv(LargestVariable) == "1" {
 		cases = append([]layoutCase{
 			{"mirror-largest", "mirror", eights(mirror).with(cardReader()), both},
@@ -75,6 +82,7 @@ func TestLayouts(t *testing.T) {
 			{"root-64-largest", "root", ports(64).with(cardReader()), []Firmware{OVMF}},
 		}, cases...)
 	}
+
 	for _, c := range cases {
 		flags := c.machine.flags(t, c.layout)
 		domain, plan := b.place(t, c.machine, flags)

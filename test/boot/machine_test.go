@@ -26,7 +26,8 @@ func (m *machine) with(instead standIn) *machine {
 
 // add adds a device under bridges of the host; the path begins with the root bus.
 func (m *machine) add(node int, path ...string) {
-	m.host = append(m.host, fmt.Sprintf("%s node=%d driver=vfio-pci", strings.Join(path, "/"), node))
+	m.host = append(m.host,
+		fmt.Sprintf("%s node=%d driver=vfio-pci", strings.Join(path, "/"), node))
 	m.hostdevs = append(m.hostdevs, path[len(path)-1])
 }
 
@@ -35,14 +36,17 @@ func (m *machine) add(node int, path ...string) {
 func (m *machine) domain() []byte {
 	var hostdevs strings.Builder
 	for i, id := range m.hostdevs {
-		fmt.Fprintf(&hostdevs, `<hostdev mode='subsystem' type='pci' managed='no'><source><address domain='0x%s' bus='0x%s' slot='0x%s' function='0x%s'/></source><alias name='ua-hostdevice-%d'/></hostdev>`,
+		fmt.Fprintf(&hostdevs,
+			`<hostdev mode='subsystem' type='pci' managed='no'><source><address domain='0x%s' bus='0x%s' slot='0x%s' function='0x%s'/></source><alias name='ua-hostdevice-%d'/></hostdev>`,
 			id[:4], id[5:7], id[8:10], id[11:], i)
 	}
+
 	kind := `<os><type arch='x86_64' machine='q35'>hvm</type></os><features><acpi/><apic/></features>`
 	if m.aarch64 {
 		kind = `<os><type arch='aarch64' machine='virt'>hvm</type><loader readonly='yes' type='pflash'>/usr/share/AAVMF/AAVMF_CODE.fd</loader></os>
 <features><acpi/><gic version='3'/></features>`
 	}
+
 	return []byte(`<domain type='qemu'><name>boot</name><memory unit='MiB'>512</memory><vcpu>2</vcpu>
 ` + kind + `
 <cpu><numa><cell id='0' cpus='0' memory='256' unit='MiB'/><cell id='1' cpus='1' memory='256' unit='MiB'/></numa></cpu>
@@ -56,7 +60,8 @@ func (m *machine) domain() []byte {
 
 func (m *machine) flags(t *testing.T, layout string) []string {
 	t.Helper()
-	host, err := snapshot(strings.Join(append([]string{"cpus 0 0-3", "cpus 1 4-7"}, m.host...), "\n"))
+	host, err := snapshot(strings.Join(append([]string{"cpus 0 0-3", "cpus 1 4-7"}, m.host...),
+		"\n"))
 	expect.NoError(t, err)
 	file := filepath.Join(t.TempDir(), "host.txtar")
 	expect.NoError(t, os.WriteFile(file, withIDs(host, m.hostdevs, m.instead.ids), 0o644))
@@ -81,8 +86,10 @@ func crowd(n int) *machine {
 func onNodes(n int, node func(i int) int) *machine {
 	m := &machine{instead: nvme()}
 	for i := range n {
-		m.add(node(i), fmt.Sprintf("pci%04x:00", i), fmt.Sprintf("%04x:00:01.0", i), fmt.Sprintf("%04x:01:00.0", i))
+		m.add(node(i), fmt.Sprintf("pci%04x:00", i), fmt.Sprintf("%04x:00:01.0", i),
+			fmt.Sprintf("%04x:01:00.0", i))
 	}
+
 	return m
 }
 
@@ -94,9 +101,12 @@ func switches(n int) *machine {
 		at := func(address string) string { return fmt.Sprintf("%04x:%s", i, address) }
 		root := []string{"pci" + at("00"), at("00:01.0"), at("01:00.0")}
 		m.add(i%2, append(root[:3:3], at("02:00.0"), at("03:00.0"))...)
-		m.add(i%2, append(root[:3:3], at("02:01.0"), at("04:00.0"), at("05:00.0"), at("06:00.0"))...)
-		m.add(i%2, append(root[:3:3], at("02:01.0"), at("04:00.0"), at("05:01.0"), at("07:00.0"))...)
+		m.add(i%2,
+			append(root[:3:3], at("02:01.0"), at("04:00.0"), at("05:00.0"), at("06:00.0"))...)
+		m.add(i%2,
+			append(root[:3:3], at("02:01.0"), at("04:00.0"), at("05:01.0"), at("07:00.0"))...)
 	}
+
 	return m
 }
 
@@ -105,8 +115,10 @@ func eights(n int) *machine {
 	m := &machine{instead: nvme()}
 	for i := range n {
 		at := func(address string) string { return fmt.Sprintf("%04x:%s", i/8, address) }
-		m.add(i/8%2, "pci"+at("00"), at("00:01.0"), at("01:00.0"), at(fmt.Sprintf("02:%02x.0", i%8)), at(fmt.Sprintf("%02x:00.0", 3+i%8)))
+		m.add(i/8%2, "pci"+at("00"), at("00:01.0"), at("01:00.0"),
+			at(fmt.Sprintf("02:%02x.0", i%8)), at(fmt.Sprintf("%02x:00.0", 3+i%8)))
 	}
+
 	return m
 }
 
@@ -117,11 +129,14 @@ func functions() *machine {
 	for _, function := range []string{"01:00.1", "01:00.3", "01:00.0"} {
 		m.add(0, "pci0000:00", "0000:00:01.0", "0000:"+function)
 	}
+
 	for _, function := range []string{"41:00.1", "41:00.2"} {
 		m.add(1, "pci0000:40", "0000:40:01.0", "0000:"+function)
 	}
+
 	for _, function := range []string{"42:00.0", "42:00.1"} {
 		m.add(1, "pci0000:40", "0000:40:02.0", "0000:"+function)
 	}
+
 	return m
 }

@@ -26,10 +26,12 @@ type Explained struct {
 
 // explain asks the program under test about a domain.
 func explain(binary string, domain []byte, flags ...string) (*Explained, error) {
-	out, err := ask(binary, domain, append([]string{"explain", "--format", "json", "--domain", "-"}, flags...)...)
+	out, err := ask(binary, domain,
+		append([]string{"explain", "--format", "json", "--domain", "-"}, flags...)...)
 	if err != nil {
 		return nil, err
 	}
+
 	plan := &Explained{}
 	return plan, json.Unmarshal(out, plan)
 }
@@ -48,6 +50,7 @@ func ask(binary string, domain []byte, args ...string) ([]byte, error) {
 	if err := command.Run(); err != nil {
 		return out.Bytes(), fmt.Errorf("%s: %w: %s", args[0], err, stderr.String())
 	}
+
 	return out.Bytes(), nil
 }
 
@@ -68,12 +71,18 @@ func (e *Explained) Expectations() map[string]Expected {
 		if d.Predicted == nil || d.GuestAddress == nil {
 			continue
 		}
-		want := Expected{Address: *d.Predicted, Node: -1, Tree: e.tree(d.GuestPath, *d.GuestAddress)}
+
+		want := Expected{
+			Address: *d.Predicted, Node: -1, Tree: e.tree(d.GuestPath, *d.GuestAddress),
+		}
+
 		if d.GuestCell != nil {
 			want.Node = *d.GuestCell
 		}
+
 		all[Label(d.ID)] = want
 	}
+
 	return all
 }
 
@@ -102,6 +111,7 @@ func (e *Explained) tree(path []int, address string) string {
 			}
 		}
 	}
+
 	return strings.Join(append(parts, address[strings.LastIndex(address, ":")+1:]), "/")
 }
 
@@ -113,6 +123,7 @@ func (g *Guest) found() map[string]Expected {
 			all[d.Label] = d.Place()
 		}
 	}
+
 	return all
 }
 
@@ -136,15 +147,19 @@ func (d Device) tree() string {
 func (g *Guest) others() []string {
 	var all []string
 	for _, d := range g.Devices {
-		if isStandIn(d.ID) || strings.HasPrefix(d.Class, "0604") || slices.Contains(shifting(), d.ID) {
+		if isStandIn(d.ID) || strings.HasPrefix(d.Class, "0604") ||
+			slices.Contains(shifting(), d.ID) {
 			continue
 		}
+
 		name := d.Label
 		if name == "" {
 			name = d.ID
 		}
+
 		all = append(all, fmt.Sprintf("%s at %s, %s", name, d.Address(), d.tree()))
 	}
+
 	slices.Sort(all)
 	return all
 }
@@ -152,5 +167,8 @@ func (g *Guest) others() []string {
 // shifting are the IDs of the expander bus, and of virtio's entropy source,
 // balloon, input and socket, which come after hostdevs in libvirt's order.
 func shifting() []string {
-	return []string{"1b36:000b", "1af4:1044", "1af4:1005", "1af4:1045", "1af4:1002", "1af4:1052", "1af4:1053", "1af4:1012"}
+	return []string{
+		"1b36:000b", "1af4:1044", "1af4:1005", "1af4:1045", "1af4:1002", "1af4:1052", "1af4:1053",
+		"1af4:1012",
+	}
 }

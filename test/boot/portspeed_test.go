@@ -25,6 +25,7 @@ func TestPortSpeed(t *testing.T) {
 	for i := range m.host {
 		m.host[i] += " maxlink=32.0x16"
 	}
+
 	for _, c := range []struct {
 		value     string
 		port      topology.Link
@@ -46,18 +47,25 @@ func TestPortSpeed(t *testing.T) {
 				}
 				return
 			}
+
 			expect.NoError(t, err)
 			b.checkGuest(t, guest, plan, domain, flags)
+
 			for id, at := range plan.Expectations() {
 				above := linksAbove(t, guest, at.Address)
 				port := above[len(above)-1]
 				if port != c.port {
 					t.Errorf("the port above %s has %s, want %s", id, port, c.port)
 				}
+
 				// src/graph/xml.cc, ncclTopoGetXmlFromSys: speed and width each as the minimum.
-				seen := topology.Link{Speed: min(port.Speed, host.Speed), Width: min(port.Width, host.Width)}
+				seen := topology.Link{
+					Speed: min(port.Speed, host.Speed), Width: min(port.Width, host.Width),
+				}
+
 				if seen.Speed*float64(seen.Width) != c.bandwidth {
-					t.Errorf("NCCL sees %s, %v Gb/s, want %v", seen, seen.Speed*float64(seen.Width), c.bandwidth)
+					t.Errorf("NCCL sees %s, %v Gb/s, want %v", seen, seen.Speed*float64(seen.Width),
+						c.bandwidth)
 				}
 			}
 		})
@@ -74,6 +82,7 @@ func qemuMajor(t *testing.T, s System) int {
 	if found == nil {
 		t.Fatalf("no version in %s", out)
 	}
+
 	major, err := strconv.Atoi(string(found[1]))
 	expect.NoError(t, err)
 	return major

@@ -35,7 +35,9 @@ type Lab struct {
 
 // Boot boots a guest and reads what it prints. About one boot in fifty hangs
 // under TCG, so a guest that stops printing is started once more.
-func (l *Lab) Boot(ctx context.Context, args []string, firmware Firmware) (guest *Guest, err error) {
+func (l *Lab) Boot(
+	ctx context.Context, args []string, firmware Firmware,
+) (guest *Guest, err error) {
 	for attempt := range 2 {
 		l.mu.Lock()
 		l.boots++
@@ -45,11 +47,14 @@ func (l *Lab) Boot(ctx context.Context, args []string, firmware Firmware) (guest
 		if console, err = l.run(ctx, args, firmware); err == nil {
 			return ReadGuest(console)
 		}
-		err = fmt.Errorf("%w; the end of its console:\n%s", err, console[max(0, len(console)-2000):])
+
+		err = fmt.Errorf("%w; the end of its console:\n%s", err,
+			console[max(0, len(console)-2000):])
 		if !errors.Is(err, ErrHung) {
 			break
 		}
 	}
+
 	return nil, err
 }
 
@@ -60,19 +65,27 @@ func (l *Lab) Counts() (boots, retries int) {
 	return l.boots, l.retries
 }
 
-func (l *Lab) run(ctx context.Context, args []string, firmware Firmware) (console []byte, err error) {
+func (l *Lab) run(
+	ctx context.Context, args []string, firmware Firmware,
+) (console []byte, err error) {
 	qemu := l.system.qemu()
-	return Run(ctx, silence, qemu[0], slices.Concat(qemu[1:], l.system.arguments(), firmware.arguments(), args)...)
+	return Run(ctx, silence, qemu[0],
+		slices.Concat(qemu[1:], l.system.arguments(), firmware.arguments(), args)...)
 }
 
 // Run runs a program until it ends and returns what it printed. It is stopped
 // with ErrHung when it prints nothing for the time of silence.
-func Run(ctx context.Context, silence time.Duration, program string, args ...string) (console []byte, err error) {
+func Run(
+	ctx context.Context, silence time.Duration, program string, args ...string,
+) (console []byte, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	watchdog := time.AfterFunc(silence, func() { cancel(fmt.Errorf("%w: silent for %v", ErrHung, silence)) })
+	watchdog := time.AfterFunc(silence, func() {
+		cancel(fmt.Errorf("%w: silent for %v", ErrHung, silence))
+	})
 	defer watchdog.Stop()
 	command := exec.CommandContext(ctx, program, args...)
+
 	// A test that is stopped stops its guests.
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var stderr bytes.Buffer
@@ -81,9 +94,11 @@ func Run(ctx context.Context, silence time.Duration, program string, args ...str
 	if err != nil {
 		return nil, err
 	}
+
 	if err := command.Start(); err != nil {
 		return nil, err
 	}
+
 	console, readErr := readWatched(out, watchdog, silence)
 	err = command.Wait()
 	switch cause := context.Cause(ctx); {
@@ -92,6 +107,7 @@ func Run(ctx context.Context, silence time.Duration, program string, args ...str
 	case err != nil:
 		return console, fmt.Errorf("%s: %w: %s", program, err, stderr.String())
 	}
+
 	return console, readErr
 }
 
@@ -105,6 +121,7 @@ func readWatched(r io.Reader, watchdog *time.Timer, silence time.Duration) ([]by
 		if n > 0 {
 			watchdog.Reset(silence)
 		}
+
 		if errors.Is(err, io.EOF) {
 			return all.Bytes(), nil
 		}
@@ -116,11 +133,12 @@ func readWatched(r io.Reader, watchdog *time.Timer, silence time.Duration) ([]by
 
 // Guest is what a guest's kernel shows.
 type Guest struct {
-	Devices  []Device
-	Kernel   []string          // the kernel's messages about BARs that it had to assign
-	Passed   map[string]string // the result of the guest's VFIO for each device, by address
-	Nodes    map[string]string // files of /sys/devices/system/node
-	Snapshot []byte            // what `hook-sidecar snapshot` printed in the guest; nil where it did not run
+	Devices []Device
+	Kernel  []string          // the kernel's messages about BARs that it had to assign
+	Passed  map[string]string // the result of the guest's VFIO for each device, by address
+	Nodes   map[string]string // files of /sys/devices/system/node
+	// what `hook-sidecar snapshot` printed in the guest; nil where it did not run
+	Snapshot []byte
 }
 
 // Device is a PCI device of the guest.
@@ -153,6 +171,7 @@ func ReadGuest(console []byte) (*Guest, error) {
 		if at < 0 {
 			continue
 		}
+
 		kind, text, _ := strings.Cut(strings.TrimSpace(lines.Text()[at:]), " ")
 		switch kind {
 		case "GUEST-ERROR":
@@ -164,15 +183,18 @@ func ReadGuest(console []byte) (*Guest, error) {
 		case "GUEST-VFIO":
 			address, result, _ := strings.Cut(text, " ")
 			guest.Passed[address] = result
+
 		case "GUEST-NODES":
 			file, value, _ := strings.Cut(text, " ")
 			guest.Nodes[file] = value
+
 		case "GUEST-SNAPSHOT":
 			data, err := base64.StdEncoding.DecodeString(text)
 			if err != nil {
 				return nil, fmt.Errorf("decode the guest's snapshot: %w", err)
 			}
 			packed = append(packed, data...)
+
 		case "GUEST-DEVICE":
 			device, err := readDevice(text)
 			if err != nil {
@@ -181,9 +203,11 @@ func ReadGuest(console []byte) (*Guest, error) {
 			guest.Devices = append(guest.Devices, device)
 		}
 	}
+
 	if !ended {
 		return nil, fmt.Errorf("the guest did not finish:\n%s", console[max(0, len(console)-2000):])
 	}
+
 	var err error
 	guest.Snapshot, err = unpack(packed)
 	return guest, err
@@ -194,14 +218,17 @@ func unpack(packed []byte) ([]byte, error) {
 	if packed == nil {
 		return nil, nil
 	}
+
 	z, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
 		return nil, fmt.Errorf("unpack the guest's snapshot: %w", err)
 	}
+
 	text, err := io.ReadAll(z)
 	if err != nil {
 		return nil, fmt.Errorf("unpack the guest's snapshot: %w", err)
 	}
+
 	return text, z.Close()
 }
 
@@ -225,12 +252,14 @@ func readDevice(text string) (d Device, err error) {
 			if d.BARs, err = readBARs(value); err != nil {
 				return d, fmt.Errorf("read device %s of the guest: %w", text, err)
 			}
+
 		case "node":
 			if d.Node, err = strconv.Atoi(value); err != nil {
 				return d, fmt.Errorf("read device %s of the guest: %w", text, err)
 			}
 		}
 	}
+
 	return d, nil
 }
 
@@ -240,10 +269,13 @@ func readBARs(list string) (bars []BAR, err error) {
 		if text == "" {
 			continue
 		}
+
 		if _, err := fmt.Sscanf(text, "%d:%v-%v", &b.Number, &b.Start, &b.End); err != nil {
 			return nil, fmt.Errorf("read BAR %q: %w", text, err)
 		}
+
 		bars = append(bars, b)
 	}
+
 	return bars, nil
 }

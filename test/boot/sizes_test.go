@@ -44,13 +44,15 @@ type size struct {
 
 func (s size) name() string {
 	vendor, _, _ := strings.Cut(s.cpu, ",")
-	text := fmt.Sprintf("%s/%d-of-%dGiB/%s/%s/%d-bits/%d-MiB", s.layout, s.devices, 1<<(s.bits-30), s.firmware, vendor, s.physBits, 2*s.cellMemory)
+	text := fmt.Sprintf("%s/%d-of-%dGiB/%s/%s/%d-bits/%d-MiB", s.layout, s.devices, 1<<(s.bits-30),
+		s.firmware, vendor, s.physBits, 2*s.cellMemory)
 	switch {
 	case s.window == fromKey:
 		text += "/with-the-key"
 	case s.window > 0:
 		text += fmt.Sprintf("/window-%d", s.window)
 	}
+
 	return text
 }
 
@@ -110,6 +112,7 @@ func TestSizes(t *testing.T) {
 	if os.Getenv(SizesVariable) == "1" {
 		sizes = slices.Concat(sizes, further())
 	}
+
 	for _, s := range sizes {
 		t.Run(s.name(), func(t *testing.T) {
 			t.Parallel()
@@ -127,6 +130,7 @@ func TestSizes(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+
 			options, err := fwcfg(domain)
 			expect.NoError(t, err)
 			args = append(args, options...)
@@ -135,10 +139,12 @@ func TestSizes(t *testing.T) {
 			if n := assigned(guest, plan, m.instead.ids); n != s.assigned {
 				t.Errorf("the firmware gives %d of %d BARs an address, want %d; the kernel's messages:\n%s", n, s.devices, s.assigned, strings.Join(guest.Kernel, "\n"))
 			}
+
 			want := "PASS"
 			if s.assigned < s.devices {
 				want = "FAIL"
 			}
+
 			if status, found := b.check(t, "bar-window", domain, flags); status != want {
 				t.Errorf("doctor reports %s %s, want %s", status, found, want)
 			} else {
@@ -156,6 +162,7 @@ func TestPCIHole(t *testing.T) {
 	if os.Getenv(SizesVariable) != "1" {
 		t.Skipf("%s is not 1", SizesVariable)
 	}
+
 	b := newPC(t)
 	for _, firmware := range []Firmware{SeaBIOS, SeaBIOSNewest, OVMF, OVMFNewest} {
 		t.Run(string(firmware), func(t *testing.T) {
@@ -165,15 +172,25 @@ func TestPCIHole(t *testing.T) {
 			m := s.machine()
 			domain, plan := b.place(t, m, m.flags(t, s.layout))
 			const rootBus = "<controller type='pci' index='0' model='pcie-root'"
-			args, err := arguments(b.libvirt, bytes.Replace(domain, []byte(rootBus+"/>"), []byte(rootBus+"><pcihole64 unit='KiB'>0</pcihole64></controller>"), 1), m.instead, s.cellMemory)
+			args, err := arguments(b.libvirt,
+				bytes.Replace(domain, []byte(rootBus+"/>"),
+					[]byte(rootBus+"><pcihole64 unit='KiB'>0</pcihole64></controller>"), 1),
+				m.instead, s.cellMemory)
+
 			expect.NoError(t, err)
-			if !slices.ContainsFunc(args, func(arg string) bool { return strings.Contains(arg, "pci-hole64-size=0") }) {
+
+			if !slices.ContainsFunc(args, func(arg string) bool {
+				return strings.Contains(arg, "pci-hole64-size=0")
+			}) {
 				t.Fatalf("pcihole64 is not off: %q", args)
 			}
-			guest, err := b.lab.Boot(t.Context(), append(args, "-cpu", fmt.Sprintf("%s,phys-bits=%d", s.cpu, s.physBits)), firmware)
+
+			guest, err := b.lab.Boot(t.Context(),
+				append(args, "-cpu", fmt.Sprintf("%s,phys-bits=%d", s.cpu, s.physBits)), firmware)
 			expect.NoError(t, err)
 			if n := assigned(guest, plan, m.instead.ids); n != s.assigned {
-				t.Errorf("the firmware gives %d of %d BARs an address; the kernel's messages:\n%s", n, s.devices, strings.Join(guest.Kernel, "\n"))
+				t.Errorf("the firmware gives %d of %d BARs an address; the kernel's messages:\n%s",
+					n, s.devices, strings.Join(guest.Kernel, "\n"))
 			}
 		})
 	}
@@ -185,28 +202,35 @@ func (s size) machine() *machine {
 	if s.layout == "mirror" {
 		m = eights(s.devices)
 	}
+
 	vendor := "0x1022"
 	if s.cpu == intel {
 		vendor = "0x8086"
 	}
+
 	for i, line := range m.host {
 		m.host[i] += fmt.Sprintf(" bar=%d", s.bits)
 		path := strings.Split(line, "/")
 		m.host = append(m.host, path[0]+"/"+path[1]+" class=0x060400 vendor="+vendor)
 	}
+
 	return m.with(largeBAR(s.bits))
 }
 
 // inDomain writes into a domain what the guest is booted with beside it.
 func (s size) inDomain(domain []byte) []byte {
 	pairs := []string{
-		"<memory unit='KiB'>524288</memory>", fmt.Sprintf("<memory unit='MiB'>%d</memory>", 2*s.cellMemory),
+		"<memory unit='KiB'>524288</memory>",
+		fmt.Sprintf("<memory unit='MiB'>%d</memory>", 2*s.cellMemory),
 		"<numa>", fmt.Sprintf("<maxphysaddr mode='emulate' bits='%d'/><numa>", s.physBits),
 	}
+
 	if s.window > 0 {
-		pairs = append(pairs, "<domain ", "<domain xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0' ", "</domain>",
+		pairs = append(pairs, "<domain ",
+			"<domain xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0' ", "</domain>",
 			fmt.Sprintf("<qemu:commandline><qemu:arg value='-fw_cfg'/><qemu:arg value='name=opt/ovmf/X-PciMmio64Mb,string=%d'/></qemu:commandline></domain>", s.window))
 	}
+
 	return underFirmware([]byte(strings.NewReplacer(pairs...).Replace(string(domain))), s.firmware)
 }
 
@@ -216,11 +240,13 @@ func fwcfg(text []byte) (args []string, err error) {
 	if err != nil {
 		return nil, err
 	}
+
 	for _, o := range d.Options() {
 		if o.Name == domain.OptionFWCfg {
 			args = append(args, o.Name, o.Value)
 		}
 	}
+
 	return args, nil
 }
 
@@ -229,13 +255,16 @@ func underFirmware(domain []byte, f Firmware) []byte {
 	if !strings.HasPrefix(string(f), "ovmf") {
 		return domain
 	}
-	return bytes.Replace(domain, []byte("</os>"), []byte("<loader readonly='yes' type='pflash'>/usr/share/OVMF/OVMF_CODE_4M.fd</loader></os>"), 1)
+	return bytes.Replace(domain, []byte("</os>"),
+		[]byte("<loader readonly='yes' type='pflash'>/usr/share/OVMF/OVMF_CODE_4M.fd</loader></os>"), 1)
 }
 
 // require skips a test whose firmware is not there.
 func (f Firmware) require(t *testing.T) {
 	t.Helper()
-	for variable, of := range map[string][]Firmware{Debian13Variable: {OVMF2025, AAVMF2025}, NewestVariable: {OVMFNewest, SeaBIOSNewest}} {
+	for variable, of := range map[string][]Firmware{
+		Debian13Variable: {OVMF2025, AAVMF2025}, NewestVariable: {OVMFNewest, SeaBIOSNewest},
+	} {
 		if slices.Contains(of, f) && os.Getenv(variable) == "" {
 			t.Skipf("%s is not set, which %s needs", variable, f)
 		}
@@ -246,34 +275,50 @@ func (f Firmware) require(t *testing.T) {
 // address that the firmware gave it: where the kernel had to, its log has it.
 func assigned(guest *Guest, plan *Explained, ids string) (n int) {
 	for _, want := range plan.Expectations() {
-		at := slices.IndexFunc(guest.Devices, func(d Device) bool { return d.ID == ids && d.Place() == want })
+		at := slices.IndexFunc(guest.Devices, func(d Device) bool {
+			return d.ID == ids && d.Place() == want
+		})
 		if at < 0 {
 			continue
 		}
-		large := slices.ContainsFunc(guest.Devices[at].BARs, func(b BAR) bool { return b.Start > 0 && b.End-b.Start >= 1<<30 })
-		if large && !slices.ContainsFunc(guest.Kernel, func(line string) bool { return strings.Contains(line, want.Address+": BAR 2") }) {
+
+		large := slices.ContainsFunc(guest.Devices[at].BARs, func(b BAR) bool {
+			return b.Start > 0 && b.End-b.Start >= 1<<30
+		})
+
+		if large && !slices.ContainsFunc(guest.Kernel, func(line string) bool {
+			return strings.Contains(line, want.Address+": BAR 2")
+		}) {
 			n++
 		}
 	}
+
 	return n
 }
 
 // check returns the result of a check of doctor for a domain.
-func (b *bench) check(t *testing.T, name string, domain []byte, flags []string) (status, found string) {
+func (b *bench) check(
+	t *testing.T, name string, domain []byte, flags []string,
+) (status, found string) {
 	t.Helper()
-	out, err := ask(b.binary, domain, append([]string{"doctor", "--format", "json", "--domain", "-"}, flags...)...)
+	out, err := ask(b.binary, domain,
+		append([]string{"doctor", "--format", "json", "--domain", "-"}, flags...)...)
 	if exit := new(exec.ExitError); err != nil && (!errors.As(err, &exit) || exit.ExitCode() != 1) {
 		t.Fatal(err)
 	}
+
 	var report struct {
 		Results []struct{ Name, Status, Found string }
 	}
+
 	expect.NoError(t, json.Unmarshal(out, &report))
+
 	for _, r := range report.Results {
 		if r.Name == name {
 			return r.Status, r.Found
 		}
 	}
+
 	t.Fatalf("no result of %s in %s", name, out)
 	return "", ""
 }

@@ -20,7 +20,9 @@ type standIn struct {
 // use interrupts and DMA before the guest can read the number.
 func nvme() standIn {
 	return standIn{ids: "1b36:0010", properties: func(id string) (map[string]any, error) {
-		return map[string]any{"driver": "nvme", "serial": Label(id), "max_ioqpairs": 1, "msix_qsize": 2}, nil
+		return map[string]any{
+			"driver": "nvme", "serial": Label(id), "max_ioqpairs": 1, "msix_qsize": 2,
+		}, nil
 	}}
 }
 
@@ -33,6 +35,7 @@ func cardReader() standIn {
 		if err != nil {
 			return nil, err
 		}
+
 		packed := uint64(a.Domain)<<32 | uint64(a.Bus)<<8 | uint64(a.Device)<<3 | uint64(a.Function)
 		return map[string]any{"driver": "sdhci-pci", "maxcurr": packed}, nil
 	}}
@@ -42,7 +45,9 @@ func cardReader() standIn {
 // as data-centre GPUs, no I/O BAR (QEMU hw/misc/ivshmem-pci.c). QEMU reserves no
 // memory for it. Nothing in it identifies the device that it replaces.
 func largeBAR(bits int) standIn {
-	return standIn{ids: "1af4:1110", bytes: func(string) uint64 { return 1 << bits }, properties: func(string) (map[string]any, error) {
+	return standIn{ids: "1af4:1110", bytes: func(string) uint64 {
+		return 1 << bits
+	}, properties: func(string) (map[string]any, error) {
 		return map[string]any{"driver": "ivshmem-plain"}, nil
 	}}
 }
@@ -61,6 +66,7 @@ func replace(given string, instead standIn) ([]string, error) {
 	if err := json.Unmarshal([]byte(given), &device); err != nil {
 		return nil, fmt.Errorf("-device %s: %w", given, err)
 	}
+
 	driver := fmt.Sprint(device["driver"])
 	var backend []string
 	switch {
@@ -69,17 +75,25 @@ func replace(given string, instead standIn) ([]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("-device %s: %w", given, err)
 		}
+
 		for _, key := range []string{"id", "bus", "addr", "multifunction"} {
 			if value, given := device[key]; given {
 				replacement[key] = value
 			}
 		}
+
 		if instead.bytes != nil {
-			name, size := fmt.Sprint("memory-", device["id"]), instead.bytes(fmt.Sprint(device["id"]))
-			backend = []string{"-object", fmt.Sprintf("memory-backend-ram,id=%s,size=%d,reserve=off", name, size)}
+			name, size := fmt.Sprint("memory-",
+				device["id"]), instead.bytes(fmt.Sprint(device["id"]))
+			backend = []string{
+				"-object", fmt.Sprintf("memory-backend-ram,id=%s,size=%d,reserve=off", name, size),
+			}
+
 			replacement["memdev"] = name
 		}
+
 		device = replacement
+
 	case device["drive"] != nil:
 		name := fmt.Sprint("disk-", device["id"])
 		backend = []string{"-blockdev", "driver=null-co,read-zeroes=on,node-name=" + name}
@@ -87,14 +101,17 @@ func replace(given string, instead standIn) ([]string, error) {
 		if strings.HasPrefix(driver, "virtio-blk") {
 			device["serial"] = fmt.Sprint(device["id"])
 		}
+
 	case strings.HasSuffix(driver, "-iommu"), driver == "arm-smmuv3":
 	case device["bus"] == nil, device["chardev"] != nil:
 		return nil, nil // not a PCI device: a serial port, a channel, a disk's LUN
 	}
+
 	text, err := json.Marshal(device)
 	if err != nil {
 		return nil, err
 	}
+
 	return append(backend, "-device", string(text)), nil
 }
 

@@ -12,19 +12,20 @@ import (
 	"hook-sidecar/test/oracle"
 )
 
-// Kernel612Variable names the environment variable with the directory of Debian 13's unpacked kernel,
-// which test/e2e/get-image makes. Boots with it are skipped without it.
+// Kernel612Variable names the environment variable with the directory of Debian 13's unpacked
+// kernel, which test/e2e/get-image makes. Boots with it are skipped without it.
 const Kernel612Variable = "BOOT_KERNEL_612"
 
-// TestSwitchPorts boots 8 switches with a GPU of 64 GiB and a NIC each, whose ports port-speed=host has
-// replaced by QEMU's cxl-upstream and cxl-downstream: firmware and kernel find every device where it is
-// planned, with its BARs, and show the host's link at each port. It takes QEMU 10.0, which `.ci/run
-// boot` and `newest` name.
+// TestSwitchPorts boots 8 switches with a GPU of 64 GiB and a NIC each, whose ports
+// port-speed=host has replaced by QEMU's cxl-upstream and cxl-downstream: firmware and kernel
+// find every device where it is planned, with its BARs, and show the host's link at each port. It
+// takes QEMU 10.0, which `.ci/run boot` and `newest` name.
 func TestSwitchPorts(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(oracle.RootVariable) == "" {
 		t.Skipf("%s is not set: QEMU 7.2 has no such ports", oracle.RootVariable)
 	}
+
 	for _, kernel := range []string{KernelVariable, Kernel612Variable} {
 		t.Run(kernel, func(t *testing.T) {
 			t.Parallel()
@@ -34,10 +35,12 @@ func TestSwitchPorts(t *testing.T) {
 			domain, plan := b.place(t, m, flags)
 			args, err := arguments(b.libvirt, domain, m.instead, cellMemory)
 			expect.NoError(t, err)
+
 			for _, firmware := range []Firmware{SeaBIOS, OVMF} {
 				t.Run(string(firmware), func(t *testing.T) {
 					t.Parallel()
-					guest, err := b.lab.Boot(t.Context(), append(args, "-cpu", amd+",phys-bits=46"), firmware)
+					guest, err := b.lab.Boot(t.Context(), append(args, "-cpu", amd+",phys-bits=46"),
+						firmware)
 					expect.NoError(t, err)
 					checkLinks(t, guest, plan, m.instead.ids, links)
 				})
@@ -47,11 +50,15 @@ func TestSwitchPorts(t *testing.T) {
 }
 
 // checkLinks: every device is where it is planned, with a large BAR, under ports with these links.
-func checkLinks(t *testing.T, guest *Guest, plan *Explained, ids string, links map[string][]topology.Link) {
+func checkLinks(
+	t *testing.T, guest *Guest, plan *Explained, ids string, links map[string][]topology.Link,
+) {
 	t.Helper()
 	if n := assigned(guest, plan, ids); n != len(links) {
-		t.Errorf("%d of %d devices are where planned with a BAR, the kernel's messages:\n%s", n, len(links), strings.Join(guest.Kernel, "\n"))
+		t.Errorf("%d of %d devices are where planned with a BAR, the kernel's messages:\n%s", n,
+			len(links), strings.Join(guest.Kernel, "\n"))
 	}
+
 	low, high := uint64(1)<<32, uint64(0)
 	for _, d := range guest.Devices {
 		for _, bar := range d.BARs {
@@ -60,17 +67,19 @@ func checkLinks(t *testing.T, guest *Guest, plan *Explained, ids string, links m
 			}
 		}
 	}
+
 	t.Logf("BARs below 4 GiB are from %#x to %#x", low, high)
 
 	seen := map[string][]topology.Link{}
 	for id, at := range plan.Expectations() {
 		seen[id] = linksAbove(t, guest, at.Address)
 	}
+
 	expect.Same(t, links, seen, "links of root, upstream and downstream port (-host +guest)")
 }
 
-// switchesWithLinks has n PCIe roots, each with a switch with two devices, and returns the links of the
-// root, upstream and downstream port above each device.
+// switchesWithLinks has n PCIe roots, each with a switch with two devices, and returns the links
+// of the root, upstream and downstream port above each device.
 func switchesWithLinks(n int) (m *machine, links map[string][]topology.Link) {
 	m, links = (&machine{}).with(largeBAR(36)), map[string][]topology.Link{}
 	for i := range n {
@@ -78,7 +87,10 @@ func switchesWithLinks(n int) (m *machine, links map[string][]topology.Link) {
 		speed := []float64{32, 16, 8}[i%3]
 		up := topology.Link{Speed: speed, Width: 16}
 		path := []string{"pci" + at("00"), at("00:01.0"), at("01:00.0")}
-		m.host = append(m.host, fmt.Sprintf("%s class=0x060400 maxlink=%.1fx%d", strings.Join(path, "/"), up.Speed, up.Width))
+		m.host = append(m.host,
+			fmt.Sprintf("%s class=0x060400 maxlink=%.1fx%d", strings.Join(path, "/"), up.Speed,
+				up.Width))
+
 		for slot, down := range []topology.Link{{Speed: speed, Width: 16}, {Speed: 5, Width: 4}} {
 			device := at(fmt.Sprintf("%02x:00.0", 3+slot))
 			m.add(i%2, append(path[:3:3], at(fmt.Sprintf("02:%02x.0", slot)), device)...)
@@ -86,6 +98,7 @@ func switchesWithLinks(n int) (m *machine, links map[string][]topology.Link) {
 			links[device] = []topology.Link{up, up, down}
 		}
 	}
+
 	return m, links
 }
 
@@ -101,6 +114,7 @@ func linksAbove(t *testing.T, guest *Guest, address string) []topology.Link {
 	if device == nil {
 		t.Fatalf("the guest has no device %s", address)
 	}
+
 	var links []topology.Link
 	for _, bridge := range device.Bridges {
 		link := seen.MaxLink(seen.Device(bridge))
@@ -109,5 +123,6 @@ func linksAbove(t *testing.T, guest *Guest, address string) []topology.Link {
 		}
 		links = append(links, *link)
 	}
+
 	return links
 }

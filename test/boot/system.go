@@ -20,8 +20,9 @@ const NewestVariable = "BOOT_NEWEST"
 // Firmware is what starts the guest's kernel.
 type Firmware string
 
-// The firmwares of this machine's packages seabios and ovmf, or of those in the
-// directory of oracle.RootVariable where that is set; and of the packages ovmf and qemu-efi-aarch64 of Debian 13, in the directory of Debian13Variable.
+// The firmwares of this machine's packages seabios and ovmf, or of those in the directory of
+// oracle.RootVariable where that is set; and of the packages ovmf and qemu-efi-aarch64 of Debian
+// 13, in the directory of Debian13Variable.
 const (
 	SeaBIOS   Firmware = "seabios"
 	OVMF      Firmware = "ovmf"
@@ -41,17 +42,25 @@ func (f Firmware) arguments() []string {
 	case OVMF:
 		root := filepath.Join("/", os.Getenv(oracle.RootVariable), "usr", "share", "OVMF")
 		code, vars = filepath.Join(root, "OVMF_CODE_4M.fd"), filepath.Join(root, "OVMF_VARS_4M.fd")
+
 	case OVMF2025:
-		code, vars = filepath.Join(debian13, "OVMF_CODE_4M.fd"), filepath.Join(debian13, "OVMF_VARS_4M.fd")
+		code, vars = filepath.Join(debian13, "OVMF_CODE_4M.fd"), filepath.Join(debian13,
+			"OVMF_VARS_4M.fd")
+
 	case AAVMF2025:
-		code, vars = filepath.Join(debian13, "AAVMF_CODE.no-secboot.fd"), filepath.Join(debian13, "AAVMF_VARS.fd")
+		code, vars = filepath.Join(debian13, "AAVMF_CODE.no-secboot.fd"), filepath.Join(debian13,
+			"AAVMF_VARS.fd")
+
 	case OVMFNewest:
-		code, vars = filepath.Join(newest, "OVMF", "OVMF_CODE_4M.fd"), filepath.Join(newest, "OVMF", "OVMF_VARS_4M.fd")
+		code, vars = filepath.Join(newest, "OVMF", "OVMF_CODE_4M.fd"), filepath.Join(newest, "OVMF",
+			"OVMF_VARS_4M.fd")
+
 	case SeaBIOSNewest:
 		return []string{"-bios", filepath.Join(newest, "seabios", "bios-256k.bin")}
 	default:
 		return nil
 	}
+
 	return []string{
 		"-drive", "if=pflash,unit=0,format=raw,readonly=on,file=" + code,
 		"-drive", "if=pflash,unit=1,format=raw,snapshot=on,file=" + vars,
@@ -71,13 +80,15 @@ type System struct {
 
 // amd64 is for q35. The modules give disks and NICs their names.
 func amd64() System {
-	return System{architecture: "amd64", program: "qemu-system-x86_64", cpu: "qemu64", console: "ttyS0",
+	return System{architecture: "amd64", program: "qemu-system-x86_64", cpu: "qemu64",
+		console: "ttyS0",
 		modules: []string{"virtio_pci", "virtio_blk", "virtio_net"}}
 }
 
 // arm64 is for machine virt. Its kernel has virtio_pci built in.
 func arm64() System {
-	return System{architecture: "arm64", program: "qemu-system-aarch64", cpu: "cortex-a57", console: "ttyAMA0",
+	return System{architecture: "arm64", program: "qemu-system-aarch64", cpu: "cortex-a57",
+		console: "ttyAMA0",
 		modules: []string{"virtio_blk", "virtio_net"}}
 }
 
@@ -88,6 +99,7 @@ func newLab(dir string, s System, kernelDir, binary string) (*Lab, error) {
 	if s.kernel, err = KernelIn(kernelDir); err != nil {
 		return nil, err
 	}
+
 	s.initramfs = filepath.Join(dir, "initramfs")
 	content := GuestInitramfs(kernelDir)
 	content.Architecture, content.Modules, content.Binary = s.architecture, s.modules, binary
@@ -99,17 +111,20 @@ func newLab(dir string, s System, kernelDir, binary string) (*Lab, error) {
 func (s System) qemu() []string { return QEMU(os.Getenv(oracle.RootVariable), s.program) }
 
 // QEMU returns a QEMU of this machine, or where root is not "" of the Debian there, and its first
-// arguments. The latter runs with its own libraries, without a chroot, so that it reads this machine's
-// files.
+// arguments. The latter runs with its own libraries, without a chroot, so that it reads this
+// machine's files.
 func QEMU(root, program string) []string {
 	if root == "" {
 		return []string{program}
 	}
+
 	libraries := filepath.Join(root, "usr", "lib", "x86_64-linux-gnu")
 	return []string{
-		filepath.Join(root, "lib64", "ld-linux-x86-64.so.2"), "--library-path", libraries + ":" + libraries + "/pulseaudio",
+		filepath.Join(root, "lib64", "ld-linux-x86-64.so.2"), "--library-path",
+		libraries + ":" + libraries + "/pulseaudio",
 		filepath.Join(root, "usr", "bin", program),
-		"-L", filepath.Join(root, "usr", "share", "seabios"), "-L", filepath.Join(root, "usr", "share", "qemu"),
+		"-L", filepath.Join(root, "usr", "share", "seabios"), "-L",
+		filepath.Join(root, "usr", "share", "qemu"),
 	}
 }
 
@@ -119,7 +134,14 @@ func QEMU(root, program string) []string {
 // whole memory, and a guest with 38 devices would take 17 s instead of 10. It does
 // not change what the kernel does to bridges and BARs (drivers/pci/pcie/portdrv.c).
 func (s System) arguments() []string {
-	kernel := []string{"console=" + s.console, "loglevel=7", "panic=-1", "mitigations=off", "nokaslr", "tsc=reliable", "random.trust_cpu=on", "pcie_ports=compat"}
+	kernel := []string{
+		"console=" + s.console, "loglevel=7", "panic=-1", "mitigations=off", "nokaslr",
+		"tsc=reliable", "random.trust_cpu=on", "pcie_ports=compat",
+	}
+
 	kernel = append(kernel, s.parameters...)
-	return []string{"-cpu", s.cpu, "-serial", "stdio", "-kernel", s.kernel, "-initrd", s.initramfs, "-append", strings.Join(kernel, " ")}
+	return []string{
+		"-cpu", s.cpu, "-serial", "stdio", "-kernel", s.kernel, "-initrd", s.initramfs, "-append",
+		strings.Join(kernel, " "),
+	}
 }

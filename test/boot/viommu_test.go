@@ -18,8 +18,9 @@ func TestVIOMMU(t *testing.T) {
 	t.Parallel()
 	s := amd64()
 	s.modules = append(s.modules, "vfio-pci", "vfio_iommu_type1")
-	// With interrupt remapping the kernel panics where its test of the timer fails, as it can on a busy
-	// machine (arch/x86/kernel/apic/io_apic.c, check_timer).
+
+	// With interrupt remapping the kernel panics where its test of the timer fails, as it can on
+	// a busy machine (arch/x86/kernel/apic/io_apic.c, check_timer).
 	s.parameters = []string{"intel_iommu=on", "no_timer_check", "vfio=" + nvme().ids}
 	b := newBench(t, s, KernelVariable, "")
 	for _, c := range []struct {
@@ -40,9 +41,12 @@ func TestVIOMMU(t *testing.T) {
 			if alone := checkGroups(t, guest); alone != c.alone {
 				t.Errorf("%d devices are alone in an IOMMU group, want %d", alone, c.alone)
 			}
+
 			if len(guest.Passed) != len(c.machine.hostdevs) {
-				t.Errorf("the guest tried VFIO with %d devices, want %d", len(guest.Passed), len(c.machine.hostdevs))
+				t.Errorf("the guest tried VFIO with %d devices, want %d", len(guest.Passed),
+					len(c.machine.hostdevs))
 			}
+
 			for address, result := range guest.Passed {
 				if result != "opened" {
 					t.Errorf("%s in the guest's VFIO: %s", address, result)
@@ -50,6 +54,7 @@ func TestVIOMMU(t *testing.T) {
 			}
 		})
 	}
+
 	t.Run("without", func(t *testing.T) {
 		t.Parallel()
 		m := ports(1)
@@ -75,6 +80,7 @@ func checkGroups(t *testing.T, guest *Guest) (alone int) {
 		expect.NoError(t, err)
 		ids = append(ids, topology.PCIDevice(a))
 	}
+
 	host, _ := host.Read(sysfs, ids, host.Related)
 	members := map[int][]string{}
 	for _, d := range host.Devices {
@@ -82,6 +88,7 @@ func checkGroups(t *testing.T, guest *Guest) (alone int) {
 			members[*d.IOMMUGroup] = append(members[*d.IOMMUGroup], d.Address.String())
 		}
 	}
+
 	for _, d := range host.Devices {
 		switch ids := fmt.Sprintf("%04x:%04x", d.Vendor, d.Device); {
 		case !isStandIn(ids):
@@ -93,5 +100,6 @@ func checkGroups(t *testing.T, guest *Guest) (alone int) {
 			alone++
 		}
 	}
+
 	return alone
 }

@@ -53,12 +53,14 @@ func Load(tb testing.TB, root string) []Case {
 	if err != nil || len(files) == 0 {
 		tb.Fatalf("no cases in %s/testdata/cases: %v", root, err)
 	}
+
 	all := make([]Case, len(files))
 	for i, file := range files {
 		if all[i], err = load(root, file); err != nil {
 			tb.Fatalf("%s: %v", file, err)
 		}
 	}
+
 	return all
 }
 
@@ -69,6 +71,7 @@ func Named(tb testing.TB, root, name string) Case {
 	if err != nil {
 		tb.Fatal(err)
 	}
+
 	return c
 }
 
@@ -77,14 +80,17 @@ func load(root, file string) (Case, error) {
 	if err != nil {
 		return Case{}, err
 	}
+
 	c := Case{Name: strings.TrimSuffix(filepath.Base(file), ".txtar"), file: file, archive: archive}
 	if len(strings.TrimSpace(string(archive.Comment))) == 0 {
 		return c, fmt.Errorf("the case has no comment that says why it exists")
 	}
+
 	said, err := settings(string(c.Section("case")))
 	if err != nil {
 		return c, err
 	}
+
 	sample := func(section, setting string) ([]byte, error) {
 		if name := said[setting]; name != "" {
 			return os.ReadFile(filepath.Join(root, "testdata", "samples", name))
@@ -94,13 +100,16 @@ func load(root, file string) (Case, error) {
 	if c.Request.Domain, err = sample("domain.xml", "domain"); err != nil {
 		return c, err
 	}
+
 	if c.Request.VMI, err = sample("vmi.json", "vmi"); err != nil {
 		return c, err
 	}
+
 	c.NoLibvirt = said["libvirt"]
 	if c.Mutator, err = mutator(root, said, c.Section("host"), c.Section("env")); err != nil {
 		return c, err
 	}
+
 	return c, nil
 }
 
@@ -113,24 +122,36 @@ func settings(text string) (map[string]string, error) {
 		default:
 			return nil, fmt.Errorf("section case: unknown key %q", key)
 		}
+
 		if !ok {
 			return nil, fmt.Errorf("section case: no value in %q", line)
 		}
+
 		said[key] = value
 	}
+
 	return said, nil
 }
 
 func mutator(root string, said map[string]string, host, environ []byte) (plan.Planner, error) {
-	m := plan.Planner{Source: policy.Source{Flags: map[policy.Key]string{}, AnnotationsFirst: true, Keep: strings.Fields(said["keep"])}}
+	m := plan.Planner{
+		Source: policy.Source{
+			Flags:            map[policy.Key]string{},
+			AnnotationsFirst: true,
+			Keep:             strings.Fields(said["keep"]),
+		},
+	}
+
 	for _, flag := range strings.Fields(said["flags"]) {
 		key, value, _ := strings.Cut(flag, "=")
 		m.Flags[policy.Key(key)] = value
 	}
+
 	entries, err := env.ParseEnviron(string(environ))
 	if err != nil {
 		return m, err
 	}
+
 	m.Variables, m.Problems = env.ParseVariables(entries)
 	m.Sysfs, err = sysfs(root, said["host"], host)
 	return m, err
@@ -140,10 +161,12 @@ func sysfs(root, name string, described []byte) (fs.FS, error) {
 	if name == "" {
 		return hostfs.Parse(string(described))
 	}
+
 	data, err := os.ReadFile(filepath.Join(root, "testdata", "hosts", name+".txtar"))
 	if err != nil {
 		return nil, err
 	}
+
 	return host.ParseSnapshot(data)
 }
 
@@ -164,14 +187,17 @@ func (c *Case) Update(sections map[string][]byte) error {
 		if !given {
 			continue
 		}
+
 		if c.Section(name) == nil {
 			c.archive.Files = append(c.archive.Files, txtar.File{Name: name})
 		}
+
 		for i, f := range c.archive.Files {
 			if f.Name == name {
 				c.archive.Files[i].Data = data
 			}
 		}
 	}
+
 	return os.WriteFile(c.file, txtar.Format(c.archive), 0o644)
 }

@@ -36,6 +36,7 @@ func image(t *testing.T) string {
 	if dir == "" {
 		t.Skip("set CLOUDINIT_IMAGE to the directory that test/cloudinit/get-image has filled: make cloudinit")
 	}
+
 	return dir
 }
 
@@ -59,7 +60,8 @@ const sample, host = "samples/02-8gpu-8nic-gate-off", "hosts/x86-2n8g-hgx-h100.t
 func serve(t *testing.T, binary string) hook {
 	t.Helper()
 	dir := hookstest.Dir(t)
-	server := exec.Command(binary, "serve", "--nccl-topology=cloudinit", "--socket-dir", dir, "--sysfs", filepath.Join(root, "testdata", host))
+	server := exec.Command(binary, "serve", "--nccl-topology=cloudinit", "--socket-dir", dir,
+		"--sysfs", filepath.Join(root, "testdata", host))
 	server.Env = []string{"CONTAINER_NAME=hook"}
 	var log bytes.Buffer
 	server.Stderr = &log
@@ -71,6 +73,7 @@ func serve(t *testing.T, binary string) hook {
 			t.Errorf("the log shows user data:\n%s", log.String())
 		}
 	})
+
 	h := hook{binary, filepath.Join(dir, hooks.SocketName("hook"))}
 	for deadline := time.Now().Add(20 * time.Second); ; {
 		client, err := hooks.Dial(t.Context(), h.socket)
@@ -80,6 +83,7 @@ func serve(t *testing.T, binary string) hook {
 			}
 			return h
 		}
+
 		if time.Now().After(deadline) {
 			t.Fatal(err)
 		}
@@ -91,7 +95,10 @@ func vmi(t *testing.T, layout string) []byte {
 	t.Helper()
 	var object map[string]any
 	expect.NoError(t, json.Unmarshal(read(t, sample+".vmi.json"), &object))
-	object["metadata"].(map[string]any)["annotations"] = map[string]string{"hostdev.vm.kubevirt.io/layout": layout}
+	object["metadata"].(map[string]any)["annotations"] = map[string]string{
+		"hostdev.vm.kubevirt.io/layout": layout,
+	}
+
 	data, err := json.Marshal(object)
 	expect.NoError(t, err)
 	return data
@@ -104,39 +111,52 @@ func (h hook) entry(t *testing.T, layout string) (text, want string) {
 	client, err := hooks.Dial(t.Context(), h.socket)
 	expect.NoError(t, err)
 	defer client.Close()
-	answer, err := client.OnDefineDomain(t.Context(), hooks.V1alpha3, read(t, sample+".xml"), vmi(t, layout))
+	answer, err := client.OnDefineDomain(t.Context(), hooks.V1alpha3, read(t, sample+".xml"),
+		vmi(t, layout))
 	expect.NoError(t, err)
 	var domain libvirtxml.Domain
 	expect.NoError(t, domain.Unmarshal(string(answer)))
+
 	for _, info := range domain.SysInfo {
 		if info.FWCfg != nil {
 			text = info.FWCfg.Entry[0].Value
 		}
 	}
-	explain := exec.Command(h.binary, "explain", "--format=nccl", "--layout="+layout, "--domain="+filepath.Join(root, "testdata", sample+".xml"),
-		"--vmi="+filepath.Join(root, "testdata", sample+".vmi.json"), "--sysfs="+filepath.Join(root, "testdata", host))
+
+	explain := exec.Command(h.binary, "explain", "--format=nccl", "--layout="+layout, "--domain="+
+		filepath.Join(root, "testdata", sample+".xml"),
+		"--vmi="+filepath.Join(root, "testdata", sample+".vmi.json"), "--sysfs="+
+			filepath.Join(root, "testdata", host))
+
 	out, err := explain.Output()
 	if err != nil || text == "" || len(out) < 1000 {
 		t.Fatalf("explain: %v, %d bytes; the entry has %d", err, len(out), len(text))
 	}
+
 	return text, string(out)
 }
 
 // answer is the data with which the hook replies.
 func (h hook) answer(t *testing.T, data seed) seed {
 	t.Helper()
-	conn, err := grpc.NewClient("unix://"+h.socket, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithAuthority("localhost"))
+	conn, err := grpc.NewClient("unix://"+h.socket,
+		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithAuthority("localhost"))
 	expect.NoError(t, err)
 	defer conn.Close()
 	sent, err := json.Marshal(data)
 	expect.NoError(t, err)
-	result, err := v1alpha3.NewCallbacksClient(conn).PreCloudInitIso(t.Context(), &v1alpha3.PreCloudInitIsoParams{CloudInitData: sent, Vmi: vmi(t, "auto")})
+	result, err := v1alpha3.NewCallbacksClient(conn).PreCloudInitIso(t.Context(),
+		&v1alpha3.PreCloudInitIsoParams{
+			CloudInitData: sent, Vmi: vmi(t, "auto"),
+		})
+
 	expect.NoError(t, err)
 	var changed seed
 	expect.NoError(t, json.Unmarshal(result.GetCloudInitData(), &changed))
 	if changed.UserData == data.UserData {
 		t.Fatal("the hook returned the user data unchanged")
 	}
+
 	return changed
 }
 
@@ -148,13 +168,17 @@ func TestParts(t *testing.T) {
 	if err != nil || len(files) < 10 {
 		t.Fatalf("%d files: %v", len(files), err)
 	}
+
 	var lines strings.Builder
 	for _, name := range files {
 		merged := output(t, binary, "cloud-init", "--user-data", name)
-		for _, data := range [][]byte{read(t, filepath.Join("userdata", filepath.Base(name))), []byte(merged)} {
+		for _, data := range [][]byte{
+			read(t, filepath.Join("userdata", filepath.Base(name))), []byte(merged),
+		} {
 			fmt.Fprintln(&lines, base64.StdEncoding.EncodeToString(data))
 		}
 	}
+
 	script := expect.File(t, "parts.py")
 	python := exec.Command("chroot", filepath.Join(image, "root"), "python3", "-c", string(script))
 	python.Stdin = strings.NewReader(lines.String())
@@ -166,7 +190,8 @@ func TestParts(t *testing.T) {
 		expect.NoError(t, decoder.Decode(&plain))
 		expect.NoError(t, decoder.Decode(&merged))
 		last := merged[len(merged)-1]
-		if d := cmp.Diff(plain, merged[:len(merged)-1]); d != "" || len(plain) == 0 || last["type"] != "text/cloud-boothook" {
+		if d := cmp.Diff(plain, merged[:len(merged)-1]); d != "" || len(plain) == 0 ||
+			last["type"] != "text/cloud-boothook" {
 			t.Errorf("%s: last %s, (-user's +merged):\n%s", filepath.Base(name), last["type"], d)
 		}
 	}
@@ -181,13 +206,16 @@ func effects(t *testing.T, image string, shown map[string]string) map[string]str
 			did[name] = text
 		}
 	}
+
 	for line := range strings.Lines(shown["/etc/shadow"]) {
 		if fields := strings.Split(line, ":"); fields[0] == "debian" {
 			// The user whom cloud-init makes; crypt(3) of his password gives its own hash.
-			again := output(t, "chroot", filepath.Join(image, "root"), "perl", "-e", `print crypt("pässword", $ARGV[0])`, fields[1])
+			again := output(t, "chroot", filepath.Join(image, "root"), "perl", "-e",
+				`print crypt("pässword", $ARGV[0])`, fields[1])
 			did["password"] = fmt.Sprint(again == fields[1], fields[2:])
 		}
 	}
+
 	return did
 }
 
@@ -197,6 +225,7 @@ func checkFile(t *testing.T, what string, shown map[string]string, want string) 
 	if shown["complaints"] != "" {
 		t.Errorf("%s: cloud-init complains:\n%s%s", what, shown["complaints"], shown["status"])
 	}
+
 	readable := fmt.Sprintf("-rw-r--r-- root %s\ndrwxr-xr-x root %s\n", file, filepath.Dir(file))
 	if want != "" && shown["files"] != readable {
 		t.Errorf("%s: a user cannot read the file:\n%s", what, shown["files"])
@@ -214,6 +243,7 @@ func TestGuest(t *testing.T) {
 	if one == two {
 		t.Fatal("both layouts have one file: the test shows nothing")
 	}
+
 	userData := string(read(t, "userdata/cloud-config"))
 	for name, source := range map[string]func(string) seed{"noCloud": noCloud, "configDrive": configDrive} {
 		t.Run(name, func(t *testing.T) {
@@ -231,20 +261,28 @@ func TestGuest(t *testing.T) {
 			without := old.boot(t, plain, "")
 			checkFile(t, "without the hook", without, "")
 			want := effects(t, image, without)
-			if len(want) < 4 || !strings.HasPrefix(want["password"], "true") || want["/srv/ran"] != "ran\n" {
+			if len(want) < 4 || !strings.HasPrefix(want["password"], "true") ||
+				want["/srv/ran"] != "ran\n" {
 				t.Fatalf("the user's data did %q", want)
 			}
-			for what, shown := range map[string]map[string]string{"first boot": first, "second boot": second} {
-				expect.Same(t, want, effects(t, image, shown), "%s: what the user's data did (-without the hook +with it)", what)
+
+			for what, shown := range map[string]map[string]string{
+				"first boot": first, "second boot": second,
+			} {
+				expect.Same(t, want, effects(t, image, shown),
+					"%s: what the user's data did (-without the hook +with it)", what)
 			}
+
 			later := old.boot(t, merged, one, "test.forget")
 			if name == "configDrive" {
 				// cloud-init still has the first boot's data (docs/guest.md).
 				checkFile(t, "a boot after one without the hook", later, "")
 				later = old.boot(t, merged, one)
 			}
+
 			checkFile(t, "after a boot without the hook", later, wantOne)
-			expect.Same(t, want, effects(t, image, later), "after a boot without the hook, what the user's data did (-without the hook +with it)")
+			expect.Same(t, want, effects(t, image, later),
+				"after a boot without the hook, what the user's data did (-without the hook +with it)")
 		})
 	}
 }

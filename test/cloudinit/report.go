@@ -15,6 +15,7 @@ func ReadReport(text string) (map[string]string, error) {
 	if begin < 0 {
 		return nil, errors.New("the guest reports nothing")
 	}
+
 	shown, name := map[string]string{}, ""
 	for line := range strings.Lines(text[begin:]) {
 		line = strings.TrimRight(line, "\r\n")
@@ -22,14 +23,18 @@ func ReadReport(text string) (map[string]string, error) {
 			name = next
 			continue
 		}
+
 		data, err := base64.StdEncoding.DecodeString(line)
 		if err != nil {
 			return nil, fmt.Errorf("report of %s: %w", name, err)
 		}
+
 		shown[name] += string(data)
 	}
+
 	if name != "end" {
 		return nil, fmt.Errorf("the report ends after %q", name)
 	}
+
 	return shown, nil
 }

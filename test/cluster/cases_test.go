@@ -27,7 +27,8 @@ func TestCluster(t *testing.T) {
 			name string
 			run  func(*testing.T)
 		}{ // those that take longest first
-			{"killed", c.testKilled}, {"numa", c.testNUMA}, {"shifted", c.testShifted}, {"wrong arguments", c.testWrongArguments},
+			{"killed", c.testKilled}, {"numa", c.testNUMA}, {"shifted", c.testShifted},
+			{"wrong arguments", c.testWrongArguments},
 			{"shim", c.testShim}, {"strict", c.testStrict}, {"no image", c.testNoImage},
 		} {
 			t.Run(start.name, func(t *testing.T) {
@@ -36,6 +37,7 @@ func TestCluster(t *testing.T) {
 			})
 		}
 	})
+
 	t.Run("life", c.testLife)
 	t.Run("install.md", p.testInstall)
 	t.Logf("%d boots of the emulated node were lost, %d VMs started again", c.lost, c.again.Load())
@@ -44,28 +46,51 @@ func TestCluster(t *testing.T) {
 // testNUMA: dedicated CPUs of both NUMA nodes, huge pages, the node's cells in the guest,
 // each kind of device; and the sidecar has the limits that KubeVirt gives it then.
 func (c *cluster) testNUMA(t *testing.T) {
-	v := vm{name: "numa", hooks: [][]string{{"--layout", "numa"}}, devices: "nvme nvme nic vf mdev", dedicated: 3}
+	v := vm{
+		name:      "numa",
+		hooks:     [][]string{{"--layout", "numa"}},
+		devices:   "nvme nvme nic vf mdev",
+		dedicated: 3,
+	}
+
 	v.apply(t, c)
 	v.check(t, c, "numa")
 	const container = "hook-sidecar-0"
-	for file, want := range map[string]string{"cpu.max": "20000 100000", "memory.max": fmt.Sprint(64_000_000 / 4096 * 4096)} {
-		expect.Same(t, want, v.controlGroup(t, c, container, file), "%s of the sidecar (-want +got)", file)
+	for file, want := range map[string]string{
+		"cpu.max": "20000 100000", "memory.max": fmt.Sprint(64_000_000 / 4096 * 4096),
+	} {
+		expect.Same(t, want, v.controlGroup(t, c, container, file),
+			"%s of the sidecar (-want +got)", file)
 	}
-	if reasons := v.logs(c, container); strings.Count(reasons, `"msg":"domain planned"`) != 2 || !strings.Contains(reasons, `"reason":"already-aligned"`) {
-		t.Errorf("the hook's log does not have two calls, the second with all aligned:\n%s", reasons)
-	}
-	t.Logf("limits: peak %s bytes; %s; throttled:\n%s", v.controlGroup(t, c, container, "memory.peak"), v.times(t, c, container), v.controlGroup(t, c, container, "cpu.stat"))
 
-	c.onNode(t, "for pid in "+strings.ReplaceAll(v.controlGroup(t, c, "compute", "cgroup.procs"), "\n", " ")+"; do [[ $(< /proc/$pid/comm) != virt-launcher ]] || kill -KILL $pid; done")
-	c.await(t, "the end of the pod", func() bool { return v.pod(c, "{.items[0].status.phase}") == "Failed" })
-	expect.Same(t, "0", v.exitCode(c, container), "exit status of the hook after virt-launcher was killed (-want +got)")
+	if reasons := v.logs(c, container); strings.Count(reasons, `"msg":"domain planned"`) != 2 ||
+		!strings.Contains(reasons, `"reason":"already-aligned"`) {
+		t.Errorf("the hook's log does not have two calls, the second with all aligned:\n%s",
+			reasons)
+	}
+
+	t.Logf("limits: peak %s bytes; %s; throttled:\n%s",
+		v.controlGroup(t, c, container, "memory.peak"), v.times(t, c, container), v.controlGroup(t,
+			c, container, "cpu.stat"))
+
+	c.onNode(t, "for pid in "+
+		strings.ReplaceAll(v.controlGroup(t, c, "compute", "cgroup.procs"), "\n", " ")+
+		"; do [[ $(< /proc/$pid/comm) != virt-launcher ]] || kill -KILL $pid; done")
+
+	c.await(t, "the end of the pod", func() bool {
+		return v.pod(c, "{.items[0].status.phase}") == "Failed"
+	})
+
+	expect.Same(t, "0", v.exitCode(c, container),
+		"exit status of the hook after virt-launcher was killed (-want +got)")
 }
 
 // controlGroup is a file of a container's control group on the node.
 func (v vm) controlGroup(t *testing.T, c *cluster, container, file string) string {
 	t.Helper()
 	id := v.pod(c, `{.items[0].status.containerStatuses[?(@.name=="`+container+`")].containerID}`)
-	return c.onNode(t, "cat $(find /sys/fs/cgroup -type d -name '*"+strings.TrimPrefix(id, "containerd://")+"*' | head -n 1)/"+file)
+	return c.onNode(t, "cat $(find /sys/fs/cgroup -type d -name '*"+
+		strings.TrimPrefix(id, "containerd://")+"*' | head -n 1)/"+file)
 }
 
 // onNode runs a script on the emulated node.
@@ -81,13 +106,18 @@ func nodeScript(script string) []string {
 
 // inHandler are kubectl's arguments for a command in virt-handler's container.
 func inHandler(words ...string) []string {
-	return append([]string{"exec", "-n", "kubevirt", "ds/virt-handler", "-c", "virt-handler", "--"}, words...)
+	return append([]string{
+		"exec", "-n", "kubevirt", "ds/virt-handler", "-c", "virt-handler", "--",
+	}, words...)
 }
 
 // times are when the hook listened and answered, after the start of its container.
 func (v vm) times(t *testing.T, c *cluster, container string) string {
 	t.Helper()
-	began, err := time.Parse(time.RFC3339, v.pod(c, `{.items[0].status.containerStatuses[?(@.name=="`+container+`")].state.running.startedAt}`))
+	began, err := time.Parse(time.RFC3339,
+		v.pod(c, `{.items[0].status.containerStatuses[?(@.name=="`+container+
+			`")].state.running.startedAt}`))
+
 	expect.NoError(t, err)
 	var all []string
 	for line := range strings.Lines(v.logs(c, container)) {
@@ -95,26 +125,41 @@ func (v vm) times(t *testing.T, c *cluster, container string) string {
 			Time time.Time
 			Msg  string
 		}
-		if json.Unmarshal([]byte(line), &entry) == nil && slices.Contains([]string{"listening", "domain planned"}, entry.Msg) {
+		if json.Unmarshal([]byte(line), &entry) == nil &&
+			slices.Contains([]string{"listening", "domain planned"}, entry.Msg) {
 			all = append(all, fmt.Sprint(entry.Msg, " after ", entry.Time.Sub(began)))
 		}
 	}
+
 	return strings.Join(all, ", ")
 }
 
 // testStrict: a VM that strict refuses stays Scheduled; condition and event have the
 // hook's sentence, why says so, and virt-handler asks again.
 func (c *cluster) testStrict(t *testing.T) {
-	v := vm{name: "strict-numa", hooks: [][]string{{"--strict", "--layout=numa"}}, devices: "nvme", never: true}
+	v := vm{
+		name:    "strict-numa",
+		hooks:   [][]string{{"--strict", "--layout=numa"}},
+		devices: "nvme",
+		never:   true,
+	}
+
 	v.apply(t, c)
 	refusal := regexp.MustCompile(`strict: .*no-guest-numa.*`)
 	c.await(t, "condition of strict", func() bool {
-		return refusal.MatchString(v.output(c, "get", "vmi", v.name, "-o", `jsonpath={.status.conditions[?(@.type=="Synchronized")]}`))
+		return refusal.MatchString(v.output(c, "get", "vmi", v.name, "-o",
+			`jsonpath={.status.conditions[?(@.type=="Synchronized")]}`))
 	})
-	c.await(t, "calls again", func() bool { return strings.Count(v.logs(c, "hook-sidecar-0"), "no-guest-numa") > 4 })
-	if events := v.output(c, "get", "events", "--field-selector", "involvedObject.name="+v.name); !refusal.MatchString(events) || !strings.Contains(events, "SyncFailed") {
+
+	c.await(t, "calls again", func() bool {
+		return strings.Count(v.logs(c, "hook-sidecar-0"), "no-guest-numa") > 4
+	})
+
+	if events := v.output(c, "get", "events", "--field-selector", "involvedObject.name="+
+		v.name); !refusal.MatchString(events) || !strings.Contains(events, "SyncFailed") {
 		t.Errorf("no event SyncFailed with the refusal:\n%s", events)
 	}
+
 	expect.Same(t, "Scheduled", v.phase(c), "phase (-want +got)")
 	v.awaitWhy(t, c, "strict")
 }
@@ -123,13 +168,15 @@ func (c *cluster) testStrict(t *testing.T) {
 func (v vm) awaitWhy(t *testing.T, c *cluster, cause string) {
 	t.Helper()
 	c.await(t, "the cause "+cause, func() bool {
-		return strings.Contains(v.output(c, "hostdev", "why", v.name, "-o", "json"), `"name": "`+cause+`"`)
+		return strings.Contains(v.output(c, "hostdev", "why", v.name, "-o", "json"), `"name": "`+
+			cause+`"`)
 	})
 }
 
 // exitCode is that of a container that has ended.
 func (v vm) exitCode(c *cluster, container string) string {
-	return v.pod(c, `{.items[0].status.containerStatuses[?(@.name=="`+container+`")].state.terminated.exitCode}`)
+	return v.pod(c, `{.items[0].status.containerStatuses[?(@.name=="`+container+
+		`")].state.terminated.exitCode}`)
 }
 
 // testWrongArguments: a hook with arguments that it does not know says so, and the VM
@@ -142,6 +189,7 @@ func (c *cluster) testWrongArguments(t *testing.T) {
 			t.Errorf("the device is at %s, want a port of the root bus", d.Path)
 		}
 	}
+
 	if log := v.logs(c, "hook-sidecar-0"); !strings.Contains(log, "no-such-flag") {
 		t.Errorf("the log does not name the flag:\n%s", log)
 	}
@@ -149,16 +197,33 @@ func (c *cluster) testWrongArguments(t *testing.T) {
 
 // testShim: KubeVirt's sidecar-shim runs the program for each call.
 func (c *cluster) testShim(t *testing.T) {
-	v := vm{name: "shim", hooks: [][]string{nil}, image: kubevirtImage, command: []string{"/usr/bin/sidecar-shim"}, layout: "root", devices: "nvme"}
+	v := vm{
+		name:    "shim",
+		hooks:   [][]string{nil},
+		image:   kubevirtImage,
+		command: []string{"/usr/bin/sidecar-shim"},
+		layout:  "root",
+		devices: "nvme",
+	}
+
 	v.apply(t, c)
 	v.check(t, c, "root")
 }
 
 // testShifted: an answer with one port in the next slot does not pass.
 func (c *cluster) testShifted(t *testing.T) {
-	v := vm{name: "shifted", hooks: [][]string{nil}, image: kubevirtImage, command: []string{"env", "PATH=/shift:/usr/bin:/bin", "sidecar-shim"}, layout: "root", devices: "nvme"}
+	v := vm{
+		name:    "shifted",
+		hooks:   [][]string{nil},
+		image:   kubevirtImage,
+		command: []string{"env", "PATH=/shift:/usr/bin:/bin", "sidecar-shim"},
+		layout:  "root",
+		devices: "nvme",
+	}
+
 	v.apply(t, c)
-	if _, faults := v.places(t, c, "root"); len(faults) != 1 || !strings.Contains(faults[0], "is in slot 01.0, want 00.0") {
+	if _, faults := v.places(t, c, "root"); len(faults) != 1 ||
+		!strings.Contains(faults[0], "is in slot 01.0, want 00.0") {
 		t.Errorf("a port in the next slot is found as %q", faults)
 	}
 }
@@ -177,7 +242,9 @@ func (c *cluster) testKilled(t *testing.T) {
 	v.apply(t, c)
 	c.onNode(t, "until pkill -KILL -f -- '[-]-layout=keep'; do sleep 0.1; done")
 	v.awaitWhy(t, c, "hook-absent")
-	c.await(t, "the end of the hook", func() bool { return v.exitCode(c, "hook-sidecar-0") == "137" })
+	c.await(t, "the end of the hook", func() bool {
+		return v.exitCode(c, "hook-sidecar-0") == "137"
+	})
 }
 
 // testLife: a VM with two hooks, of which the first places with the layout that keeps every
@@ -185,13 +252,22 @@ func (c *cluster) testKilled(t *testing.T) {
 // kubelet and a hook end while it runs; and after its node is drained nothing is left.
 func (c *cluster) testLife(t *testing.T) {
 	mirror := []string{"--layout", "mirror"}
-	v := vm{name: "life", hooks: [][]string{mirror, mirror}, devices: "nvme nvme nvme nvme nic vf", dedicated: 3}
+	v := vm{
+		name:      "life",
+		hooks:     [][]string{mirror, mirror},
+		devices:   "nvme nvme nvme nvme nic vf",
+		dedicated: 3,
+	}
+
 	v.apply(t, c)
 	v.judge(t, c, v.check(t, c, "mirror"))
 	first, second := v.logs(c, "hook-sidecar-0"), v.logs(c, "hook-sidecar-1")
-	if planned := `"msg":"domain planned"`; strings.Count(first, planned) != 2 || strings.Count(second, planned) != 2 || strings.Contains(second, `"outcome":"placed"`) {
-		t.Errorf("want both hooks asked twice, and the second to place nothing:\n%s\n%s", first, second)
+	if planned := `"msg":"domain planned"`; strings.Count(first, planned) != 2 ||
+		strings.Count(second, planned) != 2 || strings.Contains(second, `"outcome":"placed"`) {
+		t.Errorf("want both hooks asked twice, and the second to place nothing:\n%s\n%s", first,
+			second)
 	}
+
 	c.testRights(t, v)
 
 	c.kubectl(t, "delete", "pod", "-n", "kubevirt", "-l", "kubevirt.io=virt-handler")
@@ -204,11 +280,14 @@ func (c *cluster) testLife(t *testing.T) {
 		out, err := c.command(admin, append([]string{"kubectl"}, kubelet...)...).Output()
 		return err == nil && strings.TrimSpace(string(out)) != before
 	})
+
 	c.await(t, "the end of the hook", func() bool {
 		// virt-handler ends with the kubelet, so that this may not reach the node at first.
-		v.output(c, nodeScript("[[ $(< /proc/"+pid+"/comm) != hook-sidecar ]] || kill -KILL "+pid)...)
+		v.output(c,
+			nodeScript("[[ $(< /proc/"+pid+"/comm) != hook-sidecar ]] || kill -KILL "+pid)...)
 		return v.exitCode(c, "hook-sidecar-0") == "137"
 	})
+
 	v.check(t, c, "mirror")
 	expect.Same(t, "Running", v.phase(c), "phase without the hook (-want +got)")
 
@@ -217,7 +296,8 @@ func (c *cluster) testLife(t *testing.T) {
 	c.kubectl(t, "uncordon", "node")
 	v.delete(t, c)
 	c.await(t, "nothing left", func() bool {
-		return c.onNode(t, "find /sys/fs/cgroup /var/lib/kubelet/pods -maxdepth 4 -name '*"+uid+"*'; grep "+uid+" /proc/mounts; true") == ""
+		return c.onNode(t, "find /sys/fs/cgroup /var/lib/kubelet/pods -maxdepth 4 -name '*"+uid+
+			"*'; grep "+uid+" /proc/mounts; true") == ""
 	})
 }
 
@@ -226,15 +306,21 @@ func (c *cluster) testLife(t *testing.T) {
 func (c *cluster) testRights(t *testing.T, v vm) {
 	t.Helper()
 	as := func(words ...string) (string, error) {
-		out, err := c.command("user", append([]string{"kubectl", "hostdev"}, words...)...).CombinedOutput()
+		out, err := c.command("user",
+			append([]string{"kubectl", "hostdev"}, words...)...).CombinedOutput()
 		return string(out), err
 	}
-	if out, err := as("explain", v.name); err == nil || !strings.Contains(out, "you may not get virtualmachineinstances") {
+
+	if out, err := as("explain", v.name); err == nil ||
+		!strings.Contains(out, "you may not get virtualmachineinstances") {
 		t.Errorf("explain without rights: %v\n%s", err, out)
 	}
+
 	c.kubectl(t, "apply", "-f", "../../manifests/kubectl/clusterrole.yaml")
-	c.kubectl(t, "create", "rolebinding", "hostdev-viewer", "--clusterrole=hostdev-viewer", "--user=user")
-	snapshot, node := filepath.Join(t.TempDir(), "host.txtar"), filepath.Join(t.TempDir(), "node.txtar")
+	c.kubectl(t, "create", "rolebinding", "hostdev-viewer", "--clusterrole=hostdev-viewer",
+		"--user=user")
+	snapshot, node := filepath.Join(t.TempDir(), "host.txtar"), filepath.Join(t.TempDir(),
+		"node.txtar")
 	for _, call := range []struct{ words, want string }{
 		{"explain " + v.name, "VM default/" + v.name + " | node node | pod virt-launcher-"},
 		{"explain", v.name + " "},
@@ -242,20 +328,28 @@ func (c *cluster) testRights(t *testing.T, v vm) {
 		{"why " + v.name, "runs"},
 		{"snapshot " + v.name + " --output-file " + snapshot, ""},
 	} {
-		if out, err := as(strings.Fields(call.words)...); err != nil && !strings.HasPrefix(call.words, "doctor") || !strings.Contains(out, call.want) {
+		if out, err := as(strings.Fields(call.words)...); err != nil &&
+			!strings.HasPrefix(call.words, "doctor") || !strings.Contains(out, call.want) {
 			t.Errorf("%s: %v\n%s", call.words, err, out)
 		}
 	}
-	c.kubectl(t, "create", "rolebinding", "hostdev-node", "--clusterrole=hostdev-node", "--user=user")
-	if out, err := as("snapshot", "node/node", "--debug-image", kubevirtImage, "--output-file", node); err != nil {
+
+	c.kubectl(t, "create", "rolebinding", "hostdev-node", "--clusterrole=hostdev-node",
+		"--user=user")
+	if out, err := as("snapshot", "node/node", "--debug-image", kubevirtImage, "--output-file",
+		node); err != nil {
 		t.Errorf("snapshot of a node through a pod of its own: %v\n%s", err, out)
 	}
+
 	for _, file := range []string{snapshot, node} {
-		if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), "0000:24:00.0") {
+		if text, err := os.ReadFile(file); err != nil ||
+			!strings.Contains(string(text), "0000:24:00.0") {
 			t.Errorf("%s does not have the node's devices: %v", file, err)
 		}
 	}
-	if out, err := as("explain", "-A"); err == nil || !strings.Contains(out, "you may not list virtualmachineinstances in all namespaces") {
+
+	if out, err := as("explain", "-A"); err == nil ||
+		!strings.Contains(out, "you may not list virtualmachineinstances in all namespaces") {
 		t.Errorf("explain -A with rights in one namespace: %v\n%s", err, out)
 	}
 }

@@ -57,41 +57,62 @@ func start(t *testing.T) *cluster {
 	t.Helper()
 	c := &cluster{dir: os.Getenv(directoryVariable), image: os.Getenv(imageVariable)}
 	if c.dir == "" || c.image == "" || os.Getenv(boot.KernelVariable) == "" {
-		t.Skipf("%s, %s and %s are not all set; `make cluster` sets them", directoryVariable, imageVariable, boot.KernelVariable)
+		t.Skipf("%s, %s and %s are not all set; `make cluster` sets them", directoryVariable,
+			imageVariable, boot.KernelVariable)
 	}
+
 	if os.Geteuid() != 0 {
 		t.Fatal("nodes take root")
 	}
+
 	c.build(t)
 	began := time.Now()
 	since := func(what string) { t.Logf("%s after %v", what, time.Since(began).Round(time.Second)) }
 	c.work = c.cached("run")
 	c.fillWork(t)
 	c.startHere(t)
-	run(t, "nsenter", c.inside("/lab/disk.sh", "/lab/disk", "/lab/images/pause.tar", "/lab/images/hook.tar", "/lab/images/boot.tar", "/lab/images/kubevirt.tar")...)
+	run(t, "nsenter",
+		c.inside("/lab/disk.sh", "/lab/disk", "/lab/images/pause.tar", "/lab/images/hook.tar",
+			"/lab/images/boot.tar", "/lab/images/kubevirt.tar")...)
+
 	since("disk of the node")
 	booted := make(chan (<-chan error))
 	go func() { booted <- c.boot(t) }()
 	for _, target := range []string{"pause", "kubevirt"} {
-		run(t, "nsenter", c.inside("ctr", "-n", "k8s.io", "images", "import", "/lab/images/"+target+".tar")...)
+		run(t, "nsenter",
+			c.inside("ctr", "-n", "k8s.io", "images", "import", "/lab/images/"+target+".tar")...)
 	}
-	c.await(t, "node here", func() bool { return c.has("get", "node", "here", "--no-headers")(" Ready ") })
+
+	c.await(t, "node here", func() bool {
+		return c.has("get", "node", "here", "--no-headers")(" Ready ")
+	})
+
 	since("node here")
 	c.kubectl(t, "label", "node", "here", "node-role.kubernetes.io/control-plane=")
-	c.kubectl(t, "create", "clusterrolebinding", "kubeadm:cluster-admins", "--clusterrole=cluster-admin", "--group=kubeadm:cluster-admins")
+	c.kubectl(t, "create", "clusterrolebinding", "kubeadm:cluster-admins",
+		"--clusterrole=cluster-admin", "--group=kubeadm:cluster-admins")
 	c.apply(t, run(t, c.cached("bin/operator"), kubevirtImage, kubevirt), "--server-side")
 	c.kubectl(t, "apply", "-f", "testdata/kubevirt.yaml")
 	if c.ended = <-booted; c.ended == nil {
 		t.Fatalf("%d boots of the emulated node were lost", c.lost)
 	}
-	c.await(t, "node node", func() bool { return c.has("get", "node", "node", "--no-headers")(" Ready ") })
+
+	c.await(t, "node node", func() bool {
+		return c.has("get", "node", "node", "--no-headers")(" Ready ")
+	})
+
 	since("node node")
-	c.await(t, "KubeVirt", func() bool { return c.has("get", "-n", "kubevirt", "kubevirt", "kubevirt", "--no-headers")("Deployed") })
+	c.await(t, "KubeVirt", func() bool {
+		return c.has("get", "-n", "kubevirt", "kubevirt", "kubevirt", "--no-headers")("Deployed")
+	})
+
 	c.await(t, "devices", func() bool {
 		has := c.has("get", "node", "node", "-o", "jsonpath={.status.allocatable}")
 		// Of mediated devices virt-handler may offer fewer than it makes at the same time.
-		return has(`"test.example/nvme":"5"`) && has(`"test.example/mdev"`) && !has(`"test.example/mdev":"0"`)
+		return has(`"test.example/nvme":"5"`) && has(`"test.example/mdev"`) &&
+			!has(`"test.example/mdev":"0"`)
 	})
+
 	since("KubeVirt with devices")
 	return c
 }
@@ -104,6 +125,7 @@ func (c *cluster) fillWork(t *testing.T) {
 	for _, dir := range []string{"bin", "images"} {
 		run(t, "cp", "-al", c.cached(dir), c.work)
 	}
+
 	scripts, err := filepath.Glob("testdata/*.sh")
 	expect.NoError(t, err)
 	run(t, "cp", append(scripts, c.work)...)
@@ -120,11 +142,19 @@ kubernetesVersion: `+kubernetes+`
 controlPlaneEndpoint: 10.96.0.1:443
 networking: {serviceSubnet: 10.96.0.0/16}
 certificatesDir: `+c.pki("")+"\n"), 0o644))
+
 	kubeadm := c.cached("bin/kubeadm")
 	run(t, kubeadm, "init", "phase", "certs", "all", "--config", config)
-	run(t, kubeadm, "init", "phase", "kubeconfig", "all", "--config", config, "--kubeconfig-dir", c.pki(""))
-	for name, client := range map[string][]string{"here": {"system:node:here", "system:nodes"}, "node": {"system:node:node", "system:nodes"}, "user": {"user", "users"}} {
-		text := run(t, kubeadm, "kubeconfig", "user", "--config", config, "--client-name", client[0], "--org", client[1])
+	run(t, kubeadm, "init", "phase", "kubeconfig", "all", "--config", config, "--kubeconfig-dir",
+		c.pki(""))
+
+	for name, client := range map[string][]string{
+		"here": {"system:node:here", "system:nodes"},
+		"node": {"system:node:node", "system:nodes"},
+		"user": {"user", "users"},
+	} {
+		text := run(t, kubeadm, "kubeconfig", "user", "--config", config, "--client-name",
+			client[0], "--org", client[1])
 		expect.NoError(t, os.WriteFile(c.pki(name+".conf"), []byte(text), 0o600))
 	}
 }
@@ -136,29 +166,39 @@ func (c *cluster) startHere(t *testing.T) {
 	t.Helper()
 	log, err := os.Create(filepath.Join(c.work, "log", "here"))
 	expect.NoError(t, err)
-	c.here = exec.Command(filepath.Join(c.work, "here.sh"), c.work, filepath.Join(c.image, "root"), c.cached("node/upper"))
+	c.here = exec.Command(filepath.Join(c.work, "here.sh"), c.work, filepath.Join(c.image, "root"),
+		c.cached("node/upper"))
 	c.here.Stdout, c.here.Stderr = log, log
 	c.here.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS,
 		Pdeathsig:  syscall.SIGKILL,
 	}
+
 	expect.NoError(t, c.here.Start())
 	t.Cleanup(func() {
 		c.here.Process.Kill() // the first process, with which all others end
 		c.here.Wait()
 		log.Close()
+
 		// Of control groups with processes nothing is removed.
-		exec.Command("find", "/sys/fs/cgroup", "-depth", "-type", "d", "-path", "*/k8s.io*", "-exec", "rmdir", "{}", "+").Run()
+		exec.Command("find", "/sys/fs/cgroup", "-depth", "-type", "d", "-path", "*/k8s.io*",
+			"-exec", "rmdir", "{}", "+").Run()
 		if !t.Failed() {
 			expect.NoError(t, os.RemoveAll(c.work))
 		}
 	})
-	c.await(t, "containerd", func() bool { return exec.Command("nsenter", c.inside("ctr", "version")...).Run() == nil })
+
+	c.await(t, "containerd", func() bool {
+		return exec.Command("nsenter", c.inside("ctr", "version")...).Run() == nil
+	})
 }
 
 // inside are nsenter's arguments for a command in node here.
 func (c *cluster) inside(words ...string) []string {
-	return append([]string{"-t", fmt.Sprint(c.here.Process.Pid), "-m", "-n", "-p", "-u", "-i", "-r", "-w", "env", "PATH=/lab/bin:/usr/sbin:/usr/bin:/sbin:/bin"}, words...)
+	return append([]string{
+		"-t", fmt.Sprint(c.here.Process.Pid), "-m", "-n", "-p", "-u", "-i", "-r", "-w", "env",
+		"PATH=/lab/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+	}, words...)
 }
 
 // boot boots the emulated node until its kubelet runs, and returns a channel for its end, nil
@@ -166,9 +206,13 @@ func (c *cluster) inside(words ...string) []string {
 // and such a boot is begun again.
 func (c *cluster) boot(t *testing.T) <-chan error {
 	machine := e2e.Machine{
-		Image: c.image, Initramfs: c.cached("initramfs"), Share: c.work, Programs: c.cached("node/layer.squashfs"),
-		Cluster: &e2e.Cluster{Disk: filepath.Join(c.work, "disk"), Tap: "tap0", PID: c.here.Process.Pid},
+		Image: c.image, Initramfs: c.cached("initramfs"), Share: c.work,
+		Programs: c.cached("node/layer.squashfs"),
+		Cluster: &e2e.Cluster{
+			Disk: filepath.Join(c.work, "disk"), Tap: "tap0", PID: c.here.Process.Pid,
+		},
 	}
+
 	console := filepath.Join(c.work, "console")
 	for range boots {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -179,18 +223,23 @@ func (c *cluster) boot(t *testing.T) <-chan error {
 			ended <- err
 			close(ended)
 		}()
+
 		up := false
-		for began := time.Now(); !up && len(ended) == 0 && time.Since(began) < 3*time.Minute; time.Sleep(time.Second) {
+		for began := time.Now(); !up && len(ended) == 0 &&
+			time.Since(began) < 3*time.Minute; time.Sleep(time.Second) {
 			text, _ := os.ReadFile(console)
 			up = strings.Contains(string(text), "kubelet started")
-			if strings.Contains(string(text), "detected stalls") || strings.Contains(string(text), "HOST-ERROR") {
+			if strings.Contains(string(text), "detected stalls") ||
+				strings.Contains(string(text), "HOST-ERROR") {
 				break
 			}
 		}
+
 		if up {
 			t.Cleanup(func() { cancel(); <-ended })
 			return ended
 		}
+
 		cancel()
 		err := <-ended
 		text, _ := os.ReadFile(console)
@@ -199,13 +248,18 @@ func (c *cluster) boot(t *testing.T) <-chan error {
 			return nil
 		}
 	}
+
 	return nil
 }
 
 // command is a command that the user of a kubeconfig runs, in the network of the cluster.
 func (c *cluster) command(user string, words ...string) *exec.Cmd {
 	path := "PATH=" + c.cached("bin") + ":" + os.Getenv("PATH")
-	return exec.Command("nsenter", append([]string{"-t", fmt.Sprint(c.here.Process.Pid), "-n", "env", path, "KUBECONFIG=" + c.pki(user+".conf")}, words...)...)
+	return exec.Command("nsenter",
+		append([]string{
+			"-t", fmt.Sprint(c.here.Process.Pid), "-n", "env", path,
+			"KUBECONFIG=" + c.pki(user+".conf"),
+		}, words...)...)
 }
 
 const admin = "super-admin"
@@ -220,6 +274,7 @@ func (c *cluster) kubectl(t *testing.T, args ...string) string {
 	if err != nil {
 		t.Fatalf("kubectl %s: %v\n%s%s", strings.Join(args, " "), err, out, errs.String())
 	}
+
 	return strings.TrimSpace(string(out))
 }
 
@@ -251,5 +306,6 @@ func (c *cluster) await(t *testing.T, what string, done func() bool) {
 			t.Fatalf("%s: the emulated node is lost", what)
 		}
 	}
+
 	t.Fatalf("%s: not there after %v", what, patience)
 }

@@ -44,6 +44,7 @@ func readPage(t *testing.T, c *cluster) *page {
 		case strings.HasPrefix(line, "```") && inside:
 			p.blocks[heading] = append(p.blocks[heading], block)
 			inside = false
+
 		case strings.HasPrefix(line, "```"):
 			inside, block = true, ""
 		case inside:
@@ -52,6 +53,7 @@ func readPage(t *testing.T, c *cluster) *page {
 			heading = strings.TrimSpace(strings.TrimLeft(line, "#"))
 		}
 	}
+
 	return p
 }
 
@@ -61,11 +63,13 @@ func (p *page) run(t *testing.T, heading string, n int) string {
 	if n >= len(p.blocks[heading]) {
 		t.Fatalf("docs/install.md has no command %d under %q", n, heading)
 	}
+
 	p.ran[key(heading, n)] = true
 	out, err := p.shell(p.blocks[heading][n])
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", key(heading, n), err, out)
 	}
+
 	return out
 }
 
@@ -75,7 +79,8 @@ func key(heading string, n int) string { return heading + " " + string(rune('0'+
 // terminal.
 func (p *page) shell(script string) (string, error) {
 	script = regexp.MustCompile(`(?m)^virtctl console .*$`).ReplaceAllString(script, "")
-	command := p.c.command(admin, "bash", "-euo", "pipefail", "-c", "VM=my-vm IMAGE="+hookImage+"\n"+script)
+	command := p.c.command(admin, "bash", "-euo", "pipefail", "-c", "VM=my-vm IMAGE="+hookImage+
+		"\n"+script)
 	command.Dir = p.dir
 	out, err := command.CombinedOutput()
 	return string(out), err
@@ -92,17 +97,20 @@ func (p *page) testInstall(t *testing.T) {
 	p.run(t, "As a hook sidecar", 0)
 	c.await(t, "the restart", func() bool { uid := v.uid(c); return uid != "" && uid != before })
 	hooked := v.check(t, c, "auto")
-	if out := p.run(t, "Did it work?", 0); !strings.Contains(out, `"msg":"domain planned"`) || !strings.Contains(out, "15 of 15 pairs") {
+	if out := p.run(t, "Did it work?", 0); !strings.Contains(out, `"msg":"domain planned"`) ||
+		!strings.Contains(out, "15 of 15 pairs") {
 		t.Errorf("Did it work? prints:\n%s", out)
 	}
 
 	t.Run("plugin", func(t *testing.T) { p.testPlugin(t, v, hooked) })
 	v.delete(t, c)
 	p.remove(t)
+
 	for heading, blocks := range p.blocks {
 		for n := range blocks {
 			if k := key(heading, n); !p.ran[k] && notHere[k] == "" {
-				t.Errorf("%q was not run, and is not among those that do not run here:\n%s", k, blocks[n])
+				t.Errorf("%q was not run, and is not among those that do not run here:\n%s", k,
+					blocks[n])
 			}
 		}
 	}
@@ -114,8 +122,12 @@ func (p *page) testInstall(t *testing.T) {
 func (p *page) testPlugin(t *testing.T, v vm, hooked map[string]boot.Expected) {
 	c := p.c
 	name, value, _ := strings.Cut(strings.TrimSpace(p.blocks["As a structured plugin"][0]), ": ")
-	value = strings.ReplaceAll(strings.Trim(value, "'"), "registry.example.com/hook-sidecar:v1", hookImage)
-	patch, err := json.Marshal(object{"spec": object{"template": object{"metadata": object{"annotations": object{name: value}}}}})
+	value = strings.ReplaceAll(strings.Trim(value, "'"), "registry.example.com/hook-sidecar:v1",
+		hookImage)
+	patch, err := json.Marshal(object{
+		"spec": object{"template": object{"metadata": object{"annotations": object{name: value}}}},
+	})
+
 	expect.NoError(t, err)
 	c.kubectl(t, "patch", "vm", v.name, "--type=merge", "-p", string(patch))
 	before := v.uid(c)
@@ -125,31 +137,48 @@ func (p *page) testPlugin(t *testing.T, v vm, hooked map[string]boot.Expected) {
 	bare.apply(t, c)
 	plain := vm{name: "plain", never: true}
 	plain.apply(t, c)
-	c.await(t, "the pod of plain", func() bool { return strings.Contains(plain.containers(c), "compute") })
+	c.await(t, "the pod of plain", func() bool {
+		return strings.Contains(plain.containers(c), "compute")
+	})
+
 	if containers := plain.containers(c); strings.Contains(containers, "hook-sidecar") {
 		t.Errorf("the pod without the label has %s", containers)
 	}
+
 	plain.delete(t, c)
 	keep := []string{"--layout", "keep", "--lock", "layout,dry-run"}
-	both := vm{name: "both", labels: placement, hooks: [][]string{keep, nil}, layout: "root", devices: "mdev"}
+	both := vm{
+		name:    "both",
+		labels:  placement,
+		hooks:   [][]string{keep, nil},
+		layout:  "root",
+		devices: "mdev",
+	}
+
 	both.apply(t, c)
 	c.await(t, "the restart", func() bool { uid := v.uid(c); return uid != "" && uid != before })
-	expect.Same(t, hooked, v.check(t, c, "auto"), "places (-with the hook sidecar +with the plugin)")
+	expect.Same(t, hooked, v.check(t, c, "auto"),
+		"places (-with the hook sidecar +with the plugin)")
 	if log := v.logs(c, "hook-sidecar"); !strings.Contains(log, `"outcome":"placed"`) {
 		t.Errorf("the plugin placed nothing:\n%s", log)
 	}
+
 	c.await(t, "KubeVirt's error", func() bool {
-		return strings.Contains(bare.output(c, "get", "events", "--field-selector", "involvedObject.name=bare"), "Missing 'mode' attribute")
+		return strings.Contains(bare.output(c, "get", "events", "--field-selector",
+			"involvedObject.name=bare"), "Missing 'mode' attribute")
 	})
+
 	bare.delete(t, c)
-	if out, err := p.shell(p.blocks["KubeVirt 1.10"][0]); err == nil || !strings.Contains(out, `unknown field "spec.launcherHooks"`) {
+	if out, err := p.shell(p.blocks["KubeVirt 1.10"][0]); err == nil ||
+		!strings.Contains(out, `unknown field "spec.launcherHooks"`) {
 		t.Errorf("the plugin for KubeVirt 1.10: %v\n%s", err, out)
 	}
 
 	both.check(t, c, "root")
 	both.delete(t, c)
 
-	c.kubectl(t, "patch", "configmap", "-n", "kubevirt", "hook-sidecar", "--type=json", "-p", `[{"op": "remove", "path": "/data/strict"}]`)
+	c.kubectl(t, "patch", "configmap", "-n", "kubevirt", "hook-sidecar", "--type=json", "-p",
+		`[{"op": "remove", "path": "/data/strict"}]`)
 	p.refuses(t, "incomplete").delete(t, c)
 	c.kubectl(t, "delete", "configmap", "-n", "kubevirt", "hook-sidecar")
 	refused := p.refuses(t, "refused")
@@ -157,7 +186,11 @@ func (p *page) testPlugin(t *testing.T, v vm, hooked map[string]boot.Expected) {
 	if out, err := p.shell(apply); err != nil {
 		t.Fatalf("%s: %v\n%s", apply, err, out)
 	}
-	c.await(t, "the pod with the settings", func() bool { return strings.Contains(refused.containers(c), "hook-sidecar") })
+
+	c.await(t, "the pod with the settings", func() bool {
+		return strings.Contains(refused.containers(c), "hook-sidecar")
+	})
+
 	refused.delete(t, c)
 }
 
@@ -167,8 +200,11 @@ func (p *page) refuses(t *testing.T, name string) vm {
 	v := vm{name: name, labels: placement, never: true}
 	v.apply(t, p.c)
 	p.c.await(t, "the refusal", func() bool {
-		return strings.Contains(v.output(p.c, "get", "events", "--field-selector", "involvedObject.name="+name), "ConfigMap hook-sidecar in KubeVirt's namespace is missing, or one of its keys")
+		return strings.Contains(v.output(p.c, "get", "events", "--field-selector",
+			"involvedObject.name="+name),
+			"ConfigMap hook-sidecar in KubeVirt's namespace is missing, or one of its keys")
 	})
+
 	return v
 }
 
@@ -179,10 +215,13 @@ func (p *page) remove(t *testing.T) {
 	if !strings.Contains(string(expect.File(t, "../../docs/install.md")), "`"+command+"`") {
 		t.Errorf("docs/install.md does not have %s", command)
 	}
+
 	if out, err := p.shell(command); err != nil {
 		t.Errorf("%s: %v\n%s", command, err, out)
 	}
-	if left := p.c.kubectl(t, "get", "plugin,mutatingadmissionpolicy,mutatingadmissionpolicybinding,configmap", "-A", "-o", "name"); strings.Contains(left, "hook-sidecar") || strings.Contains(left, "hostdev") {
+
+	if left := p.c.kubectl(t, "get",
+		"plugin,mutatingadmissionpolicy,mutatingadmissionpolicybinding,configmap", "-A", "-o", "name"); strings.Contains(left, "hook-sidecar") || strings.Contains(left, "hostdev") {
 		t.Errorf("after the removal there are:\n%s", left)
 	}
 }

@@ -14,14 +14,15 @@ import (
 	"hook-sidecar/test/nccl"
 )
 
-// judge: NCCL's own code decides by the guest's /sys as by the node's, with NVMe devices in place of
-// GPUs. It is skipped where NCCL was not built.
+// judge: NCCL's own code decides by the guest's /sys as by the node's, with NVMe devices in place
+// of GPUs. It is skipped where NCCL was not built.
 func (v vm) judge(t *testing.T, c *cluster, seen map[string]boot.Expected) {
 	t.Helper()
 	if os.Getenv(nccl.Variable) == "" {
 		t.Logf("NCCL was not built: make nccl")
 		return
 	}
+
 	node, err := host.ParseSnapshot([]byte(c.kubectl(t, "hostdev", "snapshot", v.name) + "\n"))
 	expect.NoError(t, err)
 	guest, err := host.ParseSnapshot(v.boots(t, c).Snapshot)
@@ -30,6 +31,7 @@ func (v vm) judge(t *testing.T, c *cluster, seen map[string]boot.Expected) {
 	for id, place := range seen {
 		at[id] = place.Address
 	}
+
 	machine, err := nccl.Recorded(node)
 	expect.NoError(t, err)
 	ids := slices.Collect(maps.Keys(at))

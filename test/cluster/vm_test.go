@@ -42,23 +42,48 @@ type vm struct {
 func (v vm) spec() object {
 	var devices []any
 	for n, resource := range strings.Fields(v.devices) {
-		devices = append(devices, object{"name": fmt.Sprint("device", n), "deviceName": "test.example/" + resource})
+		devices = append(devices, object{
+			"name": fmt.Sprint("device", n), "deviceName": "test.example/" + resource,
+		})
 	}
+
 	domain := object{
-		"machine": object{"type": "q35"}, "cpu": object{"sockets": 1, "cores": 1, "threads": 1, "model": "host-model"}, "memory": object{"guest": "384Mi"},
+		"machine": object{
+			"type": "q35",
+		}, "cpu": object{
+			"sockets": 1, "cores": 1, "threads": 1, "model": "host-model",
+		}, "memory": object{"guest": "384Mi"},
 		"firmware": object{"kernelBoot": object{
 			"kernelArgs": "console=ttyS0 quiet loglevel=1 panic=-1 mitigations=off nokaslr tsc=reliable random.trust_cpu=on maxcpus=1 stays",
-			"container":  object{"image": images["boot"], "kernelPath": "/boot/vmlinuz", "initrdPath": "/boot/initramfs"},
+			"container": object{
+				"image":      images["boot"],
+				"kernelPath": "/boot/vmlinuz",
+				"initrdPath": "/boot/initramfs",
+			},
 		}},
-		"devices": object{"autoattachGraphicsDevice": false, "autoattachPodInterface": false, "hostDevices": devices},
+		"devices": object{
+			"autoattachGraphicsDevice": false,
+			"autoattachPodInterface":   false,
+			"hostDevices":              devices,
+		},
 	}
+
 	if v.never {
 		delete(domain, "firmware")
 	}
+
 	if v.dedicated > 0 {
-		domain["cpu"] = object{"sockets": 1, "cores": v.dedicated, "threads": 1, "model": "host-model", "dedicatedCpuPlacement": true, "numa": object{"guestMappingPassthrough": object{}}}
+		domain["cpu"] = object{
+			"sockets":               1,
+			"cores":                 v.dedicated,
+			"threads":               1,
+			"model":                 "host-model",
+			"dedicatedCpuPlacement": true,
+			"numa":                  object{"guestMappingPassthrough": object{}},
+		}
 		domain["memory"] = object{"guest": "512Mi", "hugepages": object{"pageSize": "2Mi"}}
 	}
+
 	return object{"terminationGracePeriodSeconds": 3, "domain": domain}
 }
 
@@ -67,14 +92,21 @@ func (v vm) annotations() object {
 	if v.layout != "" {
 		all["hostdev.vm.kubevirt.io/layout"] = v.layout
 	}
+
 	var hooks []object
 	for _, args := range v.hooks {
-		hooks = append(hooks, object{"image": cmp.Or(v.image, hookImage), "command": v.command, "args": append([]string{"--version", "v1alpha3"}, args...)})
+		hooks = append(hooks, object{
+			"image":   cmp.Or(v.image, hookImage),
+			"command": v.command,
+			"args":    append([]string{"--version", "v1alpha3"}, args...),
+		})
 	}
+
 	if hooks != nil {
 		text, _ := json.Marshal(hooks) // of strings
 		all["hooks.kubevirt.io/hookSidecars"] = string(text)
 	}
+
 	return all
 }
 
@@ -82,13 +114,21 @@ func (v vm) annotations() object {
 func (v vm) manifest() string {
 	o := object{
 		"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance",
-		"metadata": object{"name": v.name, "labels": v.labels, "annotations": v.annotations()}, "spec": v.spec(),
+		"metadata": object{
+			"name": v.name, "labels": v.labels, "annotations": v.annotations(),
+		}, "spec": v.spec(),
 	}
+
 	if v.restarts {
 		o["kind"] = "VirtualMachine"
-		o["spec"] = object{"runStrategy": "Always", "template": object{"metadata": o["metadata"], "spec": o["spec"]}}
+		o["spec"] = object{
+			"runStrategy": "Always",
+			"template":    object{"metadata": o["metadata"], "spec": o["spec"]},
+		}
+
 		o["metadata"] = object{"name": v.name}
 	}
+
 	text, _ := json.Marshal(o) // of maps and strings
 	return string(text)
 }
@@ -99,7 +139,8 @@ func (v vm) apply(t *testing.T, c *cluster) {
 	c.apply(t, v.manifest())
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("%s\n%s\n%s", v.output(c, "describe", "vmi", v.name), v.output(c, "get", "pods", "-o", "wide"), v.logs(c, "compute"))
+			t.Logf("%s\n%s\n%s", v.output(c, "describe", "vmi", v.name),
+				v.output(c, "get", "pods", "-o", "wide"), v.logs(c, "compute"))
 		}
 		v.delete(t, c)
 	})
@@ -137,24 +178,30 @@ func (v vm) boots(t *testing.T, c *cluster) *boot.Guest {
 			if running.IsZero() {
 				running = time.Now()
 			}
+
 			console = v.logs(c, "guest-console-log")
 			if strings.Contains(console, "GUEST-END") {
 				return true
 			}
+
 			if time.Since(running) > silence {
 				v.startAgain(t, c, "its guest hangs")
 				running = time.Time{}
 			}
+
 		case phase != "Failed" && phase != "Succeeded":
-		// virt-launcher gives a hook one second for its first answer, which an emulated node that is
-		// busy does not always have.
+
+		// virt-launcher gives a hook one second for its first answer, which an emulated node that
+		// is busy does not always have.
 		case strings.Contains(v.logs(c, "compute"), "panic: rpc error: code = DeadlineExceeded"):
 			v.startAgain(t, c, "the node was too slow, virt-launcher gave up")
 		default:
 			t.Fatalf("%s is %s", v.name, phase)
 		}
+
 		return false
 	})
+
 	guest, err := boot.ReadGuest([]byte(console))
 	expect.NoError(t, err)
 	return guest
@@ -166,6 +213,7 @@ func (v vm) startAgain(t *testing.T, c *cluster, why string) {
 	if c.again.Add(1) > again {
 		t.Fatalf("%s: %s", v.name, why)
 	}
+
 	t.Logf("%s is started again: %s", v.name, why)
 	pod := v.pod(c, "{.items[0].metadata.name}")
 	c.kubectl(t, "delete", "vmi", v.name, "--timeout=5m")
@@ -176,13 +224,15 @@ func (v vm) startAgain(t *testing.T, c *cluster, why string) {
 // explain decodes the JSON of kubectl hostdev explain about the VM.
 func (v vm) explain(t *testing.T, c *cluster, value any, flags ...string) {
 	t.Helper()
-	command := c.command(admin, append([]string{"kubectl", "hostdev", "explain", v.name, "--format", "json"}, flags...)...)
+	command := c.command(admin,
+		append([]string{"kubectl", "hostdev", "explain", v.name, "--format", "json"}, flags...)...)
 	var errs strings.Builder
 	command.Stderr = &errs
 	out, err := command.Output()
 	if err == nil {
 		err = json.Unmarshal(out, value)
 	}
+
 	if err != nil {
 		t.Fatalf("explain %s: %v\n%s", v.name, err, errs.String())
 	}
@@ -195,40 +245,51 @@ func (v vm) check(t *testing.T, c *cluster, layout string) map[string]boot.Expec
 	for _, fault := range faults {
 		t.Errorf("%s: %s", v.name, fault)
 	}
+
 	return seen
 }
 
 // places: each device is in the guest's own sysfs where the plan of the layout has it, and ports
 // take slots in order; with cells the path type of each pair is kept as the layout promises.
-func (v vm) places(t *testing.T, c *cluster, layout string) (seen map[string]boot.Expected, faults []string) {
+func (v vm) places(
+	t *testing.T, c *cluster, layout string,
+) (seen map[string]boot.Expected, faults []string) {
 	t.Helper()
 	guest := v.boots(t, c)
 	var plan boot.Explained
 	v.explain(t, c, &plan, "--layout", layout)
 	var devices []e2e.Device
 	ids := map[string]bool{}
-	add := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
+	add := func(format string, args ...any) {
+		faults = append(faults, fmt.Sprintf(format, args...))
+	}
+
 	for _, d := range plan.Devices {
 		ids[d.ID] = true
 		if !strings.Contains(d.ID, ":") { // a UUID that KubeVirt has chosen
 			devices = append(devices, e2e.Device{ID: d.ID, IDs: mediatedIDs})
 		}
+
 		if d.Outcome != "kept" || d.Reason != "already-aligned" {
 			add("%s is %s: %s", d.ID, d.Outcome, d.Reason)
 		}
 	}
+
 	for _, d := range e2e.Devices() {
 		if ids[d.ID] {
 			devices = append(devices, d)
 		}
 	}
+
 	seen = e2e.Seen(devices, guest)
 	if diff := gocmp.Diff(plan.Expectations(), seen); diff != "" {
 		add("devices (-planned +in the guest):\n%s", diff)
 	}
+
 	if len(seen) != len(strings.Fields(v.devices)) {
 		add("%d devices in the guest, want %s", len(seen), v.devices)
 	}
+
 	faults = append(faults, slotFaults(seen)...)
 	if v.dedicated > 0 {
 		snapshot := c.kubectl(t, "hostdev", "snapshot", v.name)
@@ -236,6 +297,7 @@ func (v vm) places(t *testing.T, c *cluster, layout string) (seen map[string]boo
 		expect.NoError(t, err)
 		faults = append(faults, pathTypeFaults(layout, node, e2e.GuestSpots(guest, devices))...)
 	}
+
 	return seen, faults
 }
 
@@ -255,14 +317,17 @@ func slotFaults(seen map[string]boot.Expected) (faults []string) {
 			bus += slot + "/"
 		}
 	}
+
 	for bus, slots := range buses {
 		slices.Sort(slots)
 		for n, slot := range slots {
 			if want := fmt.Sprintf("%02x.0", n); slot != want {
-				faults = append(faults, fmt.Sprintf("a port of %s is in slot %s, want %s", bus, slot, want))
+				faults = append(faults,
+					fmt.Sprintf("a port of %s is in slot %s, want %s", bus, slot, want))
 			}
 		}
 	}
+
 	return faults
 }
 
@@ -273,10 +338,12 @@ func pathTypeFaults(layout string, node, guest map[string]tree.Spot) (faults []s
 		for _, b := range ids[n+1:] {
 			want, got := tree.PathType(node[a], node[b]), tree.PathType(guest[a], guest[b])
 			if want != got && (layout == "mirror" || want == "SYS" || got == "SYS") {
-				faults = append(faults, fmt.Sprintf("%s and %s: %s on the node, %s in the guest", a, b, want, got))
+				faults = append(faults,
+					fmt.Sprintf("%s and %s: %s on the node, %s in the guest", a, b, want, got))
 			}
 		}
 	}
+
 	return faults
 }
 

@@ -42,17 +42,21 @@ func constants(t *testing.T, directory, typeName string) []string {
 			if !ok || len(spec.Values) != 1 {
 				return true
 			}
+
 			if of, ok := spec.Type.(*ast.Ident); !ok || of.Name != typeName {
 				return true
 			}
+
 			if value, ok := spec.Values[0].(*ast.BasicLit); ok && value.Kind == token.STRING {
 				text, err := strconv.Unquote(value.Value)
 				expect.NoError(t, err)
 				values = append(values, text)
 			}
+
 			return true
 		})
 	}
+
 	return set(values)
 }
 
@@ -62,17 +66,22 @@ func TestPagesHaveAddresses(t *testing.T) {
 	path := regexp.MustCompile(`(docs|manifests)/[\w./-]+(#[\w-]+)?`)
 	files, err := filepath.Glob(filepath.Join(root, "*", "*", "*.go"))
 	expect.NoError(t, err)
+
 	for _, name := range files {
 		text := regexp.MustCompile(`(?m)//.*$`).ReplaceAllString(string(expect.File(t, name)), "")
-		if strings.HasSuffix(name, "_test.go") || strings.HasPrefix(name, filepath.Join(root, "test")) {
+		if strings.HasSuffix(name, "_test.go") ||
+			strings.HasPrefix(name, filepath.Join(root, "test")) {
 			continue
 		}
+
 		for _, at := range path.FindAllStringIndex(text, -1) {
 			page, anchor, _ := strings.Cut(text[at[0]:at[1]], "#")
 			if !strings.HasSuffix(text[:at[0]], `Page("`) {
 				t.Errorf("%s has %s, not Page of it", name, page)
 			}
-			if anchors := anchors(read(t, page)); anchor != "" && !slices.Contains(anchors, anchor) {
+
+			if anchors := anchors(read(t, page)); anchor != "" &&
+				!slices.Contains(anchors, anchor) {
 				t.Errorf("%s: %s has no heading for #%s", name, page, anchor)
 			}
 		}
@@ -85,6 +94,7 @@ func set[T ~string](values []T) []string {
 	for i, v := range values {
 		texts[i] = string(v)
 	}
+
 	slices.Sort(texts)
 	return slices.Compact(texts)
 }
@@ -96,12 +106,14 @@ func TestTablesHaveEveryConstant(t *testing.T) {
 			codes = append(codes, code)
 		}
 	}
+
 	for _, w := range warningPages() {
 		codes = append(codes, w.code)
 		if w.code.Remedy() == "" {
 			t.Errorf("warning %s has no remedy", w.code)
 		}
 	}
+
 	for _, test := range []struct {
 		directory, typeName string
 		table               []string
@@ -110,7 +122,8 @@ func TestTablesHaveEveryConstant(t *testing.T) {
 		{"pkg/reasons", "Code", set(codes)},
 		{"pkg/policy", "Key", set(policy.Keys())},
 	} {
-		expect.Same(t, constants(t, test.directory, test.typeName), test.table, "%s: constants of type %s and their table differ (-constants +table)", test.directory, test.typeName)
+		expect.Same(t, constants(t, test.directory, test.typeName), test.table,
+			"%s: constants of type %s and their table differ (-constants +table)", test.directory, test.typeName)
 	}
 }
 
@@ -125,13 +138,17 @@ func TestPolicyTable(t *testing.T) {
 		}
 		want = append(want, "| `"+string(s.Key)+"` | "+s.Allowed()+" | "+preset+" |")
 	}
-	_, table, found := strings.Cut(read(t, "README.md"), "| key | values | default | meaning |\n|---|---|---|---|\n")
+
+	_, table, found := strings.Cut(read(t, "README.md"),
+		"| key | values | default | meaning |\n|---|---|---|---|\n")
 	table, _, ends := strings.Cut(table, "\n\n")
 	if !found || !ends {
 		t.Fatal("README.md has no policy table")
 	}
+
 	got := regexp.MustCompile("(?m)^(?:\\|[^|\n]*){3}\\|").FindAllString(table, -1)
-	expect.Same(t, want, got, "settings and the policy table of README.md differ (-settings +README.md)")
+	expect.Same(t, want, got,
+		"settings and the policy table of README.md differ (-settings +README.md)")
 }
 
 // TestLockedTable compares the table of docs/security.md with the policy's keys and with
@@ -141,6 +158,7 @@ func TestLockedTable(t *testing.T) {
 	if !found {
 		t.Fatal("settings.yaml has no lock")
 	}
+
 	locked := strings.Split(strings.TrimSpace(locks), ",")
 	var want []string
 	for _, key := range policy.Keys() {
@@ -150,10 +168,12 @@ func TestLockedTable(t *testing.T) {
 		}
 		want = append(want, "`"+string(key)+"` | "+who+" |"+mark+"|")
 	}
+
 	var got []string
 	for _, row := range regexp.MustCompile("(?m)^\\| (`[^|]*\\| [^|]* \\|)[^|]*\\|([^|]*\\|)$").FindAllStringSubmatch(read(t, "docs/security.md"), -1) {
 		got = append(got, row[1]+row[2])
 	}
+
 	expect.Same(t, want, got, "docs/security.md and the manifests differ (-manifests +security.md)")
 }
 
@@ -169,22 +189,26 @@ func TestLinks(t *testing.T) {
 	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
 	expect.NoError(t, err)
 	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
-	for _, page := range append(pages, filepath.Join(root, "README.md"), filepath.Join(root, "CONTRIBUTING.md"), filepath.Join(root, "SECURITY.md")) {
+	for _, page := range append(pages, filepath.Join(root, "README.md"),
+		filepath.Join(root, "CONTRIBUTING.md"), filepath.Join(root, "SECURITY.md")) {
 		data := expect.File(t, page)
 		for _, match := range link.FindAllStringSubmatch(string(data), -1) {
 			if strings.Contains(match[1], "://") {
 				continue
 			}
+
 			file, anchor, _ := strings.Cut(match[1], "#")
 			target := page
 			if file != "" {
 				target = filepath.Join(filepath.Dir(page), file)
 			}
+
 			text, err := os.ReadFile(target)
 			if err != nil {
 				t.Errorf("%s: link %s: %v", filepath.Base(page), match[1], err)
 				continue
 			}
+
 			if anchor != "" && !slices.Contains(anchors(string(text)), anchor) {
 				t.Errorf("%s: link %s: no such heading", filepath.Base(page), match[1])
 			}
@@ -201,5 +225,6 @@ func anchors(text string) []string {
 		name := drop.ReplaceAllString(strings.ToLower(heading[1]), "")
 		names = append(names, strings.ReplaceAll(name, " ", "-"))
 	}
+
 	return names
 }

@@ -39,6 +39,7 @@ func jsonPage(t *testing.T) string {
 
 The schema version rises when a field is removed or changes its meaning, not when one is added: ignore fields that you do not know. ` + "`null`" + ` means not known; lists are never ` + "`null`" + `. The JSON Schemas are in docs/schema and in a release. [troubleshooting.md](troubleshooting.md#the-log) has the fields of the log.
 `)
+
 	for _, part := range []struct{ title, directory, typeName string }{
 		{"`explain --format json`", "pkg/report", "Report"},
 		{"`explain --guest FILE --format json`", "pkg/report", "GuestComparison"},
@@ -51,12 +52,15 @@ The schema version rises when a field is removed or changes its meaning, not whe
 		types := structs(t, part.directory)
 		for _, f := range fields(types, types[part.typeName], "") {
 			if f.comment == "" {
-				t.Errorf("%s: the field %s of %s has no comment", part.directory, f.path, part.typeName)
+				t.Errorf("%s: the field %s of %s has no comment", part.directory, f.path,
+					part.typeName)
 			}
 			fmt.Fprintf(&b, "| `%s` | %s |\n", f.path, strings.ReplaceAll(f.comment, "|", `\|`))
 		}
 	}
-	fmt.Fprintf(&b, "\n## An example\n\nThe demo's machine with `--layout mirror --port-speed host`, cut to two elements per list:\n\n```json\n%s\n```\n", example(t))
+
+	fmt.Fprintf(&b,
+		"\n## An example\n\nThe demo's machine with `--layout mirror --port-speed host`, cut to two elements per list:\n\n```json\n%s\n```\n", example(t))
 	return b.String()
 }
 
@@ -65,11 +69,14 @@ The schema version rises when a field is removed or changes its meaning, not whe
 func structs(t *testing.T, directory string) map[string]*ast.StructType {
 	t.Helper()
 	var files []string
-	for _, d := range []string{"pkg/reasons", "pkg/plan", "pkg/placement", "pkg/placement/bus", directory} {
+	for _, d := range []string{
+		"pkg/reasons", "pkg/plan", "pkg/placement", "pkg/placement/bus", directory,
+	} {
 		names, err := filepath.Glob(filepath.Join(root, d, "*.go"))
 		expect.NoError(t, err)
 		files = append(files, names...)
 	}
+
 	found := map[string]*ast.StructType{}
 	for _, name := range files {
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
@@ -83,6 +90,7 @@ func structs(t *testing.T, directory string) map[string]*ast.StructType {
 			return true
 		})
 	}
+
 	return found
 }
 
@@ -101,23 +109,28 @@ func fields(types map[string]*ast.StructType, of *ast.StructType, path string) [
 			}
 			continue
 		}
+
 		if f.Tag == nil {
 			continue
 		}
+
 		tag, err := strconv.Unquote(f.Tag.Value)
 		name, _, _ := strings.Cut(reflect.StructTag(tag).Get("json"), ",")
 		if err != nil || name == "" || name == "-" {
 			continue
 		}
+
 		comment := f.Comment
 		if comment == nil {
 			comment = f.Doc
 		}
+
 		all = append(all, field{path + name, strings.Join(strings.Fields(comment.Text()), " ")})
 		if inner != nil {
 			all = append(all, fields(types, inner, path+name+suffix+".")...)
 		}
 	}
+
 	return all
 }
 
@@ -136,10 +149,12 @@ func element(types map[string]*ast.StructType, expr ast.Expr) (of *ast.StructTyp
 	case *ast.ArrayType:
 		of, suffix = element(types, e.Elt)
 		return of, "[]" + suffix
+
 	case *ast.MapType:
 		of, suffix = element(types, e.Value)
 		return of, ".*" + suffix
 	}
+
 	return nil, ""
 }
 
@@ -148,8 +163,17 @@ func example(t *testing.T) []byte {
 	t.Helper()
 	host, err := host.ParseSnapshot([]byte(read(t, demoHost)))
 	expect.NoError(t, err)
-	m := plan.Planner{Sysfs: host, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: "mirror", policy.KeyPortSpeed: "host"}}}
-	result := m.Read(plan.Request{Domain: []byte(read(t, demoDomain)), VMI: []byte(read(t, demoVMI))}).Plan()
+	m := plan.Planner{
+		Sysfs: host,
+		Source: policy.Source{
+			Flags: map[policy.Key]string{policy.KeyLayout: "mirror", policy.KeyPortSpeed: "host"},
+		},
+	}
+
+	result := m.Read(plan.Request{
+		Domain: []byte(read(t, demoDomain)), VMI: []byte(read(t, demoVMI)),
+	}).Plan()
+
 	r := report.New(result.Plan, result.Changed(), result.Err)
 	r.Devices, r.Controllers, r.Paths.Devices = r.Devices[:2], r.Controllers[:2], r.Paths.Devices[:2]
 	r.Budgets.BusNumbers.Expanders = r.Budgets.BusNumbers.Expanders[:2]
@@ -159,7 +183,8 @@ func example(t *testing.T) []byte {
 	return matrix.ReplaceAllFunc(data, func(found []byte) []byte {
 		parts, rows := matrix.FindSubmatch(found), [][]string{}
 		expect.NoError(t, json.Unmarshal(parts[2], &rows))
-		return fmt.Appendf(nil, "%s[[%q, %q], [%q, %q]]", parts[1], rows[0][0], rows[0][1], rows[1][0], rows[1][1])
+		return fmt.Appendf(nil, "%s[[%q, %q], [%q, %q]]", parts[1], rows[0][0], rows[0][1],
+			rows[1][0], rows[1][1])
 	})
 }
 
@@ -172,17 +197,23 @@ func TestLogFields(t *testing.T) {
 		// Text in brackets explains a field and is not one itself.
 		plain := regexp.MustCompile(`\([^)]*\)`).ReplaceAllString(row[2], "")
 		var names []string
-		for _, name := range regexp.MustCompile("`([a-zA-Z0-9]+)`").FindAllStringSubmatch(plain, -1) {
+		for _, name := range regexp.MustCompile("`([a-zA-Z0-9]+)`").FindAllStringSubmatch(plain,
+			-1) {
 			names = append(names, name[1])
 		}
+
 		documented[row[1]] = names
 	}
+
 	// "the same, and …"
-	documented["domain left unchanged"] = append(documented["domain left unchanged"], documented["domain planned"]...)
+	documented["domain left unchanged"] = append(documented["domain left unchanged"],
+		documented["domain planned"]...)
 	for message, names := range documented {
 		documented[message] = set(names)
 	}
-	expect.Same(t, documented, logged(t), "fields of the log and of docs/troubleshooting.md differ (-docs +log)")
+
+	expect.Same(t, documented, logged(t),
+		"fields of the log and of docs/troubleshooting.md differ (-docs +log)")
 }
 
 // logged returns the fields of each message that the program logs for a domain that
@@ -200,28 +231,35 @@ func logged(t *testing.T) map[string][]string {
 		{"<domain", filepath.Join(root, demoHost), "false", false},
 		{read(t, demoDomain), t.TempDir(), "true", true},
 	} {
-		cmd := exec.Command(binary, "onDefineDomain", "--vmi", read(t, demoVMI), "--domain", call.domain,
+		cmd := exec.Command(binary, "onDefineDomain", "--vmi", read(t, demoVMI), "--domain",
+			call.domain,
 			"--sysfs", call.sysfs, "--strict="+call.strict)
+
 		var log bytes.Buffer
 		cmd.Stderr = &log
 		if err := cmd.Run(); (err != nil) != call.refused {
 			t.Fatalf("%v\n%s", err, log.String())
 		}
+
 		for line := range strings.Lines(log.String()) {
 			if strings.HasPrefix(line, "hook-sidecar: ") { // for people
 				continue
 			}
+
 			var entry map[string]any
 			expect.NoError(t, json.Unmarshal([]byte(line), &entry))
 			message := entry["msg"].(string)
+
 			for _, common := range []string{"time", "level", "msg", "vmi", "uid"} {
 				if _, there := entry[common]; !there {
 					t.Errorf("a log line lacks %s: %s", common, line)
 				}
 				delete(entry, common)
 			}
+
 			fields[message] = set(slices.Concat(fields[message], slices.Collect(maps.Keys(entry))))
 		}
 	}
+
 	return fields
 }

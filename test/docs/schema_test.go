@@ -22,22 +22,29 @@ func TestGeneratedSchema(t *testing.T) {
 		expect.NoError(t, err)
 		*to = append(*to, data)
 	}
+
 	for _, c := range cases.Load(t, root) {
 		vm := c.Mutator.Read(c.Request)
 		result, current := vm.Plan(), vm.Current()
 		if result.Plan == nil || current.Plan == nil {
 			continue
 		}
+
 		planned := report.New(result.Plan, result.Changed(), result.Err)
 		output(&reports, planned)
-		output(&reports, report.AsIs(report.New(current.Plan, current.Changed(), current.Err), planned))
+		output(&reports,
+			report.AsIs(report.New(current.Plan, current.Changed(), current.Err), planned))
 		output(&guests, report.CompareGuest(planned, host.Guest{}))
 		in, planner := doctor.NewInputs(c.Mutator)
 		in.VM = doctor.NewVM(planner.Read(c.Request), "")
 		output(&checks, doctor.NewReport(in))
 	}
+
 	directory := filepath.Join(root, "docs", "schema")
-	schema.Check[report.Report](t, filepath.Join(directory, "explain.json"), "explain --format json", *update, reports...)
-	schema.Check[report.GuestComparison](t, filepath.Join(directory, "explain-guest.json"), "explain --guest FILE --format json", *update, guests...)
-	schema.Check[doctor.Report](t, filepath.Join(directory, "doctor.json"), "doctor --format json", *update, checks...)
+	schema.Check[report.Report](t, filepath.Join(directory, "explain.json"),
+		"explain --format json", *update, reports...)
+	schema.Check[report.GuestComparison](t, filepath.Join(directory, "explain-guest.json"),
+		"explain --guest FILE --format json", *update, guests...)
+	schema.Check[doctor.Report](t, filepath.Join(directory, "doctor.json"), "doctor --format json",
+		*update, checks...)
 }

@@ -34,13 +34,16 @@ func TestEndToEnd(t *testing.T) {
 			planned, plan := &boot.Explained{}, &boot.Explained{}
 			results.read(t, i.name+".planned.json", planned)
 			checkOutcomes(t, i, planned, "placed", "memnode")
+
 			// In libvirt's readback every device is aligned.
 			results.read(t, i.name+".explained.json", plan)
 			checkOutcomes(t, i, plan, "kept", "already-aligned")
 			found := Seen(i.devices, guest)
 			if d := cmp.Diff(plan.Expectations(), found); d != "" || len(found) != len(i.devices) {
-				t.Errorf("%d of %d devices (-planned +in the inner guest):\n%s", len(found), len(i.devices), d)
+				t.Errorf("%d of %d devices (-planned +in the inner guest):\n%s", len(found),
+					len(i.devices), d)
 			}
+
 			node, err := NodeSpots(results.file(t, "host.txtar"), i.devices)
 			expect.NoError(t, err)
 			checkPathTypes(t, i, node, GuestSpots(guest, i.devices))
@@ -48,11 +51,13 @@ func TestEndToEnd(t *testing.T) {
 			checkSnapshot(t, i, results)
 			checkCompared(t, i, results)
 			checkDoctor(t, i, results)
-			if string(results.file(t, i.name+".domain.xml")) != string(results.file(t, i.name+".plugin.xml")) {
+			if string(results.file(t, i.name+".domain.xml")) != string(results.file(t, i.name+
+				".plugin.xml")) {
 				t.Error("the plugin's MutateDomain and the hook's OnDefineDomain return different domains")
 			}
 		})
 	}
+
 	t.Run("unbound", func(t *testing.T) { checkUnbound(t, results) })
 }
 
@@ -86,14 +91,17 @@ func checkOutcomes(t *testing.T, i inner, plan *boot.Explained, outcome, reason 
 		if d.ID == loose {
 			want = "unplaced, no-host-node, with a cell: false"
 		}
+
 		if got != want {
 			t.Errorf("%s is %s, want %s", d.ID, got, want)
 		}
 	}
+
 	var want []string
 	for _, d := range i.devices {
 		want = append(want, d.ID)
 	}
+
 	expect.Same(t, want, ids, "devices of the plan (-domain +plan)")
 }
 
@@ -102,8 +110,10 @@ func run(t *testing.T, guests []inner) results {
 	t.Helper()
 	image, kernelDir := os.Getenv(imageVariable), os.Getenv(boot.KernelVariable)
 	if image == "" || kernelDir == "" {
-		t.Skipf("%s and %s are not both set; `make e2e` sets them", imageVariable, boot.KernelVariable)
+		t.Skipf("%s and %s are not both set; `make e2e` sets them", imageVariable,
+			boot.KernelVariable)
 	}
+
 	dir := t.TempDir()
 	binary := filepath.Join(dir, "hook-sidecar")
 	expect.NoError(t, program.Build(binary, filepath.Join("..", "..")))
@@ -115,7 +125,9 @@ func run(t *testing.T, guests []inner) results {
 	for attempt, done := 1, 0; ; attempt++ {
 		began := time.Now()
 		console, err := Machine{Image: image, Initramfs: initramfs, Share: share}.Boot(t.Context())
-		t.Logf("attempt %d of %d: %v, %d inner guests started again, %v", attempt, attempts, time.Since(began).Round(time.Second), bytes.Count(console, []byte("INNER-LOST")), err)
+		t.Logf("attempt %d of %d: %v, %d inner guests started again, %v", attempt, attempts,
+			time.Since(began).Round(time.Second), bytes.Count(console, []byte("INNER-LOST")), err)
+
 		switch {
 		case err == nil:
 			return results{out, binary}
@@ -124,6 +136,7 @@ func run(t *testing.T, guests []inner) results {
 		default:
 			t.Fatalf("the node failed: %v\n%s", err, console[max(0, len(console)-8000):])
 		}
+
 		finished, err := filepath.Glob(filepath.Join(out, "*.compared.json"))
 		expect.NoError(t, err)
 		if len(finished) > done {

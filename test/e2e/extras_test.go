@@ -19,6 +19,7 @@ func TestExtras(t *testing.T) {
 	if os.Getenv(extrasVariable) == "" {
 		t.Skipf("%s is not set", extrasVariable)
 	}
+
 	i := extras()
 	guest, err := boot.ReadGuest(run(t, []inner{i}).file(t, i.name+".console"))
 	expect.NoError(t, err)
@@ -26,18 +27,23 @@ func TestExtras(t *testing.T) {
 	for _, d := range guest.Devices {
 		switch {
 		case !strings.HasPrefix(d.ID, "10de:"):
-		case !strings.HasPrefix(d.VendorCapability, "09") || !strings.HasSuffix(d.VendorCapability, "085032500800"):
+		case !strings.HasPrefix(d.VendorCapability, "09") ||
+			!strings.HasSuffix(d.VendorCapability, "085032500800"):
 			t.Errorf("%s has the vendor's capability %q", d.Address(), d.VendorCapability)
+
 		default:
 			cliques++
 		}
 	}
+
 	if cliques != 2 {
 		t.Errorf("%d displays with a clique, want 2", cliques)
 	}
+
 	if len(guest.Passed) != 2 {
 		t.Errorf("the guest tried VFIO with %d devices, want 2", len(guest.Passed))
 	}
+
 	for address, result := range guest.Passed {
 		if result != "opened" {
 			t.Errorf("%s in the guest's VFIO: %s", address, result)

@@ -39,18 +39,25 @@ const extrasVariable = "E2E_EXTRAS"
 // two displays, which the domain gives the vendor of a GPU.
 func extras() inner {
 	i := inner{
-		name: "extras", flags: "--layout root --viommu intel --gpudirect-clique host --sysfs /lab/out/nvidia.txtar", layout: "root",
-		devices: append(displays(), Device{"0000:21:00.0", "1b36:0010"}, Device{unbound, "1b36:0010"}),
-		kernel:  " intel_iommu=on vfio=1b36:0010",
+		name:   "extras",
+		flags:  "--layout root --viommu intel --gpudirect-clique host --sysfs /lab/out/nvidia.txtar",
+		layout: "root",
+		devices: append(displays(), Device{
+			"0000:21:00.0", "1b36:0010",
+		}, Device{unbound, "1b36:0010"}),
+		kernel: " intel_iommu=on vfio=1b36:0010",
 	}
+
 	for n, d := range displays() {
 		vendor, device, _ := strings.Cut(d.IDs, ":")
 		i.rest += fmt.Sprintf(`<qemu:device alias="ua-hostdevice-%d"><qemu:frontend><qemu:property name="x-pci-vendor-id" type="unsigned" value="%d"/><qemu:property name="x-pci-device-id" type="unsigned" value="%d"/></qemu:frontend></qemu:device>`,
 			n, number(vendor), number(device))
 	}
+
 	// Somebody else's clique, so that the hook's has a number other than 0.
 	i.rest += `<qemu:device alias="ua-absent"><qemu:frontend><qemu:property name="x-nv-gpudirect-clique" type="unsigned" value="0"/></qemu:frontend></qemu:device>`
-	i.rest = `<qemu:override xmlns:qemu="http://libvirt.org/schemas/domain/qemu/1.0">` + i.rest + `</qemu:override>`
+	i.rest = `<qemu:override xmlns:qemu="http://libvirt.org/schemas/domain/qemu/1.0">` + i.rest +
+		`</qemu:override>`
 	return i
 }
 
@@ -68,8 +75,10 @@ func number(hex string) uint64 {
 func (i inner) domain() string {
 	var hostdevs strings.Builder
 	for n, d := range i.devices {
-		fmt.Fprintf(&hostdevs, "%s<alias name=\"ua-hostdevice-%d\"></alias></hostdev>\n", d.hostdev(), n)
+		fmt.Fprintf(&hostdevs, "%s<alias name=\"ua-hostdevice-%d\"></alias></hostdev>\n",
+			d.hostdev(), n)
 	}
+
 	return `<domain type="kvm"><name>e2e</name><memory unit="MiB">512</memory><vcpu>2</vcpu>
 <os><type arch="x86_64" machine="q35">hvm</type><kernel>/lab/vmlinuz</kernel><initrd>/lab/initramfs</initrd>
 <cmdline>console=ttyS0 quiet loglevel=1 panic=-1 mitigations=off nokaslr tsc=reliable random.trust_cpu=on maxcpus=1` + i.kernel + `</cmdline></os>
@@ -94,34 +103,47 @@ func fill(share, binary, kernelDir string, inner []inner) error {
 	if err := os.Mkdir(filepath.Join(share, "out"), 0o755); err != nil {
 		return err
 	}
+
 	if err := Share(share, displays()...); err != nil {
 		return err
 	}
+
 	var guests strings.Builder
-	texts := map[string]string{"displays": displays()[0].ID + " " + displays()[1].ID, "vmi.json": vmiJSON, "unbound": unbound}
+	texts := map[string]string{
+		"displays": displays()[0].ID + " " + displays()[1].ID,
+		"vmi.json": vmiJSON,
+		"unbound":  unbound,
+	}
+
 	for _, i := range inner {
 		fmt.Fprintln(&guests, i.name, i.flags)
 		texts[i.name+".xml"] = i.domain()
 	}
+
 	texts["guests"] = guests.String()
+
 	for name, text := range texts {
 		if err := os.WriteFile(filepath.Join(share, name), []byte(text), 0o644); err != nil {
 			return err
 		}
 	}
+
 	kernel, err := boot.KernelIn(kernelDir)
 	if err != nil {
 		return err
 	}
+
 	for name, file := range map[string]string{"vmlinuz": kernel, "hook-sidecar": binary} {
 		data, err := os.ReadFile(file)
 		if err != nil {
 			return err
 		}
+
 		if err := os.WriteFile(filepath.Join(share, name), data, 0o755); err != nil {
 			return err
 		}
 	}
+
 	initramfs := boot.GuestInitramfs(kernelDir)
 	initramfs.Binary = binary
 	initramfs.Modules = append(initramfs.Modules, "vfio-pci", "vfio_iommu_type1")

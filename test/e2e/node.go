@@ -31,7 +31,8 @@ func Devices() []Device {
 		{"0000:66:00.0", "1b36:0010"}, // switch under that switch
 		{"0000:67:10.2", "8086:10ca"}, // second virtual function of the NIC of that root
 		{"0000:a1:00.0", "1b36:0010"}, // second root of node 1
-		{mediated, "4348:5053"},       // a serial port of the kernel's sample mtty, whose parent is that NIC
+		// a serial port of the kernel's sample mtty, whose parent is that NIC
+		{mediated, "4348:5053"},
 	}
 }
 
@@ -62,18 +63,23 @@ func Share(dir string, more ...Device) error {
 	for _, d := range append(slices.DeleteFunc(Devices(), Device.isMediated), more...) {
 		addresses.WriteString(d.ID + "\n")
 	}
-	for name, text := range map[string]string{"devices": addresses.String(), "mediated": mediated, "loose": loose} {
+
+	for name, text := range map[string]string{
+		"devices": addresses.String(), "mediated": mediated, "loose": loose,
+	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
 // hostdev is the device as KubeVirt writes it.
 func (d Device) hostdev() string {
 	if d.isMediated() {
-		return `<hostdev type="mdev" mode="subsystem" model="vfio-pci"><source><address uuid="` + d.ID + `"></address></source>`
+		return `<hostdev type="mdev" mode="subsystem" model="vfio-pci"><source><address uuid="` +
+			d.ID + `"></address></source>`
 	}
 	return fmt.Sprintf(`<hostdev type="pci" managed="no"><source><address domain="0x%s" bus="0x%s" slot="0x%s" function="0x%s"></address></source>`,
 		d.ID[:4], d.ID[5:7], d.ID[8:10], d.ID[11:])
@@ -90,9 +96,12 @@ func qemu(image string) (program string, args []string) {
 	root := cmp.Or(os.Getenv(qemuVariable), filepath.Join(image, "root"))
 	libraries := filepath.Join(root, "usr/lib/x86_64-linux-gnu")
 	return "env", []string{
-		"QEMU_MODULE_DIR=" + filepath.Join(libraries, "qemu"), filepath.Join(root, "lib64/ld-linux-x86-64.so.2"),
-		"--library-path", libraries + ":" + filepath.Join(libraries, "pulseaudio"), filepath.Join(root, "usr/bin/qemu-system-x86_64"),
-		"-L", filepath.Join(root, "usr/share/seabios"), "-L", filepath.Join(root, "usr/share/qemu"), "-L", filepath.Join(root, "usr/lib/ipxe/qemu"),
+		"QEMU_MODULE_DIR=" + filepath.Join(libraries, "qemu"),
+		filepath.Join(root, "lib64/ld-linux-x86-64.so.2"),
+		"--library-path", libraries + ":" + filepath.Join(libraries, "pulseaudio"),
+		filepath.Join(root, "usr/bin/qemu-system-x86_64"),
+		"-L", filepath.Join(root, "usr/share/seabios"), "-L", filepath.Join(root, "usr/share/qemu"),
+		"-L", filepath.Join(root, "usr/lib/ipxe/qemu"),
 	}
 }
 
@@ -125,21 +134,28 @@ func (m Machine) Boot(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	program, args := qemu(m.Image)
 	args = append(args, m.arguments(kernel)...)
 	if m.Programs != "" {
-		args = append(args, strings.Fields("-device virtio-blk-pci,drive=programs,bus=pcie.0,addr=0x3 -drive if=none,id=programs,format=raw,readonly=on,file="+m.Programs)...)
+		args = append(args,
+			strings.Fields("-device virtio-blk-pci,drive=programs,bus=pcie.0,addr=0x3 -drive if=none,id=programs,format=raw,readonly=on,file="+m.Programs)...)
 	}
+
 	cpus, memory := 1, 2048
 	if c := m.Cluster; c != nil {
 		cpus, memory = 2, 4096
 		program, args = "nsenter", append([]string{"-t", fmt.Sprint(c.PID), "-n", program}, args...)
-		args = append(args, strings.Fields("-device virtio-blk-pci,drive=data,bus=pcie.0,addr=0x4 -drive if=none,id=data,format=raw,cache=unsafe,file="+c.Disk+
-			" -netdev tap,id=net,ifname="+c.Tap+",script=no,downscript=no -device virtio-net-pci,netdev=net,romfile=,bus=pcie.0,addr=0x5")...)
+		args = append(args,
+			strings.Fields("-device virtio-blk-pci,drive=data,bus=pcie.0,addr=0x4 -drive if=none,id=data,format=raw,cache=unsafe,file="+c.Disk+
+				" -netdev tap,id=net,ifname="+c.Tap+
+				",script=no,downscript=no -device virtio-net-pci,netdev=net,romfile=,bus=pcie.0,addr=0x5")...)
 	}
+
 	args = append(args, strings.Fields(fmt.Sprintf(`-m %d -smp %d,sockets=2,cores=%d
 -object memory-backend-ram,id=m0,size=%dM -object memory-backend-ram,id=m1,size=%[4]dM
 -numa node,nodeid=0,cpus=0-%d,memdev=m0 -numa node,nodeid=1,cpus=%[3]d-%[6]d,memdev=m1`, 2*memory, 2*cpus, cpus, memory, cpus-1, 2*cpus-1))...)
+
 	console, err := boot.Run(ctx, silence, program, args...)
 	text := string(console)
 	switch {
@@ -154,6 +170,7 @@ func (m Machine) Boot(ctx context.Context) ([]byte, error) {
 		// panic: with panic=-1 and -no-reboot QEMU ends with status 0.
 		return console, fmt.Errorf("%w: it ended before its work", ErrLost)
 	}
+
 	return console, nil
 }
 
@@ -164,6 +181,7 @@ func aborted(err error) bool {
 	if !errors.As(err, &exit) {
 		return false
 	}
+
 	status, ok := exit.Sys().(syscall.WaitStatus)
 	return ok && status.Signaled() && status.Signal() == syscall.SIGABRT
 }
@@ -172,7 +190,9 @@ func aborted(err error) bool {
 func Initramfs(image string, modules ...string) boot.Initramfs {
 	all := strings.Fields("virtio_blk squashfs overlay 9p 9pnet_virtio kvm_amd vfio-pci vfio_iommu_type1 igb mtty")
 	all = append(append(all, modules...), "mttypci parent="+parent)
-	return boot.Initramfs{Program: "hook-sidecar/test/e2e/host", Kernel: filepath.Join(image, "kernel"), Modules: all}
+	return boot.Initramfs{
+		Program: "hook-sidecar/test/e2e/host", Kernel: filepath.Join(image, "kernel"), Modules: all,
+	}
 }
 
 // arguments are those of every node: two NUMA nodes, three PCIe roots, switches.
@@ -185,18 +205,28 @@ func (m Machine) arguments(kernel string) []string {
 -device pxb-pcie,id=root0,bus_nr=0x20,numa_node=0,bus=pcie.0,addr=0x8
 -device pxb-pcie,id=root1,bus_nr=0x60,numa_node=1,bus=pcie.0,addr=0x9
 -device pxb-pcie,id=root2,bus_nr=0xa0,numa_node=1,bus=pcie.0,addr=0xa`)
+
 	chassis := 0
 	port := func(driver, id, bus string, slot int) {
 		chassis++
-		words = append(words, "-device", fmt.Sprintf("%s,id=%s,bus=%s,addr=0x%x,chassis=%d,hotplug=off", driver, id, bus, slot, chassis))
+		words = append(words, "-device",
+			fmt.Sprintf("%s,id=%s,bus=%s,addr=0x%x,chassis=%d,hotplug=off", driver, id, bus, slot,
+				chassis))
 	}
-	upstream := func(id, bus string) { words = append(words, "-device", "x3130-upstream,id="+id+",bus="+bus) }
+
+	upstream := func(id, bus string) {
+		words = append(words, "-device", "x3130-upstream,id="+id+",bus="+bus)
+	}
+
 	nvme := func(address, bus string) {
 		words = append(words, "-device", "nvme,serial="+address+",bus="+bus)
 	}
+
 	nic := func(driver, bus string) {
-		words = append(words, "-netdev", "user,restrict=on,id=n"+bus, "-device", driver+",romfile=,netdev=n"+bus+",bus="+bus)
+		words = append(words, "-netdev", "user,restrict=on,id=n"+bus, "-device", driver+
+			",romfile=,netdev=n"+bus+",bus="+bus)
 	}
+
 	port("pcie-root-port", "p0", "root0", 0)
 	nvme("0000:21:00.0", "p0")
 	port("pcie-root-port", "p1", "root0", 1)
@@ -205,11 +235,13 @@ func (m Machine) arguments(kernel string) []string {
 	nvme("0000:24:00.0", "d10")
 	port("xio3130-downstream", "d11", "u1", 1)
 	nic("e1000e", "d11")
+
 	for slot := range displays() {
 		bus := fmt.Sprintf("d1%d", slot+2)
 		port("xio3130-downstream", bus, "u1", slot+2)
 		words = append(words, "-device", "virtio-gpu-pci,romfile=,bus="+bus)
 	}
+
 	port("pcie-root-port", "p2", "root1", 0)
 	upstream("u2", "p2")
 	port("xio3130-downstream", "d20", "u2", 0)
@@ -223,12 +255,14 @@ func (m Machine) arguments(kernel string) []string {
 	port("pcie-root-port", "p4", "root2", 0)
 	nvme("0000:a1:00.0", "p4")
 	return append(words, "-kernel", kernel, "-initrd", m.Initramfs,
-		// Ticks, and not high resolution timers: with these the emulated CPU
-		// loses its timer now and then, and the node stalls. One CPU, since others that
-		// start with it lose theirs; host/main.go starts them. The kernel panics where its test of
-		// the timer fails, as it can on a busy machine (arch/x86/kernel/apic/io_apic.c, check_timer).
-		"-append", "console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off nokaslr intel_iommu=on iommu=pt tsc=reliable random.trust_cpu=on highres=off nohz=off net.ifnames=0 maxcpus=1 no_timer_check",
+		// Ticks, and not high resolution timers: with these the emulated CPU loses its timer now
+		// and then, and the node stalls. One CPU, since others that start with it lose theirs;
+		// host/main.go starts them. The kernel panics where its test of the timer fails, as it
+		// can on a busy machine (arch/x86/kernel/apic/io_apic.c, check_timer).
+		"-append",
+		"console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off nokaslr intel_iommu=on iommu=pt tsc=reliable random.trust_cpu=on highres=off nohz=off net.ifnames=0 maxcpus=1 no_timer_check",
 		"-chardev", "stdio,id=console,logfile="+filepath.Join(m.Share, "console"),
-		"-drive", "if=none,id=root,format=raw,readonly=on,file="+filepath.Join(m.Image, "root.squashfs"),
+		"-drive",
+		"if=none,id=root,format=raw,readonly=on,file="+filepath.Join(m.Image, "root.squashfs"),
 		"-fsdev", "local,id=lab,security_model=none,path="+m.Share)
 }

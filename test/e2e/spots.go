@@ -16,17 +16,21 @@ func NodeSpots(snapshot []byte, devices []Device) (map[string]tree.Spot, error) 
 	if err != nil {
 		return nil, err
 	}
+
 	all := map[string]tree.Spot{}
 	for _, d := range devices {
 		spot, found, err := matrix.Sysfs{FS: files}.Spot(d.ID)
 		if err != nil || !found && !d.isMediated() {
 			return nil, fmt.Errorf("find %s in the snapshot of the node: %t, %w", d.ID, found, err)
 		}
+
 		if !found {
 			spot.Node = tree.Unknown
 		}
+
 		all[d.ID] = spot
 	}
+
 	return all, nil
 }
 
@@ -40,6 +44,7 @@ func GuestSpots(guest *boot.Guest, devices []Device) map[string]tree.Spot {
 			}
 		}
 	}
+
 	return all
 }
 
@@ -53,9 +58,12 @@ func Seen(devices []Device, guest *boot.Guest) map[string]boot.Expected {
 			}
 		}
 	}
+
 	return found
 }
 
 // is reports whether the guest shows this device: NVMe devices are known by their
 // serial number, the others by their kind, one of each.
-func (d Device) is(g boot.Device) bool { return g.ID == d.IDs && (g.Label == "" || g.Label == d.ID) }
+func (d Device) is(g boot.Device) bool {
+	return g.ID == d.IDs && (g.Label == "" || g.Label == d.ID)
+}

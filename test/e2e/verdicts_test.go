@@ -23,15 +23,17 @@ func checkSnapshot(t *testing.T, i inner, r results) {
 	t.Helper()
 	vmi := filepath.Join(t.TempDir(), "vmi.json")
 	expect.NoError(t, os.WriteFile(vmi, []byte(vmiJSON), 0o644))
-	args := append(strings.Fields("explain --format json "+i.flags), "--vmi", vmi, "--sysfs", r.path("host.txtar"), "--domain", r.path(i.name+".readback.xml"))
+	args := append(strings.Fields("explain --format json "+i.flags), "--vmi", vmi, "--sysfs",
+		r.path("host.txtar"), "--domain", r.path(i.name+".readback.xml"))
 	out, err := exec.Command(r.program, args...).Output()
 	expect.NoError(t, err)
-	expect.Same(t, string(r.file(t, i.name+".explained.json")), string(out), "explain (-on the node +with its snapshot)")
+	expect.Same(t, string(r.file(t, i.name+".explained.json")), string(out),
+		"explain (-on the node +with its snapshot)")
 }
 
-// checkLinks: with port-speed=host the inner guest's switch ports are those of QEMU that have a link, with
-// that of the node, whose emulated devices and switches have 2.5 GT/s x1. Without it they are
-// libvirt's, whose downstream ports have none.
+// checkLinks: with port-speed=host the inner guest's switch ports are those of QEMU that have a
+// link, with that of the node, whose emulated devices and switches have 2.5 GT/s x1. Without it
+// they are libvirt's, whose downstream ports have none.
 func checkLinks(t *testing.T, i inner, r results) {
 	t.Helper()
 	files, err := host.ParseSnapshot(r.file(t, i.name+".guest.txtar"))
@@ -42,11 +44,13 @@ func checkLinks(t *testing.T, i inner, r results) {
 	for d := range slices.Values(seen.Devices) {
 		if d.Vendor == ti || d.Vendor == cxl {
 			ports[d.Vendor]++
-			if link := seen.MaxLink(&d); link == nil || *link != (topology.Link{Speed: 2.5, Width: 1}) {
+			if link := seen.MaxLink(&d); link == nil ||
+				*link != (topology.Link{Speed: 2.5, Width: 1}) {
 				t.Errorf("port %s has the link %v", d.Address, link)
 			}
 		}
 	}
+
 	if hasSwitches := i.layout == "mirror"; ports[ti] > 0 || hasSwitches != (ports[cxl] > 0) {
 		t.Errorf("%d switch ports without a link of their own, %d with one", ports[ti], ports[cxl])
 	}
@@ -59,8 +63,10 @@ func checkCompared(t *testing.T, i inner, r results) {
 	var got boot.Compared
 	r.read(t, i.name+".compared.json", &got)
 	if got.Source != "snapshot" || len(got.Devices) != len(i.devices) || len(got.Notes) > 0 {
-		t.Errorf("a %s with %d devices, want a snapshot with %d; not compared: %q", got.Source, len(got.Devices), len(i.devices), got.Notes)
+		t.Errorf("a %s with %d devices, want a snapshot with %d; not compared: %q", got.Source,
+			len(got.Devices), len(i.devices), got.Notes)
 	}
+
 	for _, d := range got.Devices {
 		if d.Outcome != "as-planned" || len(d.Differences) > 0 {
 			t.Errorf("%s is %s: %q", d.ID, d.Outcome, d.Differences)
@@ -81,6 +87,7 @@ func (d diagnosis) with(status string) []string {
 			all = append(all, fmt.Sprint(r.Name, " ", r.Device))
 		}
 	}
+
 	return all
 }
 
@@ -106,6 +113,7 @@ func checkUnbound(t *testing.T, r results) {
 	if d := cmp.Diff(want, got.with("FAIL")); d != "" {
 		t.Errorf("FAILs of doctor (-want +got):\n%s\n%+v", d, got.Results)
 	}
+
 	// A group has a file if a member has the driver (Linux drivers/vfio/group.c).
 	files, err := host.ParseSnapshot(r.file(t, "host.txtar"))
 	expect.NoError(t, err)

@@ -53,7 +53,9 @@ func Golden(tb testing.TB, update bool, file string, got []byte) {
 		NoError(tb, os.WriteFile(file, got, 0o644))
 		return
 	}
-	Same(tb, string(File(tb, file)), string(got), "%s (-want +got), rewrite with -update and review", file)
+
+	Same(tb, string(File(tb, file)), string(got),
+		"%s (-want +got), rewrite with -update and review", file)
 }
 
 // Problems checks that got has each problem of want, "CODE SOURCE: part of the
@@ -70,10 +72,12 @@ func Problems(t *testing.T, got []reasons.Warning, want []string) {
 				found, expected[i] = true, true
 			}
 		}
+
 		if !found {
 			t.Errorf("no problem %q in %q", w, got)
 		}
 	}
+
 	for i, p := range got {
 		if !expected[i] {
 			t.Errorf("unexpected problem %+v", p)

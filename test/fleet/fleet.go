@@ -36,7 +36,8 @@ const (
 // NVIDIA is dra-driver-nvidia-gpu, for passthrough.
 func NVIDIA() Driver {
 	return Driver{
-		"gpu.nvidia.com", "vfio.gpu.nvidia.com", "gpu", `device.driver == "gpu.nvidia.com" && device.attributes["gpu.nvidia.com"].type == "vfio"`,
+		"gpu.nvidia.com", "vfio.gpu.nvidia.com", "gpu",
+		`device.driver == "gpu.nvidia.com" && device.attributes["gpu.nvidia.com"].type == "vfio"`,
 		func(root string, numa *int64, address string) map[string]any {
 			return map[string]any{"type": "vfio", pcieRoot: root, numaNode: numa, pciBusID: address}
 		},
@@ -66,9 +67,12 @@ func Intel() Driver {
 // SRIOV is k8snetworkplumbingwg/dra-driver-sriov.
 func SRIOV() Driver {
 	return Driver{
-		"sriovnetwork.k8snetworkplumbingwg.io", "sriov", "vf", `device.driver == "sriovnetwork.k8snetworkplumbingwg.io"`,
+		"sriovnetwork.k8snetworkplumbingwg.io", "sriov", "vf",
+		`device.driver == "sriovnetwork.k8snetworkplumbingwg.io"`,
 		func(root string, numa *int64, address string) map[string]any {
-			return map[string]any{pcieRoot: root, "dra.net/numaNode": numa, pciBusID: address, "pciAddress": address}
+			return map[string]any{
+				pcieRoot: root, "dra.net/numaNode": numa, pciBusID: address, "pciAddress": address,
+			}
 		},
 	}
 }
@@ -78,16 +82,23 @@ func CPUs() Driver {
 	return Driver{
 		"dra.cpu", "cpu", "cpu", `device.driver == "dra.cpu"`,
 		func(root string, numa *int64, _ string) map[string]any {
-			return map[string]any{pcieRoot: []string{root, "pci0000:00"}, "dra.cpu/numaNodeID": numa}
+			return map[string]any{
+				pcieRoot: []string{root, "pci0000:00"}, "dra.cpu/numaNodeID": numa,
+			}
 		},
 	}
 }
 
 // DeviceClass returns the class of the driver's devices.
 func (d Driver) DeviceClass() *resourceapi.DeviceClass {
-	return &resourceapi.DeviceClass{TypeMeta: typeMeta("DeviceClass"), ObjectMeta: metav1.ObjectMeta{Name: d.Class}, Spec: resourceapi.DeviceClassSpec{
-		Selectors: []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: d.selector}}},
-	}}
+	return &resourceapi.DeviceClass{TypeMeta: typeMeta("DeviceClass"),
+		ObjectMeta: metav1.ObjectMeta{
+			Name: d.Class,
+		}, Spec: resourceapi.DeviceClassSpec{
+			Selectors: []resourceapi.DeviceSelector{
+				{CEL: &resourceapi.CELDeviceSelector{Expression: d.selector}},
+			},
+		}}
 }
 
 func typeMeta(kind string) metav1.TypeMeta {
@@ -107,28 +118,52 @@ type Place struct {
 
 // Slice publishes devices of a node.
 func (d Driver) Slice(node string, devices []Place) *resourceapi.ResourceSlice {
-	s := &resourceapi.ResourceSlice{TypeMeta: typeMeta("ResourceSlice"), ObjectMeta: metav1.ObjectMeta{Name: node + "-" + d.Class}}
-	s.Spec = resourceapi.ResourceSliceSpec{Driver: d.Name, NodeName: &node, Pool: resourceapi.ResourcePool{Name: node, Generation: 1, ResourceSliceCount: 1}}
+	s := &resourceapi.ResourceSlice{
+		TypeMeta:   typeMeta("ResourceSlice"),
+		ObjectMeta: metav1.ObjectMeta{Name: node + "-" + d.Class},
+	}
+
+	s.Spec = resourceapi.ResourceSliceSpec{
+		Driver:   d.Name,
+		NodeName: &node,
+		Pool:     resourceapi.ResourcePool{Name: node, Generation: 1, ResourceSliceCount: 1},
+	}
+
 	for i, of := range devices {
-		device := resourceapi.Device{Name: fmt.Sprint(d.device, "-", i), Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{}}
+		device := resourceapi.Device{
+			Name:       fmt.Sprint(d.device, "-", i),
+			Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{},
+		}
+
 		numa := &of.NUMA
 		if of.NUMA < 0 {
 			numa = nil
 		}
+
 		for name, value := range d.attributes(of.Root, numa, of.Address) {
 			switch v := value.(type) {
 			case string:
-				device.Attributes[resourceapi.QualifiedName(name)] = resourceapi.DeviceAttribute{StringValue: &v}
+				device.Attributes[resourceapi.QualifiedName(name)] = resourceapi.DeviceAttribute{
+					StringValue: &v,
+				}
+
 			case []string:
-				device.Attributes[resourceapi.QualifiedName(name)] = resourceapi.DeviceAttribute{StringValues: v}
+				device.Attributes[resourceapi.QualifiedName(name)] = resourceapi.DeviceAttribute{
+					StringValues: v,
+				}
+
 			case *int64:
 				if v != nil {
-					device.Attributes[resourceapi.QualifiedName(name)] = resourceapi.DeviceAttribute{IntValue: v}
+					device.Attributes[resourceapi.QualifiedName(name)] = resourceapi.DeviceAttribute{
+						IntValue: v,
+					}
 				}
 			}
 		}
+
 		s.Spec.Devices = append(s.Spec.Devices, device)
 	}
+
 	return s
 }
 
@@ -139,20 +174,27 @@ func Host(t testing.TB, file string) (gpus, nics []Place) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	snapshot, err := host.ParseSnapshot(data)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	read, problems := host.Read(snapshot, nil, host.All)
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
+
 	for _, d := range read.Devices {
 		of := Place{string(d.Root), d.Address.String(), -1}
 		if n, isKnown := d.Node.Node(); isKnown {
 			of.NUMA = int64(n)
 		}
-		hasFunctions := slices.ContainsFunc(read.Devices, func(f topology.Device) bool { return f.PhysFn != nil && *f.PhysFn == d.Address })
+
+		hasFunctions := slices.ContainsFunc(read.Devices, func(f topology.Device) bool {
+			return f.PhysFn != nil && *f.PhysFn == d.Address
+		})
+
 		switch {
 		case d.IsGPU() && d.Vendor == 0x10de:
 			gpus = append(gpus, of)
@@ -160,18 +202,28 @@ func Host(t testing.TB, file string) (gpus, nics []Place) {
 			nics = append(nics, of)
 		}
 	}
+
 	return gpus, nics
 }
 
 // Allocated returns a claim that has devices of a slice.
-func Allocated(name string, s *resourceapi.ResourceSlice, devices ...int) *resourceapi.ResourceClaim {
-	c := &resourceapi.ResourceClaim{TypeMeta: typeMeta("ResourceClaim"), ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ml", UID: types.UID(name)}}
+func Allocated(
+	name string, s *resourceapi.ResourceSlice, devices ...int,
+) *resourceapi.ResourceClaim {
+	c := &resourceapi.ResourceClaim{
+		TypeMeta:   typeMeta("ResourceClaim"),
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ml", UID: types.UID(name)},
+	}
+
 	c.Status.Allocation = &resourceapi.AllocationResult{}
 	for _, i := range devices {
-		c.Status.Allocation.Devices.Results = append(c.Status.Allocation.Devices.Results, resourceapi.DeviceRequestAllocationResult{
-			Request: "r", Driver: s.Spec.Driver, Pool: s.Spec.Pool.Name, Device: s.Spec.Devices[i].Name,
-		})
+		c.Status.Allocation.Devices.Results = append(c.Status.Allocation.Devices.Results,
+			resourceapi.DeviceRequestAllocationResult{
+				Request: "r", Driver: s.Spec.Driver, Pool: s.Spec.Pool.Name,
+				Device: s.Spec.Devices[i].Name,
+			})
 	}
+
 	return c
 }
 
@@ -184,6 +236,7 @@ func YAML(t testing.TB, file string, nodes ...string) []byte {
 	for _, node := range nodes {
 		documents = append(documents, NVIDIA().Slice(node, gpus), SRIOV().Slice(node, nics))
 	}
+
 	var all []byte
 	for _, d := range documents {
 		data, err := yaml.Marshal(d)
@@ -192,5 +245,6 @@ func YAML(t testing.TB, file string, nodes ...string) []byte {
 		}
 		all = append(append(all, "---\n"...), data...)
 	}
+
 	return all
 }

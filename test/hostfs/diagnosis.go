@@ -18,24 +18,29 @@ func (h host) diagnosis(dir string, values map[string]string) error {
 			if !ok {
 				return fmt.Errorf("invalid %s=%s: want speed and width, such as 16.0x8", key, value)
 			}
+
 			h.file(dir+"/"+which+"_link_speed", speed+" GT/s PCIe")
 			h.file(dir+"/"+which+"_link_width", width)
 		}
 	}
+
 	if methods, given := values["reset"]; given {
 		h.file(dir+"/reset_method", strings.ReplaceAll(methods, ",", " "))
 	}
+
 	creatable, hasList := values["creatable"]
 	if current, given := values["vgpu"]; given || hasList {
 		h.file(dir+"/nvidia/current_vgpu_type", cmp.Or(current, "0"))
 		lines := strings.NewReplacer(",", "\n", ":", " : ", "_", " ").Replace(creatable)
 		h.file(dir+"/nvidia/creatable_vgpu_types", lines)
 	}
+
 	acs, hasACS := values["acs"]
 	ats, hasATS := values["ats"]
 	if hasACS || hasATS {
 		h.files[dir+"/config"] = &fstest.MapFile{Data: configSpace(acs, ats), Mode: 0o444}
 	}
+
 	return nil
 }
 
@@ -45,10 +50,14 @@ func (h host) mdevType(dir, value string) error {
 	if len(parts) != 4 {
 		return fmt.Errorf("invalid mdevtype=%s: want ID:NAME:AVAILABLE:MAX", value)
 	}
+
 	dir += "/mdev_supported_types/" + parts[0]
 	h.file(dir+"/name", parts[1])
 	h.file(dir+"/available_instances", parts[2])
-	h.file(dir+"/description", "num_heads=4, frl_config=60, framebuffer=8192M, max_resolution=7680x4320, max_instance="+parts[3])
+	h.file(dir+"/description",
+		"num_heads=4, frl_config=60, framebuffer=8192M, max_resolution=7680x4320, max_instance="+
+			parts[3])
+
 	h.file(dir+"/device_api", "vfio-pci")
 	return nil
 }
@@ -64,7 +73,9 @@ func configSpace(acs, ats string) []byte {
 		binary.LittleEndian.PutUint16(config[at+6:], control)
 		at += 0x10
 	}
+
 	capability(0x0003, 0, 0x1234) // device serial number
+
 	if acs != "" && acs != "none" {
 		var control uint16
 		for bit, name := range []string{"", "", "rr", "cr", "", "ec", "dt"} {
@@ -72,12 +83,15 @@ func configSpace(acs, ats string) []byte {
 				control |= 1 << bit
 			}
 		}
+
 		capable := uint16(1 << 2)
 		if slices.Contains(strings.Split(acs, ","), "nopeers") {
 			capable = 0
 		}
+
 		capability(0x000d, capable, control)
 	}
+
 	if ats != "" && ats != "none" {
 		var control uint16
 		if ats == "on" {
@@ -85,6 +99,7 @@ func configSpace(acs, ats string) []byte {
 		}
 		capability(0x000f, 0, control)
 	}
+
 	return config // the last capability points to one of all zeros, which ends the list
 }
 
@@ -94,8 +109,11 @@ func (h host) packages(count string) error {
 	if err != nil || n < 1 || n > 64 {
 		return fmt.Errorf("invalid packages %s: must be between 1 and 64", count)
 	}
+
 	for i := range n {
-		h.file(fmt.Sprintf("devices/system/cpu/cpu%d/topology/physical_package_id", i), strconv.Itoa(i))
+		h.file(fmt.Sprintf("devices/system/cpu/cpu%d/topology/physical_package_id", i),
+			strconv.Itoa(i))
 	}
+
 	return nil
 }

@@ -17,11 +17,11 @@
 // device. Without node there is no file numa_node; node=-1 is
 // what the kernel writes for no node. Keys of a mediated device: type, group.
 //
-// Keys for doctor: link=16.0x8 and maxlink=32.0x16 are GT/s and lanes;
-// reset=flr,bus are reset methods, reset= is an empty file; acs=rr,cr,ec,dt are the
-// controls that are on, with acs=off none is on, with acs=nopeers none can be (a root
-// port that passes nothing to others), with acs=none there is no such capability; ats is on, off or none. acs and ats make a configuration space as
-// root sees it. packages N gives the host N CPU packages of one CPU each.
+// Keys for doctor: link=16.0x8 and maxlink=32.0x16 are GT/s and lanes; reset=flr,bus are reset
+// methods, reset= is an empty file; acs=rr,cr,ec,dt are the controls that are on, with acs=off
+// none is on, with acs=nopeers none can be (a root port that passes nothing to others), with
+// acs=none there is no such capability; ats is on, off or none. acs and ats make a configuration
+// space as root sees it. packages N gives the host N CPU packages of one CPU each.
 //
 // Keys for vGPUs: mdevtype=nvidia-232:GRID_T4-8Q:1:2 is a type of mediated device
 // with its name, available instances and maximum, and may be repeated;
@@ -74,10 +74,12 @@ func Parse(text string) (Files, error) {
 		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
 			continue
 		}
+
 		if err := h.add(fields); err != nil {
 			return Files{}, fmt.Errorf("host line %d: %w", i+1, err)
 		}
 	}
+
 	if len(h.nodes) > 0 {
 		var online []string
 		for n := range 1024 {
@@ -85,13 +87,16 @@ func Parse(text string) (Files, error) {
 				online = append(online, fmt.Sprint(n))
 			}
 		}
+
 		h.file("devices/system/node/online", strings.Join(online, ","))
 	}
+
 	for name := range maps.Clone(h.files) {
 		for dir := path.Dir(name); dir != "." && h.files[dir] == nil; dir = path.Dir(dir) {
 			h.files[dir] = &fstest.MapFile{Mode: fs.ModeDir | 0o555}
 		}
 	}
+
 	return Files{h.files}, nil
 }
 
@@ -110,21 +115,26 @@ func (h host) add(fields []string) error {
 		if len(fields) != 3 {
 			return fmt.Errorf("invalid cpus: want cpus NODE LIST")
 		}
+
 		h.nodes[fields[1]] = true
 		h.file("devices/system/node/node"+fields[1]+"/cpulist", fields[2])
 		return nil
 	}
+
 	if fields[0] == "packages" && len(fields) == 2 {
 		return h.packages(fields[1])
 	}
+
 	device := fields[0]
 	h.bridgesAbove(device)
+
 	switch name := path.Base(device); {
 	case function.MatchString(name):
 		return h.function(device, fields[1:])
 	case mediated.MatchString(name):
 		return h.mediated(device, fields[1:])
 	}
+
 	return fmt.Errorf("invalid path %q: want a PCI address or a UUID at its end", device)
 }
 
@@ -154,24 +164,32 @@ func (h host) function(device string, settings []string) error {
 			if bars, err = largeBARs(value); err != nil {
 				return err
 			}
+
 		case key == "mdevtype":
 			if err := h.mdevType(dir, value); err != nil {
 				return err
 			}
-		case slices.Contains([]string{"link", "maxlink", "reset", "acs", "ats", "vgpu", "creatable"}, key):
+
+		case slices.Contains([]string{
+			"link", "maxlink", "reset", "acs", "ats", "vgpu", "creatable",
+		}, key):
 			diagnosis[key] = value
+
 		case key == "physfn":
 			h.link(dir+"/physfn", path.Dir(dir)+"/"+value)
 		default:
 			values[key] = value
 		}
 	}
+
 	for _, key := range []string{"class", "vendor", "device"} {
 		h.file(dir+"/"+key, values[key])
 	}
+
 	for len(bars) < 13 {
 		bars = append(bars, noBAR)
 	}
+
 	h.file(dir+"/resource", strings.Join(bars, "\n"))
 	return h.diagnosis(dir, diagnosis)
 }
@@ -187,6 +205,7 @@ func largeBARs(list string) ([]string, error) {
 		}
 		lines = append(lines, memoryBAR(bits), noBAR)
 	}
+
 	return lines, nil
 }
 
@@ -213,6 +232,7 @@ func (h host) mediated(device string, settings []string) error {
 			return fmt.Errorf("unknown key %q of a mediated device", key)
 		}
 	}
+
 	return nil
 }
 
@@ -223,6 +243,7 @@ func (h host) bridgesAbove(device string) {
 		if !function.MatchString(path.Base(above)) || h.files[link] != nil {
 			continue
 		}
+
 		h.link(link, "devices/"+above)
 		h.file("devices/"+above+"/class", "0x060400")
 		h.link("devices/"+above+"/driver", "bus/pci/drivers/pcieport")

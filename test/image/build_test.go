@@ -38,6 +38,7 @@ func output(t *testing.T, name string, args ...string) string {
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", command, err, stderr.Bytes())
 	}
+
 	return strings.TrimSpace(string(out))
 }
 
@@ -51,15 +52,22 @@ func compiler(t *testing.T, b builder) (name string, options []string) {
 	for _, directory := range []string{"usr", "etc", "tmp"} {
 		expect.NoError(t, os.Mkdir(filepath.Join(root, directory), 0o755))
 	}
+
 	for _, link := range []string{"bin", "sbin", "lib", "lib64"} {
 		expect.NoError(t, os.Symlink("usr/"+link, filepath.Join(root, link)))
 	}
-	settings := []string{"config", "--env", "PATH=/GOROOT/bin:/usr/bin:/bin", "--env", "GOTOOLCHAIN=local", "--env", "GOPROXY=off"}
+
+	settings := []string{
+		"config", "--env", "PATH=/GOROOT/bin:/usr/bin:/bin", "--env", "GOTOOLCHAIN=local", "--env",
+		"GOPROXY=off",
+	}
+
 	for _, variable := range []string{"GOROOT", "GOMODCACHE", "GOCACHE"} {
 		expect.NoError(t, os.Mkdir(filepath.Join(root, variable), 0o755))
 		settings = append(settings, "--env", variable+"=/"+variable)
 		options = append(options, "--volume", output(t, "go", "env", variable)+":/"+variable)
 	}
+
 	container := b.run(t, "from", "scratch")
 	b.run(t, "copy", container, root, "/")
 	b.run(t, append(settings, container)...)
@@ -74,17 +82,30 @@ func TestBuild(t *testing.T) {
 	if os.Getenv(requireVariable) != "1" {
 		t.Skipf("%s is not 1; `.ci/run image` sets it for root", requireVariable)
 	}
+
 	store := t.TempDir()
-	b := builder{"--root", filepath.Join(store, "root"), "--runroot", filepath.Join(store, "run"), "--storage-driver", "vfs"}
+	b := builder{
+		"--root", filepath.Join(store, "root"), "--runroot", filepath.Join(store, "run"),
+		"--storage-driver", "vfs",
+	}
+
 	// The build gets its modules from this machine's cache, all of go.mod.
 	output(t, "go", "-C", "../..", "mod", "download")
 	golang, options := compiler(t, b)
-	for arch, machine := range map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64} {
+	for arch, machine := range map[string]elf.Machine{
+		"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64,
+	} {
 		t.Run(arch, func(t *testing.T) {
 			name := "localhost/hook-sidecar:" + arch
+
 			// BuildKit sets BUILDPLATFORM, buildah 1.28 does not.
-			b.run(t, append(append([]string{"build", "--quiet", "--isolation", "chroot", "--platform", "linux/" + arch, "--target", "hook",
-				"--build-arg", "BUILDPLATFORM=linux/" + runtime.GOARCH, "--build-arg", "GO_IMAGE=" + golang, "--tag", name}, options...), "../..")...)
+			b.run(t,
+				append(append([]string{"build", "--quiet", "--isolation", "chroot", "--platform",
+					"linux/" + arch, "--target", "hook",
+					"--build-arg", "BUILDPLATFORM=linux/" +
+						runtime.GOARCH, "--build-arg", "GO_IMAGE=" +
+						golang, "--tag", name}, options...), "../..")...)
+
 			checkConfiguration(t, b.run(t, "inspect", "--type", "image", name), arch)
 			root := b.run(t, "mount", b.run(t, "from", "--pull-never", "--arch", arch, name))
 			checkFiles(t, root, machine)
@@ -104,6 +125,7 @@ func checkConfiguration(t *testing.T, inspected, arch string) {
 			Config       configuration
 		}
 	}
+
 	expect.NoError(t, json.Unmarshal([]byte(inspected), &about))
 	want := configuration{User: "107:107", Env: []any{"PATH=/"}, Entrypoint: []any{"/hook-sidecar"}}
 	if diff := cmp.Diff(want, about.OCIv1.Config); diff != "" || about.OCIv1.Architecture != arch {
@@ -120,16 +142,19 @@ func checkFiles(t *testing.T, root string, machine elf.Machine) {
 	for _, entry := range entries {
 		names = append(names, entry.Name())
 	}
+
 	expect.Same(t, []string{"hook-sidecar", "onDefineDomain"}, names, "files (-want +got)")
 	if target, err := os.Readlink(filepath.Join(root, "onDefineDomain")); target != "hook-sidecar" {
 		t.Errorf("onDefineDomain links to %q, %v", target, err)
 	}
+
 	program, err := elf.Open(filepath.Join(root, "hook-sidecar"))
 	expect.NoError(t, err)
 	defer program.Close()
 	if program.Machine != machine {
 		t.Errorf("the program is for %v, want %v", program.Machine, machine)
 	}
+
 	for _, p := range program.Progs {
 		if p.Type == elf.PT_INTERP || p.Type == elf.PT_DYNAMIC {
 			t.Errorf("the program is not static: it has a segment %v", p.Type)
@@ -141,17 +166,24 @@ func checkFiles(t *testing.T, root string, machine elf.Machine) {
 // its names.
 func checkRuns(t *testing.T, root string) {
 	t.Helper()
+
 	// A store's directories are open to their owner alone, unlike the root of a
 	// container.
 	for dir := root; dir != filepath.Dir(dir) && dir != os.TempDir(); dir = filepath.Dir(dir) {
 		expect.NoError(t, os.Chmod(dir, 0o755))
 	}
+
 	inside := []string{"--no-new-privs", "chroot", "--userspec=107:107", "--groups=107", root}
-	if printed := output(t, "setpriv", append(inside, "/hook-sidecar", "version")...); !strings.HasPrefix(printed, "hook-sidecar ") {
+	if printed := output(t, "setpriv",
+		append(inside, "/hook-sidecar",
+			"version")...); !strings.HasPrefix(printed, "hook-sidecar ") {
 		t.Errorf("version prints %q", printed)
 	}
+
 	const domain = "<domain type='kvm'><devices></devices></domain>"
-	if printed := output(t, "setpriv", append(inside, "/onDefineDomain", "--vmi", `{"kind": "VirtualMachineInstance"}`, "--domain", domain)...); printed != domain {
+	if printed := output(t, "setpriv",
+		append(inside, "/onDefineDomain", "--vmi", `{"kind": "VirtualMachineInstance"}`, "--domain",
+			domain)...); printed != domain {
 		t.Errorf("onDefineDomain prints %q, want its input: there is nothing to do", printed)
 	}
 }

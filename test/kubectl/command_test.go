@@ -27,6 +27,7 @@ func (c *cluster) as(t *testing.T, user string, arguments ...string) result {
 	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
+
 	return result{out.String(), errs.String(), cmd.ProcessState.ExitCode()}
 }
 
@@ -37,6 +38,7 @@ func (c *cluster) succeeds(t *testing.T, arguments ...string) string {
 	if r.code != 0 || r.err != "" {
 		t.Fatalf("%v: exit status %d: %s", arguments, r.code, r.err)
 	}
+
 	return r.out
 }
 
@@ -46,6 +48,7 @@ func (r result) fails(t *testing.T, want ...string) {
 	if r.code != 2 || r.out != "" {
 		t.Errorf("exit status %d, output %q, want a failure: %s", r.code, r.out, r.err)
 	}
+
 	for _, text := range want {
 		if !strings.Contains(r.err, text) {
 			t.Errorf("the message is\n%s\nwant %q", r.err, text)
@@ -62,9 +65,14 @@ func (c *cluster) onFiles(t *testing.T, arguments ...string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	write(t, filepath.Join(dir, "vmi.json"), string(data))
 	program := []string{"env", "-i", filepath.Join(c.programs, "hook-sidecar")}
-	files := []string{"--domain", filepath.Join(dir, "vm.xml"), "--vmi", filepath.Join(dir, "vmi.json"), "--sysfs", hostFile}
+	files := []string{
+		"--domain", filepath.Join(dir, "vm.xml"), "--vmi", filepath.Join(dir, "vmi.json"),
+		"--sysfs", hostFile,
+	}
+
 	return string(command(t, slices.Concat(program, arguments, files)...))
 }
 
@@ -73,11 +81,13 @@ func same(t *testing.T, what, got, want string) {
 	if got == want {
 		return
 	}
+
 	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
 	for i := range min(len(g), len(w)) {
 		if g[i] != w[i] {
 			t.Fatalf("%s: line %d is\n%s\nwant\n%s", what, i+1, g[i], w[i])
 		}
 	}
+
 	t.Fatalf("%s has %d lines, want %d", what, len(g), len(w))
 }

@@ -39,15 +39,20 @@ func newContainer(t *testing.T, programs string) *container {
 			t.Fatal(err)
 		}
 	}
+
 	command(t, "cp", "testdata/emulator", filepath.Join(programs, "hook-sidecar"), files)
-	command(t, "gcc", "-shared", "-fPIC", "-o", filepath.Join(files, "memlock.so"), "testdata/memlock.c", "-ldl")
+	command(t, "gcc", "-shared", "-fPIC", "-o", filepath.Join(files, "memlock.so"),
+		"testdata/memlock.c", "-ldl")
 	var log bytes.Buffer
-	first := exec.Command("unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child",
+	first := exec.Command("unshare", "--mount", "--propagation", "private", "--pid", "--fork",
+		"--kill-child",
 		"sh", "testdata/container.sh", c.root, files, sysfsDirectory(t, dir, hostFile))
+
 	first.Stdout, first.Stderr = &log, &log
 	if err := first.Start(); err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(func() {
 		first.Process.Kill()
 		first.Wait()
@@ -56,6 +61,7 @@ func newContainer(t *testing.T, programs string) *container {
 			t.Logf("libvirtd:\n%s", text[max(0, len(text)-500):])
 		}
 	})
+
 	c.children = fmt.Sprintf("/proc/%d/task/%[1]d/children", first.Process.Pid)
 	return c
 }
@@ -68,6 +74,7 @@ func (c *container) wait(t *testing.T) {
 		if c.pid = strings.TrimSpace(string(data)); err != nil || c.pid == "" {
 			return errors.Join(err, errors.New("no process"))
 		}
+
 		_, err = c.output("virsh", "-c", "qemu:///system", "uri")
 		return err
 	})
@@ -91,6 +98,7 @@ func sysfsDirectory(t *testing.T, dir, snapshot string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	sysfs, files := filepath.Join(dir, "sys"), map[string]string{}
 	name := ""
 	for line := range strings.Lines(string(data)) {
@@ -101,34 +109,46 @@ func sysfsDirectory(t *testing.T, dir, snapshot string) string {
 		case found[2] == "":
 			name = found[1]
 			files[name] = ""
+
 		default:
 			link := filepath.Join(sysfs, found[1])
 			target := filepath.Join(filepath.Dir(link), found[2])
-			if err := errors.Join(os.MkdirAll(filepath.Dir(link), 0o755), os.MkdirAll(target, 0o755), os.Symlink(found[2], link)); err != nil {
+			if err := errors.Join(os.MkdirAll(filepath.Dir(link), 0o755),
+				os.MkdirAll(target, 0o755), os.Symlink(found[2], link)); err != nil {
 				t.Fatal(err)
 			}
+
 			if filepath.Dir(found[1]) == "bus/pci/devices" {
 				write(t, filepath.Join(target, "config"), string(make([]byte, readableConfig)))
 			}
 		}
 	}
+
 	delete(files, "") // the header
 	cpus := "devices/system/cpu/"
 	for _, name := range []string{"online", "present", "possible"} {
 		files[cpus+name] = string(command(t, "cat", "/sys/"+cpus+name))
 	}
+
 	for name, text := range files {
 		if err := os.MkdirAll(filepath.Join(sysfs, filepath.Dir(name)), 0o755); err != nil {
 			t.Fatal(err)
 		}
 		write(t, filepath.Join(sysfs, name), text)
 	}
+
 	return sysfs
 }
 
 // exec runs a command as a container runtime does. Programs are looked for in path.
-func (c *container) exec(ctx context.Context, path string, words []string, in io.Reader, out, errs io.Writer) error {
-	inside := append([]string{"-t", c.pid, "--mount", "--pid", "--", "chroot", c.root, "/usr/bin/env", "-i", "PATH=" + path, "HOME=/root"}, words...)
+func (c *container) exec(
+	ctx context.Context, path string, words []string, in io.Reader, out, errs io.Writer,
+) error {
+	inside := append([]string{
+		"-t", c.pid, "--mount", "--pid", "--", "chroot", c.root, "/usr/bin/env", "-i",
+		"PATH=" + path, "HOME=/root",
+	}, words...)
+
 	cmd := exec.CommandContext(ctx, "nsenter", inside...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, errs
 	cmd.WaitDelay = time.Second // of a standard input that nobody closes
@@ -136,6 +156,7 @@ func (c *container) exec(ctx context.Context, path string, words []string, in io
 	if errors.Is(err, exec.ErrWaitDelay) {
 		return nil
 	}
+
 	return asExit(err)
 }
 
@@ -161,10 +182,16 @@ func (c *container) output(words ...string) ([]byte, error) {
 // start starts a domain, whose guest stays paused.
 func (c *container) start(domain []byte) error {
 	var out bytes.Buffer
-	words := []string{"sh", "-c", "cat > /run/domain.xml && virsh -q -c qemu:///system create --paused /run/domain.xml"}
-	if err := c.exec(context.Background(), systemPath, words, bytes.NewReader(domain), &out, &out); err != nil {
+	words := []string{
+		"sh", "-c",
+		"cat > /run/domain.xml && virsh -q -c qemu:///system create --paused /run/domain.xml",
+	}
+
+	if err := c.exec(context.Background(), systemPath, words, bytes.NewReader(domain), &out,
+		&out); err != nil {
 		return fmt.Errorf("start domain: %w: %s", err, &out)
 	}
+
 	return nil
 }
 
@@ -177,6 +204,7 @@ func command(t *testing.T, words ...string) []byte {
 	if err != nil {
 		t.Fatalf("%v: %v\n%s", words, err, &errs)
 	}
+
 	return out
 }
 
@@ -189,5 +217,6 @@ func until(t *testing.T, what string, answers func() error) {
 			return
 		}
 	}
+
 	t.Fatalf("%s does not answer: %v", what, err)
 }

@@ -29,6 +29,7 @@ func startAgent(t *testing.T, sysfs string) agent {
 		_, err := a.ask(`{"execute": "guest-ping"}`)
 		return err
 	})
+
 	return a
 }
 
@@ -38,17 +39,21 @@ func (a agent) ask(request string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	defer conn.Close()
 	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
 		return "", err
 	}
+
 	if _, err := fmt.Fprintln(conn, request); err != nil {
 		return "", err
 	}
+
 	answer, err := bufio.NewReader(conn).ReadString('\n')
 	if strings.Contains(answer, `"error"`) {
 		return "", errors.New(answer)
 	}
+
 	return answer, err
 }
 
@@ -58,6 +63,7 @@ func (a agent) with(run process) process {
 		if words[0] != "sh" {
 			return run(ctx, words, in, out, errs)
 		}
+
 		script, err := bufio.NewReader(in).ReadString('\n')
 		if err != nil {
 			return err
@@ -65,12 +71,14 @@ func (a agent) with(run process) process {
 		if !strings.Contains(script, "qemu-agent-command") {
 			return run(ctx, words, io.MultiReader(strings.NewReader(script), in), out, errs)
 		}
+
 		request := script[strings.Index(script, "'{")+1 : strings.LastIndex(script, "'")]
 		answer, err := a.ask(request)
 		if err != nil {
 			fmt.Fprint(errs, "error: Guest agent is not responding: ", err)
 			return utilexec.CodeExitError{Err: err, Code: 1}
 		}
+
 		_, err = io.WriteString(out, answer)
 		return err
 	}
@@ -81,11 +89,18 @@ func (a agent) with(run process) process {
 func (c *cluster) testGuest(t *testing.T) {
 	const compute = "virt-launcher-hooked-x7k2p/compute"
 	without := c.kubelet.containers[compute]
-	c.as(t, "viewer", "explain", "hooked", "--guest").fails(t, "ask the guest's agent for guest-exec", "the guest has to run qemu-guest-agent")
-	c.kubelet.add(compute, startAgent(t, sysfsDirectory(t, t.TempDir(), "../../testdata/hosts/x86-1n2g-rtx-audio.txtar")).with(without))
+	c.as(t, "viewer", "explain", "hooked", "--guest").fails(t,
+		"ask the guest's agent for guest-exec", "the guest has to run qemu-guest-agent")
+	c.kubelet.add(compute,
+		startAgent(t,
+			sysfsDirectory(t, t.TempDir(),
+				"../../testdata/hosts/x86-1n2g-rtx-audio.txtar")).with(without))
+
 	r := c.as(t, "viewer", "explain", "hooked", "--guest")
-	if r.code != 1 || r.err != "" || !strings.Contains(r.out, "\nguest as planned: 0 of 16 devices\n") {
+	if r.code != 1 || r.err != "" ||
+		!strings.Contains(r.out, "\nguest as planned: 0 of 16 devices\n") {
 		t.Errorf("exit status %d: %s\n%s", r.code, r.err, r.out)
 	}
+
 	c.kubelet.add(compute, without)
 }

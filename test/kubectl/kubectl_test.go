@@ -26,7 +26,8 @@ type cluster struct {
 func TestPlugin(t *testing.T) {
 	checkMachine(t)
 	c := cluster{programs: t.TempDir(), apiServer: startAPIServer(t)}
-	command(t, "go", "-C", "../..", "build", "-buildvcs=false", "-o", c.programs+"/", "./cmd/kubectl-hostdev", "./cmd/hook-sidecar")
+	command(t, "go", "-C", "../..", "build", "-buildvcs=false", "-o", c.programs+"/",
+		"./cmd/kubectl-hostdev", "./cmd/hook-sidecar")
 	hooked := newContainer(t, c.programs)
 	c.launcher = newContainer(t, c.programs)
 	started := c.startDomains(t, hooked)
@@ -38,6 +39,7 @@ func TestPlugin(t *testing.T) {
 	if err := started(); err != nil {
 		t.Fatal(err)
 	}
+
 	domain := c.createVMs(t, hooked)
 	t.Run("first use", func(t *testing.T) { c.testFirstUse(t, domain) })
 	t.Run("a VM with the hook", c.testHooked)
@@ -59,12 +61,17 @@ func checkMachine(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Fatal("containers take root: run make kubectl, or go test -exec 'sudo -E'")
 	}
+
 	var missing []string
-	for _, program := range []string{"etcd", "openssl", "gcc", "unshare", "nsenter", "virsh", "/usr/sbin/libvirtd", "/usr/bin/qemu-system-x86_64", "qemu-ga"} {
+	for _, program := range []string{
+		"etcd", "openssl", "gcc", "unshare", "nsenter", "virsh", "/usr/sbin/libvirtd",
+		"/usr/bin/qemu-system-x86_64", "qemu-ga",
+	} {
 		if _, err := exec.LookPath(program); err != nil {
 			missing = append(missing, program)
 		}
 	}
+
 	if missing != nil {
 		t.Fatalf("no program %s: .ci/run packages installs Debian's etcd-server, openssl, gcc, libvirt, QEMU and qemu-guest-agent", strings.Join(missing, ", "))
 	}
@@ -78,8 +85,10 @@ func (c *cluster) createNode(t *testing.T) {
 	c.create(t, resource("", "v1", "nodes"), map[string]any{
 		"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": node},
 		"status": map[string]any{
-			"addresses":       []any{map[string]any{"type": "InternalIP", "address": "127.0.0.1"}},
-			"daemonEndpoints": map[string]any{"kubeletEndpoint": map[string]any{"Port": c.kubelet.port()}},
+			"addresses": []any{map[string]any{"type": "InternalIP", "address": "127.0.0.1"}},
+			"daemonEndpoints": map[string]any{
+				"kubeletEndpoint": map[string]any{"Port": c.kubelet.port()},
+			},
 		},
 	})
 }
@@ -92,14 +101,18 @@ func (c *cluster) startDomains(t *testing.T, hooked *container) (wait func() err
 	if err != nil {
 		t.Fatal(err)
 	}
-	placed := command(t, filepath.Join(c.programs, "hook-sidecar"), "mutate", "--domain", "testdata/dgx.xml", "--sysfs", hostFile)
+
+	placed := command(t, filepath.Join(c.programs, "hook-sidecar"), "mutate", "--domain",
+		"testdata/dgx.xml", "--sysfs", hostFile)
 	hooked.wait(t)
 	c.launcher.wait(t)
 	var group errgroup.Group
 	group.Go(func() error { return c.launcher.start(domain) })
 	group.Go(func() error {
-		return hooked.start(bytes.Replace(placed, []byte("default_dgx"), []byte("default_hooked"), 1))
+		return hooked.start(bytes.Replace(placed, []byte("default_dgx"), []byte("default_hooked"),
+			1))
 	})
+
 	return group.Wait
 }
 
@@ -108,18 +121,24 @@ func (c *cluster) startDomains(t *testing.T, hooked *container) (wait func() err
 func (c *cluster) createVMs(t *testing.T, hooked *container) []byte {
 	t.Helper()
 	c.run(t, "dgx", in(c.launcher, systemPath), nil)
-	c.run(t, "hooked", in(hooked, systemPath), map[string]any{"runtimeUser": 0}, "other-0", "hook-sidecar-0")
-	c.kubelet.add("virt-launcher-hooked-x7k2p/hook-sidecar-0", in(hooked, "/run")) // where the image's PATH has it
+	c.run(t, "hooked", in(hooked, systemPath), map[string]any{
+		"runtimeUser": 0,
+	}, "other-0", "hook-sidecar-0")
+
+	// where the image's PATH has it
+	c.kubelet.add("virt-launcher-hooked-x7k2p/hook-sidecar-0", in(hooked, "/run"))
 	return c.runningDomain(t)
 }
 
 // runningDomain is the domain of dgx as libvirt runs it.
 func (c *cluster) runningDomain(t *testing.T) []byte {
 	t.Helper()
-	domain, err := c.launcher.output("virsh", "-q", "-c", "qemu:///system", "dumpxml", "default_dgx")
+	domain, err := c.launcher.output("virsh", "-q", "-c", "qemu:///system", "dumpxml",
+		"default_dgx")
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return domain
 }
 
@@ -131,45 +150,57 @@ func in(c *container, path string) process {
 }
 
 // run makes a VMI and its pod on the node, with what runs in compute.
-func (c *cluster) run(t *testing.T, name string, compute process, status map[string]any, sidecars ...string) {
+func (c *cluster) run(
+	t *testing.T, name string, compute process, status map[string]any, sidecars ...string,
+) {
 	t.Helper()
-	stored := c.create(t, resource("kubevirt.io", "v1", "virtualmachineinstances"), vmi(t, name, status))
+	stored := c.create(t, resource("kubevirt.io", "v1", "virtualmachineinstances"),
+		vmi(t, name, status))
 	c.create(t, resource("", "v1", "pods"), pod(stored, sidecars...))
 	c.kubelet.add("virt-launcher-"+name+"-x7k2p/compute", compute)
 }
 
 func (c *cluster) testNoKubeVirt(t *testing.T) {
-	c.as(t, "admin", "explain", "dgx").fails(t, "error: read VMI default/dgx: the cluster has no KubeVirt")
+	c.as(t, "admin", "explain", "dgx").fails(t,
+		"error: read VMI default/dgx: the cluster has no KubeVirt")
 	c.as(t, "admin", "explain", "-A").fails(t, "error: list VMIs: the cluster has no KubeVirt")
 }
 
 // One command, and the picture is that of hook-sidecar explain with the same inputs.
 func (c *cluster) testFirstUse(t *testing.T, domain []byte) {
 	head, picture, _ := strings.Cut(c.succeeds(t, "explain", "dgx"), "\n\n")
-	same(t, "the beginning", head, "0 of 8 GPUs with GPUDirect RDMA, 1 with the host's NIC; 0 of 120 pairs of devices as on the host; with layout mirror 8 GPUs direct, 120 pairs\n"+
-		"to do: add the hook to the VM (docs/install.md) and restart it")
+	same(t, "the beginning", head,
+		"0 of 8 GPUs with GPUDirect RDMA, 1 with the host's NIC; 0 of 120 pairs of devices as on the host; with layout mirror 8 GPUs direct, 120 pairs\n"+
+			"to do: add the hook to the VM (docs/install.md) and restart it")
+
 	subject, picture, _ := strings.Cut(picture, "\n")
-	if !strings.HasPrefix(subject, "VM default/dgx | node gpu-node-1 | pod virt-launcher-dgx-x7k2p | kubectl-hostdev ") {
+	if !strings.HasPrefix(subject,
+		"VM default/dgx | node gpu-node-1 | pod virt-launcher-dgx-x7k2p | kubectl-hostdev ") {
 		t.Errorf("the subject is %q", subject)
 	}
-	_, want, _ := strings.Cut(c.onFiles(t, "explain", "--as-is"), "; 0 of 120 pairs of devices as on the host\n")
+
+	_, want, _ := strings.Cut(c.onFiles(t, "explain", "--as-is"),
+		"; 0 of 120 pairs of devices as on the host\n")
 	same(t, "the picture", strings.TrimPrefix(picture, "  kubectl-hostdev (devel)\n"), want)
 	if !bytes.Contains(domain, []byte("<domain type='qemu' id=")) {
 		t.Errorf("the domain does not run: %.80s", domain)
 	}
+
 	c.as(t, "viewer", "explain", "dgx", "-n", "other").fails(t, "namespace other")
 }
 
 func (c *cluster) testHooked(t *testing.T) {
 	head, _, _ := strings.Cut(c.succeeds(t, "explain", "hooked"), "\n\n")
-	same(t, "the beginning", head, "8 of 8 GPUs with GPUDirect RDMA, 8 with the host's NIC; 120 of 120 pairs of devices as on the host; the tree is of layout mirror\n"+
-		"to do: nothing: no layout shows more of the host")
+	same(t, "the beginning", head,
+		"8 of 8 GPUs with GPUDirect RDMA, 8 with the host's NIC; 120 of 120 pairs of devices as on the host; the tree is of layout mirror\n"+
+			"to do: nothing: no layout shows more of the host")
 }
 
 // The script in a container's shell and the hook in its container print the host that the
 // containers have.
 func (c *cluster) testSnapshot(t *testing.T) {
-	_, want, _ := strings.Cut(string(command(t, filepath.Join(c.programs, "hook-sidecar"), "snapshot", "--sysfs", hostFile)), "\n-- ")
+	_, want, _ := strings.Cut(string(command(t, filepath.Join(c.programs, "hook-sidecar"),
+		"snapshot", "--sysfs", hostFile)), "\n-- ")
 	for _, of := range []string{"dgx", "hooked", "node/" + node} {
 		_, got, _ := strings.Cut(c.succeeds(t, "snapshot", of), "\n-- ")
 		same(t, "the snapshot of "+of, got, want)
@@ -180,12 +211,17 @@ func (c *cluster) testSnapshot(t *testing.T) {
 // they are read.
 func (c *cluster) testAll(t *testing.T) {
 	out := c.as(t, "admin", "explain", "-A")
-	for _, row := range []string{`(?m)^default +dgx +gpu-node-1 +16 +0 of 8 +0 of 120 `, `(?m)^default +hooked +gpu-node-1 +16 +8 of 8 +120 of 120 `} {
+	for _, row := range []string{
+		`(?m)^default +dgx +gpu-node-1 +16 +0 of 8 +0 of 120 `,
+		`(?m)^default +hooked +gpu-node-1 +16 +8 of 8 +120 of 120 `,
+	} {
 		if !regexp.MustCompile(row).MatchString(out.out) {
 			t.Errorf("no row %s\n%s\n%s", row, out.err, out.out)
 		}
 	}
-	c.as(t, "viewer", "explain", "-A").fails(t, "you may not list virtualmachineinstances in all namespaces")
+
+	c.as(t, "viewer", "explain", "-A").fails(t,
+		"you may not list virtualmachineinstances in all namespaces")
 }
 
 // What the API server, the kubelet, a shell and libvirt answer where there is no VM, no
@@ -193,24 +229,37 @@ func (c *cluster) testAll(t *testing.T) {
 func (c *cluster) testUnreadable(t *testing.T) {
 	c.as(t, "viewer", "explain", "none").fails(t, "there is no VM default/none")
 	c.create(t, resource("kubevirt.io", "v1", "virtualmachines"), map[string]any{
-		"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "metadata": map[string]any{"name": "stopped", "namespace": "default"},
-		"spec": map[string]any{"runStrategy": "Halted", "template": map[string]any{"spec": map[string]any{"domain": map[string]any{"devices": map[string]any{}}}}},
+		"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine",
+		"metadata": map[string]any{"name": "stopped", "namespace": "default"},
+		"spec": map[string]any{
+			"runStrategy": "Halted",
+			"template": map[string]any{
+				"spec": map[string]any{"domain": map[string]any{"devices": map[string]any{}}},
+			},
+		},
 	})
+
 	c.as(t, "viewer", "explain", "stopped").fails(t, "VM default/stopped has no VMI: it is stopped")
-	c.as(t, "vmis", "explain", "stopped").fails(t, "VM default/stopped is not running or does not exist")
+	c.as(t, "vmis", "explain", "stopped").fails(t,
+		"VM default/stopped is not running or does not exist")
 	c.run(t, "no-virsh", in(c.launcher, "/none"), nil)
-	c.as(t, "viewer", "explain", "no-virsh").fails(t, "exit status 127", "the pod's image has no virsh")
+	c.as(t, "viewer", "explain", "no-virsh").fails(t, "exit status 127",
+		"the pod's image has no virsh")
 	c.run(t, "no-domain", in(c.launcher, systemPath), nil)
-	c.as(t, "viewer", "explain", "no-domain").fails(t, "exit status 1", "failed to get domain 'default_no-domain'")
+	c.as(t, "viewer", "explain", "no-domain").fails(t, "exit status 1",
+		"failed to get domain 'default_no-domain'")
 	c.kubelet.refused = true
-	c.as(t, "viewer", "explain", "dgx").fails(t, "run virsh in container compute of pod default/virt-launcher-dgx-x7k2p")
+	c.as(t, "viewer", "explain", "dgx").fails(t,
+		"run virsh in container compute of pod default/virt-launcher-dgx-x7k2p")
 	c.kubelet.refused = false
 }
 
 // testUnchanged is the last: the VM and its objects are as they were.
 func (c *cluster) testUnchanged(t *testing.T, before []byte) {
 	same(t, "the domain", string(c.runningDomain(t)), string(before))
-	if object := c.storedVMI(t); object.GetGeneration() != 1 || len(object.GetManagedFields()) != 1 {
-		t.Errorf("the VMI was written to: generation %d, %d writers", object.GetGeneration(), len(object.GetManagedFields()))
+	if object := c.storedVMI(t); object.GetGeneration() != 1 ||
+		len(object.GetManagedFields()) != 1 {
+		t.Errorf("the VMI was written to: generation %d, %d writers", object.GetGeneration(),
+			len(object.GetManagedFields()))
 	}
 }

@@ -51,23 +51,32 @@ func (k *kubelet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
+
 	k.mu.Lock()
 	words, refused := r.URL.Query()["command"], k.refused
 	k.mu.Unlock()
+
 	if refused {
-		http.Error(w, "Forbidden (user=apiserver, verb=create, resource=nodes, subresource=proxy)", http.StatusForbidden)
+		http.Error(w, "Forbidden (user=apiserver, verb=create, resource=nodes, subresource=proxy)",
+			http.StatusForbidden)
 		return
 	}
+
 	options, err := remotecommand.NewOptions(r)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	remotecommand.ServeExec(w, r, k, parts[2], "", parts[3], words, options, time.Minute, time.Minute, remotecommand.SupportedStreamingProtocols)
+
+	remotecommand.ServeExec(w, r, k, parts[2], "", parts[3], words, options, time.Minute,
+		time.Minute, remotecommand.SupportedStreamingProtocols)
 }
 
 // ExecInContainer implements remotecommand.Executor.
-func (k *kubelet) ExecInContainer(ctx context.Context, pod, _, container string, words []string, in io.Reader, out, errs io.WriteCloser, _ bool, _ <-chan remotecommand.TerminalSize, _ time.Duration) error {
+func (k *kubelet) ExecInContainer(
+	ctx context.Context, pod, _, container string, words []string, in io.Reader, out,
+	errs io.WriteCloser, _ bool, _ <-chan remotecommand.TerminalSize, _ time.Duration,
+) error {
 	k.mu.Lock()
 	run := k.containers[pod+"/"+container]
 	k.mu.Unlock()

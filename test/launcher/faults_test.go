@@ -29,25 +29,45 @@ const (
 func kills() []kill {
 	fine := map[string]int{"compute": 0, "hook-sidecar-1": 0}
 	noHook := map[string]int{"compute": 0, "hook-sidecar-1": killed}
-	noLauncher := map[string]int{"compute": 255, "hook-sidecar-1": 0} // virt-launcher-monitor reports -1
+
+	// virt-launcher-monitor reports -1
+	noLauncher := map[string]int{"compute": 255, "hook-sidecar-1": 0}
 	noPod := map[string]int{"compute": killed, "hook-sidecar-1": 0}
 	return []kill{
 		// The hook is not asked again: a hook sidecar is not restarted. What call 1 has
 		// defined is started by the next try.
-		{fault: fault{1, "input", "kill-hook-sidecar"}, calls: 3, sync: noReply, ends: noHook, leftover: true},
-		{fault: fault{1, "answer", "kill-hook-sidecar"}, calls: 2, sync: noDevice, held: true, ends: noHook, leftover: true},
-		{fault: fault{2, "input", "kill-hook-sidecar"}, calls: 2, sync: noDevice, held: true, ends: noHook, leftover: true},
-		{fault: fault{2, "answer", "kill-hook-sidecar"}, calls: 2, sync: noDevice, held: true, ends: noHook, leftover: true},
+		{fault: fault{
+			1, "input", "kill-hook-sidecar",
+		}, calls: 3, sync: noReply, ends: noHook, leftover: true},
+		{fault: fault{
+			1, "answer", "kill-hook-sidecar",
+		}, calls: 2, sync: noDevice, held: true, ends: noHook, leftover: true},
+		{fault: fault{
+			2, "input", "kill-hook-sidecar",
+		}, calls: 2, sync: noDevice, held: true, ends: noHook, leftover: true},
+		{fault: fault{
+			2, "answer", "kill-hook-sidecar",
+		}, calls: 2, sync: noDevice, held: true, ends: noHook, leftover: true},
 		// virt-launcher starts libvirt again. Before call 1 has defined the domain the
 		// next try begins anew, after that it starts what is there.
-		{fault: fault{1, "input", "kill-libvirtd"}, calls: 3, sync: noDevice, held: true, ends: fine},
-		{fault: fault{1, "answer", "kill-libvirtd"}, calls: 3, sync: noDevice, held: true, ends: fine},
-		{fault: fault{2, "input", "kill-libvirtd"}, calls: 2, sync: noDevice, held: true, ends: fine},
-		{fault: fault{2, "answer", "kill-libvirtd"}, calls: 2, sync: noDevice, held: true, ends: fine},
+		{fault: fault{
+			1, "input", "kill-libvirtd",
+		}, calls: 3, sync: noDevice, held: true, ends: fine},
+		{fault: fault{
+			1, "answer", "kill-libvirtd",
+		}, calls: 3, sync: noDevice, held: true, ends: fine},
+		{fault: fault{
+			2, "input", "kill-libvirtd",
+		}, calls: 2, sync: noDevice, held: true, ends: fine},
+		{fault: fault{
+			2, "answer", "kill-libvirtd",
+		}, calls: 2, sync: noDevice, held: true, ends: fine},
 		// The pod fails, and the hook ends with status 0. A new pod begins anew.
 		{fault: fault{1, "input", "kill-virt-launcher"}, calls: 1, sync: gone, ends: noLauncher},
 		{fault: fault{2, "answer", "kill-virt-launcher"}, calls: 2, sync: gone, ends: noLauncher},
-		{fault: fault{1, "answer", "kill-virt-launcher-monitor"}, calls: 1, sync: gone, ends: noPod},
+		{fault: fault{
+			1, "answer", "kill-virt-launcher-monitor",
+		}, calls: 1, sync: gone, ends: noPod},
 		{fault: fault{2, "input", "kill-virt-launcher-monitor"}, calls: 2, sync: gone, ends: noPod},
 	}
 }
@@ -58,17 +78,24 @@ func testKills(t *testing.T, l lab) {
 	for _, k := range kills() {
 		t.Run(fmt.Sprintf("%s at %s %d", k.Do, k.At, k.Call), func(t *testing.T) {
 			t.Parallel()
-			r := row{vm: hgx, plan: []string{"--layout", "mirror"}, set: func(p *pod) { p.Hook, p.Fault, p.Syncs = []string{"--layout", "mirror"}, k.fault, 3 }}
+			r := row{vm: hgx, plan: []string{"--layout", "mirror"}, set: func(p *pod) {
+				p.Hook, p.Fault, p.Syncs = []string{"--layout", "mirror"}, k.fault, 3
+			}}
+
 			o := l.here(t, r.pod(t))
 			if last := o.last(); len(o.inputs) != k.calls || !strings.Contains(last, k.sync) {
 				t.Errorf("%d calls, then %q, want %d and %q", len(o.inputs), last, k.calls, k.sync)
 			}
+
 			if !maps.Equal(o.Ends, k.ends) || len(o.Running) > 0 {
-				t.Errorf("the containers end with %v, and %v do not, want %v", o.Ends, o.Running, k.ends)
+				t.Errorf("the containers end with %v, and %v do not, want %v", o.Ends, o.Running,
+					k.ends)
 			}
+
 			if (len(o.Left) > 0) != k.leftover || o.has("defined.xml") != k.held {
 				t.Errorf("left are the files %v and a domain (%t), want files (%t) and a domain (%t)", o.Left, o.has("defined.xml"), k.leftover, k.held)
 			}
+
 			if k.held {
 				if d := r.misplaced(t, l, o); d != "" {
 					t.Errorf("libvirt's domain (-planned +defined):\n%s", d)
@@ -89,10 +116,15 @@ func testKillsOfRunning(t *testing.T, l lab) {
 	} {
 		t.Run(program, func(t *testing.T) {
 			t.Parallel()
-			r := row{vm: plain, set: func(p *pod) { p.Hook, p.Fault = []string{}, fault{At: "running", Do: "kill-" + program} }}
+			r := row{vm: plain, set: func(p *pod) {
+				p.Hook, p.Fault = []string{}, fault{At: "running", Do: "kill-" + program}
+			}}
+
 			o := l.here(t, r.pod(t))
-			if !maps.Equal(o.Ends, ends) || len(o.Running) > 0 || !slices.Equal(o.Syncs, []string{""}) {
-				t.Errorf("%q; the containers end with %v, and %v do not, want %v", o.Syncs, o.Ends, o.Running, ends)
+			if !maps.Equal(o.Ends, ends) || len(o.Running) > 0 ||
+				!slices.Equal(o.Syncs, []string{""}) {
+				t.Errorf("%q; the containers end with %v, and %v do not, want %v", o.Syncs, o.Ends,
+					o.Running, ends)
 			}
 		})
 	}
@@ -101,8 +133,12 @@ func testKillsOfRunning(t *testing.T, l lab) {
 // testPluginRestarts: the kubelet restarts a plugin's sidecar, which replaces the
 // socket of the killed one, and the boot goes on.
 func testPluginRestarts(t *testing.T, l lab) {
-	r := row{vm: hgx, plan: []string{"--layout", "mirror"}, calls: twice, syncs: []string{noDevice}, set: func(p *pod) {
-		p.Hook, p.Plugin = []string{"--layout", "keep", "--lock", "layout"}, []string{"--layout", "mirror"}
+	r := row{vm: hgx, plan: []string{
+		"--layout", "mirror",
+	}, calls: twice, syncs: []string{noDevice}, set: func(p *pod) {
+		p.Hook, p.Plugin = []string{
+			"--layout", "keep", "--lock", "layout",
+		}, []string{"--layout", "mirror"}
 		p.Fault = fault{2, "answer", "restart-plugin"}
 	}}
 	for _, fault := range r.faults(t, l, l.here(t, r.pod(t))) {
@@ -114,7 +150,10 @@ func testPluginRestarts(t *testing.T, l lab) {
 // domain of call 1, so a VM with less than four NICs is lost with its libvirt or hook
 // between the calls.
 func testPlaceholders(t *testing.T, l lab) {
-	r := row{vm: plain, set: func(p *pod) { p.Hook, p.Fault, p.Syncs = []string{}, fault{2, "input", "kill-hook-sidecar"}, 3 }}
+	r := row{vm: plain, set: func(p *pod) {
+		p.Hook, p.Fault, p.Syncs = []string{}, fault{2, "input", "kill-hook-sidecar"}, 3
+	}}
+
 	o := l.here(t, r.pod(t))
 	if last := o.last(); !strings.Contains(last, "specified dev doesn't exist") {
 		t.Errorf("%q", o.Syncs)
@@ -127,9 +166,12 @@ func testWrongHook(t *testing.T, l lab) {
 	for _, layout := range []string{"numa", "root", "mirror"} {
 		t.Run(layout, func(t *testing.T) {
 			t.Parallel()
-			r := row{vm: hgx, plan: []string{"--layout", layout}, calls: twice, syncs: []string{noDevice}, set: func(p *pod) {
+			r := row{vm: hgx, plan: []string{
+				"--layout", layout,
+			}, calls: twice, syncs: []string{noDevice}, set: func(p *pod) {
 				p.Hook, p.Fault = []string{"--layout", layout}, fault{2, "answer", "shift"}
 			}}
+
 			mustFind(t, r.faults(t, l, l.here(t, r.pod(t))), movedFault, planFault)
 		})
 	}
@@ -144,7 +186,9 @@ const (
 func mustFind(t *testing.T, faults []string, wanted ...string) {
 	t.Helper()
 	for _, want := range wanted {
-		if !slices.ContainsFunc(faults, func(fault string) bool { return strings.HasPrefix(fault, want) }) {
+		if !slices.ContainsFunc(faults, func(fault string) bool {
+			return strings.HasPrefix(fault, want)
+		}) {
 			t.Errorf("not found: %s:\n%s", want, strings.Join(faults, "\n"))
 		}
 	}

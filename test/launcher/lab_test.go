@@ -46,11 +46,14 @@ func newLab(t *testing.T) lab {
 	t.Helper()
 	build, image, kernel := os.Getenv(buildVariable), os.Getenv(imageVariable), os.Getenv(boot.KernelVariable)
 	if build == "" || image == "" || kernel == "" {
-		t.Skipf("%s, %s and %s are not all set; `make launcher` sets them", buildVariable, imageVariable, boot.KernelVariable)
+		t.Skipf("%s, %s and %s are not all set; `make launcher` sets them", buildVariable,
+			imageVariable, boot.KernelVariable)
 	}
+
 	if os.Geteuid() != 0 {
 		t.Skip("a pod's namespaces need root")
 	}
+
 	l := lab{root: filepath.Join(image, "root"), layer: build, files: t.TempDir()}
 	l.program = filepath.Join(l.files, "hook-sidecar")
 	expect.NoError(t, program.Build(l.program, filepath.Join("..", "..")))
@@ -61,7 +64,8 @@ func newLab(t *testing.T) lab {
 	file, err := boot.KernelIn(kernel)
 	expect.NoError(t, err)
 	copyFile(t, filepath.Join(l.files, "vmlinuz"), file)
-	copyFile(t, filepath.Join(l.files, "plugin.yaml"), filepath.Join("..", "..", "manifests", "plugin", "plugin.yaml"))
+	copyFile(t, filepath.Join(l.files, "plugin.yaml"),
+		filepath.Join("..", "..", "manifests", "plugin", "plugin.yaml"))
 	return l
 }
 
@@ -71,11 +75,16 @@ func (l lab) buildLauncher(t *testing.T) {
 	t.Helper()
 	const module, kubevirt = "kubevirt", "kubevirt.io/kubevirt"
 	bin, etc := filepath.Join(l.layer, "usr", "bin"), filepath.Join(l.layer, "etc")
-	for _, dir := range []string{bin, filepath.Join(l.layer, "usr", "sbin"), filepath.Join(l.layer, "usr", "share", "OVMF"), filepath.Join(etc, "libvirt")} {
+	for _, dir := range []string{
+		bin, filepath.Join(l.layer, "usr", "sbin"), filepath.Join(l.layer, "usr", "share", "OVMF"),
+		filepath.Join(etc, "libvirt"),
+	} {
 		expect.NoError(t, os.MkdirAll(dir, 0o755))
 	}
+
 	began := time.Now()
-	goBuild(t, module, "CGO_ENABLED=1", "-trimpath", "-tags=libvirt_dlopen", "-ldflags=-s -w", "-o", bin, kubevirt+"/cmd/virt-launcher", kubevirt+"/cmd/virt-launcher-monitor")
+	goBuild(t, module, "CGO_ENABLED=1", "-trimpath", "-tags=libvirt_dlopen", "-ldflags=-s -w", "-o",
+		bin, kubevirt+"/cmd/virt-launcher", kubevirt+"/cmd/virt-launcher-monitor")
 	goBuild(t, module, "CGO_ENABLED=0", "-trimpath", "-ldflags=-s -w", "-o", bin, "./pod")
 	t.Logf("virt-launcher built in %v", time.Since(began).Round(time.Second))
 	list := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", kubevirt)
@@ -83,15 +92,25 @@ func (l lab) buildLauncher(t *testing.T) {
 	source, err := list.Output()
 	expect.NoError(t, err)
 	for _, name := range []string{"qemu.conf", "virtqemud.conf"} {
-		copyFile(t, filepath.Join(etc, "libvirt", name), filepath.Join(strings.TrimSpace(string(source)), "cmd", "virt-launcher", name))
+		copyFile(t, filepath.Join(etc, "libvirt", name),
+			filepath.Join(strings.TrimSpace(string(source)), "cmd", "virt-launcher", name))
 	}
-	copyFile(t, filepath.Join(l.layer, "usr", "sbin", "virtqemud"), filepath.Join("testdata", "virtqemud"))
+
+	copyFile(t, filepath.Join(l.layer, "usr", "sbin", "virtqemud"),
+		filepath.Join("testdata", "virtqemud"))
 	copyFile(t, filepath.Join(bin, "xorrisofs"), filepath.Join("testdata", "xorrisofs"))
+
 	// KubeVirt's names of OVMF's files (pkg/virt-launcher/virtwrap/efi).
-	for to, from := range map[string]string{"OVMF_CODE.fd": "OVMF_CODE_4M.fd", "OVMF_VARS.fd": "OVMF_VARS_4M.fd"} {
-		copyFile(t, filepath.Join(l.layer, "usr", "share", "OVMF", to), filepath.Join(l.root, "usr", "share", "OVMF", from))
+	for to, from := range map[string]string{
+		"OVMF_CODE.fd": "OVMF_CODE_4M.fd", "OVMF_VARS.fd": "OVMF_VARS_4M.fd",
+	} {
+		copyFile(t, filepath.Join(l.layer, "usr", "share", "OVMF", to),
+			filepath.Join(l.root, "usr", "share", "OVMF", from))
 	}
-	for name, line := range map[string]string{"passwd": "qemu:x:107:107::/:/sbin/nologin\n", "group": "qemu:x:107:\n"} {
+
+	for name, line := range map[string]string{
+		"passwd": "qemu:x:107:107::/:/sbin/nologin\n", "group": "qemu:x:107:\n",
+	} {
 		data, err := os.ReadFile(filepath.Join(l.root, "etc", name))
 		if err == nil {
 			err = os.WriteFile(filepath.Join(etc, name), append(data, line...), 0o644)
@@ -115,6 +134,7 @@ func copyFile(t *testing.T, to, from string) {
 	if err == nil {
 		err = os.WriteFile(to, data, 0o755)
 	}
+
 	expect.NoError(t, err)
 }
 
@@ -126,14 +146,18 @@ func (l lab) share(t *testing.T, p pod) string {
 	for _, name := range []string{"hook-sidecar", "vmlinuz", "initramfs", "plugin.yaml"} {
 		expect.NoError(t, os.Link(filepath.Join(l.files, name), filepath.Join(dir, name)))
 	}
+
 	for name, text := range p.files {
 		file := filepath.Join(dir, name)
-		expect.NoError(t, errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, text, 0o644)))
+		expect.NoError(t,
+			errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, text, 0o644)))
 	}
+
 	text, err := json.Marshal(p.config)
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, "pod.json"), text, 0o644)
 	}
+
 	expect.NoError(t, err)
 	return dir
 }
@@ -144,16 +168,19 @@ func (l lab) here(t *testing.T, p pod) outcome {
 	dir := l.share(t, p)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	command := exec.CommandContext(ctx, filepath.Join(l.layer, "usr", "bin", "pod"), "here", l.root, l.layer, dir)
+	command := exec.CommandContext(ctx, filepath.Join(l.layer, "usr", "bin", "pod"), "here", l.root,
+		l.layer, dir)
 	var log bytes.Buffer
 	command.Stdout, command.Stderr = &log, &log
 	command.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS,
 		Pdeathsig:  syscall.SIGKILL,
 	}
+
 	if err := command.Run(); err != nil {
 		t.Fatalf("the pod: %v\n%s\n%s", err, &log, tail(filepath.Join(dir, "out", "compute.log")))
 	}
+
 	t.Logf("\n%s", &log)
 	return read(t, l, p, filepath.Join(dir, "out"))
 }

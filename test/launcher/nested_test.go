@@ -32,14 +32,29 @@ func passthrough(t *testing.T, devices []e2e.Device) pod {
 	t.Helper()
 	vmi := readObject(t, "testdata", "plain.json")
 	domain := at(vmi, "spec", "domain")
-	domain["cpu"] = object{"sockets": 1, "cores": 2, "threads": 1, "model": "host-passthrough", "dedicatedCpuPlacement": true, "numa": object{"guestMappingPassthrough": object{}}}
+	domain["cpu"] = object{
+		"sockets":               1,
+		"cores":                 2,
+		"threads":               1,
+		"model":                 "host-passthrough",
+		"dedicatedCpuPlacement": true,
+		"numa":                  object{"guestMappingPassthrough": object{}},
+	}
+
 	domain["memory"] = object{"guest": "512Mi", "hugepages": object{"pageSize": "2Mi"}}
-	domain["resources"] = object{"requests": object{"memory": "512Mi", "cpu": "2"}, "limits": object{"memory": "512Mi", "cpu": "2"}}
+	domain["resources"] = object{
+		"requests": object{"memory": "512Mi", "cpu": "2"},
+		"limits":   object{"memory": "512Mi", "cpu": "2"},
+	}
+
 	p := pod{config: config{VMI: vmi, Syncs: 1, Cells: true, Boots: true}}
-	arguments(p)["kernelArgs"] = arguments(p)["kernelArgs"].(string) + " maxcpus=1" // guests in a guest hang when a second CPU starts
+
+	// guests in a guest hang when a second CPU starts
+	arguments(p)["kernelArgs"] = arguments(p)["kernelArgs"].(string) + " maxcpus=1"
 	for _, d := range devices {
 		p.add(d)
 	}
+
 	return p
 }
 
@@ -51,22 +66,30 @@ func (p *pod) add(d e2e.Device) {
 		old, _ := o[key].([]any)
 		o[key] = append(old, entry)
 	}
+
 	name := fmt.Sprint("device", len(p.Env))
 	resource := "lab.example/" + name
 	variable := "LAB_EXAMPLE_" + strings.ToUpper(name) + "=" + d.ID
 	switch {
 	case !strings.Contains(d.ID, ":"): // a UUID
-		list(devices, "gpus", object{"name": name, "deviceName": resource, "virtualGPUOptions": object{"display": object{"enabled": false}}})
+		list(devices, "gpus", object{
+			"name":              name,
+			"deviceName":        resource,
+			"virtualGPUOptions": object{"display": object{"enabled": false}},
+		})
 		p.Env = append(p.Env, "MDEV_PCI_RESOURCE_"+variable)
+
 	case isVF(d): // a virtual function, as Multus' status names it
 		list(devices, "interfaces", object{"name": "rdma", "sriov": object{}})
 		list(spec, "networks", object{"name": "rdma", "multus": object{"networkName": "rdma"}})
 		list(at(vmi, "status"), "interfaces", object{"name": "rdma", "infoSource": "multus-status"})
 		p.Network = `{"interfaces":[{"network":"rdma","deviceInfo":{"type":"pci","version":"1.0.0","pci":{"pci-address":"` + d.ID + `"}}}]}`
 		p.Env = append(p.Env, "PCIDEVICE_"+variable)
+
 	case d.IDs == "8086:10d3":
 		list(devices, "gpus", object{"name": name, "deviceName": resource})
 		p.Env = append(p.Env, "PCI_RESOURCE_"+variable)
+
 	default:
 		list(devices, "hostDevices", object{"name": name, "deviceName": resource})
 		p.Env = append(p.Env, "PCI_RESOURCE_"+variable)
@@ -91,15 +114,24 @@ func nestedPods(t *testing.T) []nested {
 		set(&p)
 		return p
 	}
-	hook := func(layout string) pod { return with(func(p *pod) { p.Hook = []string{"--layout", layout} }) }
+
+	hook := func(layout string) pod {
+		return with(func(p *pod) { p.Hook = []string{"--layout", layout} })
+	}
+
 	return []nested{
 		{name: "none", row: "without the hook", pod: with(func(*pod) {})},
-		{name: "gate", row: "gate `PCINUMAAwareTopology`", pod: with(func(p *pod) { p.Aware = true })},
+		{name: "gate", row: "gate `PCINUMAAwareTopology`", pod: with(func(p *pod) {
+			p.Aware = true
+		})},
 		{name: "auto", row: "layout `auto`", pod: hook("auto"), layout: "auto"},
 		{name: "numa", row: "layout `numa`", pod: hook("numa"), layout: "numa"},
 		{name: "root", row: "layout `root`", pod: hook("root"), layout: "root"},
-		{name: "mirror", record: "node", row: "layout `mirror`", pod: hook("mirror"), layout: "mirror", exact: true},
-		{name: "gate-mirror", pod: with(func(p *pod) { p.Aware, p.Hook = true, []string{"--layout", "mirror"} }), layout: "mirror", exact: true},
+		{name: "mirror", record: "node", row: "layout `mirror`", pod: hook("mirror"),
+			layout: "mirror", exact: true},
+		{name: "gate-mirror", pod: with(func(p *pod) {
+			p.Aware, p.Hook = true, []string{"--layout", "mirror"}
+		}), layout: "mirror", exact: true},
 		{name: "hotplug", pod: hotplugged(t), layout: "mirror"},
 		{name: "wrong", pod: with(func(p *pod) {
 			p.Hook, p.Fault = []string{"--layout", "mirror"}, fault{2, "answer", "shift"}
@@ -108,7 +140,9 @@ func nestedPods(t *testing.T) []nested {
 }
 
 // arguments has the kernel's.
-func arguments(p pod) object { return at(p.VMI.(object), "spec", "domain", "firmware", "kernelBoot") }
+func arguments(p pod) object {
+	return at(p.VMI.(object), "spec", "domain", "firmware", "kernelBoot")
+}
 
 func isVF(d e2e.Device) bool { return d.IDs == vfIDs }
 
@@ -133,8 +167,11 @@ func TestNested(t *testing.T) {
 	l := newLab(t)
 	pods := nestedPods(t)
 	if only := os.Getenv("LAUNCHER_ONLY"); only != "" {
-		pods = slices.DeleteFunc(pods, func(n nested) bool { return !slices.Contains(strings.Split(only, ","), n.name) })
+		pods = slices.DeleteFunc(pods, func(n nested) bool {
+			return !slices.Contains(strings.Split(only, ","), n.name)
+		})
 	}
+
 	share := l.runNode(t, pods)
 	for _, n := range pods {
 		t.Run(n.name, func(t *testing.T) {
@@ -144,9 +181,11 @@ func TestNested(t *testing.T) {
 				mustFind(t, faults, movedFault, planFault)
 				return
 			}
+
 			for _, fault := range faults {
 				t.Error(fault)
 			}
+
 			if n.record != "" {
 				o.compareRecord(t, n.record)
 			}
@@ -165,18 +204,27 @@ func (l lab) runNode(t *testing.T, pods []nested) string {
 		fmt.Fprintln(&names, n.name)
 		expect.NoError(t, os.Rename(l.share(t, n.pod), filepath.Join(share, n.name)))
 	}
+
 	copyFile(t, filepath.Join(share, "hook-sidecar"), l.program)
 	expect.NoError(t, os.WriteFile(filepath.Join(share, "pods"), []byte(names.String()), 0o644))
 	expect.NoError(t, os.Mkdir(filepath.Join(share, "out"), 0o755))
-	initramfs, programs := filepath.Join(l.files, "node"), filepath.Join(l.files, "programs.squashfs")
+	initramfs, programs := filepath.Join(l.files, "node"), filepath.Join(l.files,
+		"programs.squashfs")
 	expect.NoError(t, e2e.Initramfs(image, "tun", "veth", "bridge", "vhost_net").Write(initramfs))
-	if out, err := exec.Command("mksquashfs", l.layer, programs, "-noI", "-noD", "-noF", "-noX", "-no-progress", "-quiet").CombinedOutput(); err != nil {
+	if out, err := exec.Command("mksquashfs", l.layer, programs, "-noI", "-noD", "-noF", "-noX",
+		"-no-progress", "-quiet").CombinedOutput(); err != nil {
 		t.Fatalf("mksquashfs: %v: %s", err, out)
 	}
+
 	for attempt, results := 1, 0; ; attempt++ {
 		began := time.Now()
-		console, err := e2e.Machine{Image: image, Initramfs: initramfs, Share: share, Programs: programs}.Boot(t.Context())
-		t.Logf("attempt %d of %d: %v, %v\n%s", attempt, attempts, time.Since(began).Round(time.Second), err, progress(console))
+		console, err := e2e.Machine{
+			Image: image, Initramfs: initramfs, Share: share, Programs: programs,
+		}.Boot(t.Context())
+
+		t.Logf("attempt %d of %d: %v, %v\n%s", attempt, attempts,
+			time.Since(began).Round(time.Second), err, progress(console))
+
 		switch end := console[max(0, len(console)-6000):]; {
 		case err == nil:
 			return share
@@ -185,6 +233,7 @@ func (l lab) runNode(t *testing.T, pods []nested) string {
 		default:
 			t.Logf("the end of its console:\n%s", end)
 		}
+
 		expect.NoError(t, clearHalf(share, pods))
 		if now := countResults(share, pods); now > results {
 			attempt, results = 0, now
@@ -205,6 +254,7 @@ func countResults(share string, pods []nested) int {
 			count++
 		}
 	}
+
 	return count
 }
 
@@ -216,6 +266,7 @@ func clearHalf(share string, pods []nested) (err error) {
 			err = errors.Join(err, os.RemoveAll(out), os.Mkdir(out, 0o755))
 		}
 	}
+
 	return err
 }
 
@@ -227,19 +278,26 @@ func progress(console []byte) string {
 			lines = append(lines, line)
 		}
 	}
+
 	return strings.Join(lines, "")
 }
 
 // faults are what is not as it should be.
 func (n nested) faults(t *testing.T, l lab, o outcome, host string) (faults []string) {
 	t.Helper()
-	add := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
-	if !slices.Equal(o.Syncs, []string{""}) || o.Plugged != "" || len(o.Running) > 0 {
-		add("virt-handler gets %q, and when it adds a device %q; still running: %v", o.Syncs, o.Plugged, o.Running)
+	add := func(format string, args ...any) {
+		faults = append(faults, fmt.Sprintf(format, args...))
 	}
+
+	if !slices.Equal(o.Syncs, []string{""}) || o.Plugged != "" || len(o.Running) > 0 {
+		add("virt-handler gets %q, and when it adds a device %q; still running: %v", o.Syncs,
+			o.Plugged, o.Running)
+	}
+
 	if moved := o.moved(t); n.layout != "" && len(moved) > 0 {
 		add("%s:\n%s", movedFault, strings.Join(moved, "\n"))
 	}
+
 	guest, err := boot.ReadGuest(o.file(t, "console"))
 	expect.NoError(t, err)
 	expect.NoError(t, os.WriteFile(o.path("guest.txtar"), guest.Snapshot, 0o644))
@@ -247,6 +305,7 @@ func (n nested) faults(t *testing.T, l lab, o outcome, host string) (faults []st
 	if n.layout != "" {
 		faults = append(faults, n.planFaults(t, l, o, host)...)
 	}
+
 	return faults
 }
 
@@ -258,16 +317,21 @@ func (n nested) pairFaults(t *testing.T, host string, guest *boot.Guest) (faults
 	expect.NoError(t, err)
 	seen := e2e.GuestSpots(guest, e2e.Devices())
 	if len(seen) != len(e2e.Devices()) {
-		faults = append(faults, fmt.Sprintf("the guest shows %d devices, want %d: %v", len(seen), len(e2e.Devices()), slices.Sorted(maps.Keys(seen))))
+		faults = append(faults,
+			fmt.Sprintf("the guest shows %d devices, want %d: %v", len(seen), len(e2e.Devices()),
+				slices.Sorted(maps.Keys(seen))))
 	}
+
 	same, all := pairs(node, seen)
 	t.Logf("PAIRS %s: %d of %d as on the node", n.name, same, all)
 	if n.row != "" {
 		checkTable(t, n.row, 3, same)
 	}
+
 	if n.exact && same != all {
 		faults = append(faults, fmt.Sprintf("%d of %d pairs are as on the node", same, all))
 	}
+
 	return faults
 }
 
@@ -275,28 +339,40 @@ func (n nested) pairFaults(t *testing.T, host string, guest *boot.Guest) (faults
 // as planned in the guest's snapshot of itself.
 func (n nested) planFaults(t *testing.T, l lab, o outcome, host string) (faults []string) {
 	t.Helper()
-	add := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
+	add := func(format string, args ...any) {
+		faults = append(faults, fmt.Sprintf(format, args...))
+	}
+
 	flags := []string{"--layout", n.layout, "--sysfs", host}
 	hostdevs, _ := places(t, string(o.file(t, "defined.xml")))
 	if d := cmp.Diff(o.planned(t, l, flags), hostdevs); d != "" {
 		add("%s:\n%s", planFault, d)
 	}
+
 	domain := "defined.xml"
 	if n.pod.Plug != nil {
 		domain, flags[1] = "plugged.xml", "keep"
 		faults = append(faults, n.plugFaults(t, o)...)
 	}
+
 	compared := &boot.Compared{}
-	answer := o.ask(t, l, domain, append([]string{"explain", "--format", "json", "--guest", o.path("guest.txtar")}, flags...)...)
+	answer := o.ask(t, l, domain,
+		append([]string{
+			"explain", "--format", "json", "--guest", o.path("guest.txtar"),
+		}, flags...)...)
+
 	expect.NoError(t, json.Unmarshal(answer, compared))
 	if len(compared.Devices) != len(e2e.Devices()) || len(compared.Notes) > 0 {
-		add("%d devices are compared, want %d; notes: %q", len(compared.Devices), len(e2e.Devices()), compared.Notes)
+		add("%d devices are compared, want %d; notes: %q", len(compared.Devices),
+			len(e2e.Devices()), compared.Notes)
 	}
+
 	for _, d := range compared.Devices {
 		if d.Outcome != "as-planned" {
 			add("%s is %s: %q", d.ID, d.Outcome, d.Differences)
 		}
 	}
+
 	return faults
 }
 
@@ -306,7 +382,10 @@ func (n nested) planFaults(t *testing.T, l lab, o outcome, host string) (faults 
 // with layout keep what is.
 func (n nested) plugFaults(t *testing.T, o outcome) (faults []string) {
 	t.Helper()
-	add := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
+	add := func(format string, args ...any) {
+		faults = append(faults, fmt.Sprintf(format, args...))
+	}
+
 	before, _ := places(t, string(o.file(t, "defined.xml")))
 	after, _ := places(t, string(o.file(t, "plugged.xml")))
 	for id, at := range after {
@@ -314,13 +393,16 @@ func (n nested) plugFaults(t *testing.T, o outcome) (faults []string) {
 		if known && was != at {
 			add("%s moved: %s, was %s", id, at, was)
 		}
+
 		if !known && (!strings.HasPrefix(at, "pci0000:00/") || !strings.HasSuffix(at, "node -1")) {
 			add("%s is at %s, want a port of the root bus", id, at)
 		}
 	}
+
 	if len(after) != len(before)+1 {
 		add("%d devices after one was added to %d", len(after), len(before))
 	}
+
 	return faults
 }
 
@@ -335,5 +417,6 @@ func pairs(node, guest map[string]tree.Spot) (same, all int) {
 			}
 		}
 	}
+
 	return same, all
 }

@@ -48,11 +48,13 @@ func read(t *testing.T, l lab, p pod, dir string) outcome {
 	for n := 1; o.has(fmt.Sprintf("input%d.xml", n)); n++ {
 		o.inputs = append(o.inputs, string(o.file(t, fmt.Sprintf("input%d.xml", n))))
 	}
+
 	for _, match := range definition.FindAllSubmatch(o.file(t, "compute.log"), -1) {
 		domain, err := base64.StdEncoding.DecodeString(string(match[1]))
 		expect.NoError(t, err)
 		o.defined = append(o.defined, string(domain))
 	}
+
 	return o
 }
 
@@ -77,17 +79,20 @@ func (o outcome) file(t *testing.T, name string) []byte {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, tail(o.path("compute.log")))
 	}
+
 	return data
 }
 
 // ask runs hook-sidecar on the domain of a file, with the VMI of the first call.
 func (o outcome) ask(t *testing.T, l lab, domain string, args ...string) []byte {
 	t.Helper()
-	command := exec.Command(l.program, append(args, "--domain", o.path(domain), "--vmi", o.path("input1.vmi.json"))...)
+	command := exec.Command(l.program,
+		append(args, "--domain", o.path(domain), "--vmi", o.path("input1.vmi.json"))...)
 	out, err := command.Output()
 	if err != nil {
 		t.Fatalf("hook-sidecar %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
+
 	return out
 }
 
@@ -96,11 +101,15 @@ func (o outcome) ask(t *testing.T, l lab, domain string, args ...string) []byte 
 func (o outcome) planned(t *testing.T, l lab, flags []string) map[string]string {
 	t.Helper()
 	plan := &boot.Explained{}
-	expect.NoError(t, json.Unmarshal(o.ask(t, l, "input1.xml", append([]string{"explain", "--format", "json"}, flags...)...), plan))
+	expect.NoError(t,
+		json.Unmarshal(o.ask(t, l, "input1.xml",
+			append([]string{"explain", "--format", "json"}, flags...)...), plan))
+
 	all := map[string]string{}
 	for label, want := range plan.Expectations() {
 		all[label] = fmt.Sprintf("%s, node %d", want.Tree, want.Node)
 	}
+
 	return all
 }
 
@@ -116,10 +125,12 @@ func places(t *testing.T, domain string) (hostdevs, others map[string]string) {
 		case d.At == nil:
 		case d.ID != "":
 			hostdevs[boot.Label(d.ID)] = place(read, d.At)
-		case d.Name == "disk" || d.Name == "interface" || d.Name == "controller" && d.Attr("type") != "pci":
+		case d.Name == "disk" || d.Name == "interface" || d.Name == "controller" &&
+			d.Attr("type") != "pci":
 			others[d.Label] = place(read, d.At)
 		}
 	}
+
 	return hostdevs, others
 }
 
@@ -132,6 +143,7 @@ func place(read *tree.Tree, at *tree.Address) string {
 			parts = append(parts, fmt.Sprintf("%02x.%x", c.At.Slot, c.At.Function))
 		}
 	}
+
 	slices.Reverse(parts)
 	return fmt.Sprintf("pci0000:%02x/%s, node %d", root, strings.Join(parts, "/"), cell)
 }
@@ -144,17 +156,20 @@ func (o outcome) moved(t *testing.T) (moved []string) {
 	if o.has("defined.xml") {
 		all = append(slices.Clone(all), string(o.file(t, "defined.xml")))
 	}
+
 	first := map[string]string{}
 	for call, domain := range all {
 		hostdevs, others := places(t, domain)
 		maps.Copy(hostdevs, others)
 		for id, at := range hostdevs {
 			if was, known := first[id]; known && was != at {
-				moved = append(moved, fmt.Sprintf("%s in definition %d: %s, was %s", id, call+1, at, was))
+				moved = append(moved,
+					fmt.Sprintf("%s in definition %d: %s, was %s", id, call+1, at, was))
 			}
 			first[id] = at
 		}
 	}
+
 	slices.Sort(moved)
 	return moved
 }
@@ -171,16 +186,22 @@ func (o outcome) compareRecord(t *testing.T, name string) {
 	if o.has("cloud-init/user-data") {
 		files = append(files, "cloud-init/user-data")
 	}
+
 	for n := range o.inputs {
 		files = append(files, fmt.Sprintf("input%d.xml", n+1), fmt.Sprintf("answer%d.xml", n+1))
 	}
+
 	for _, file := range files {
 		got := o.file(t, file)
 		if *update {
-			expect.NoError(t, errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(dir, file)), 0o755), os.WriteFile(filepath.Join(dir, file), got, 0o644)))
+			expect.NoError(t,
+				errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(dir, file)), 0o755),
+					os.WriteFile(filepath.Join(dir, file), got, 0o644)))
 			continue
 		}
+
 		want := expect.File(t, filepath.Join(dir, file))
-		expect.Same(t, string(want), string(got), "%s (-recorded +now; go test -update writes it)", file)
+		expect.Same(t, string(want), string(got), "%s (-recorded +now; go test -update writes it)",
+			file)
 	}
 }

@@ -15,7 +15,9 @@ import (
 // testPairs makes the table of docs/comparison.md: how many of the 120 pairs of the HGX
 // sample's devices are as on the host, in the domain that libvirt defines.
 func testPairs(t *testing.T, l lab) {
-	hook := func(flags ...string) func(*pod) { return func(p *pod) { p.Hook = append([]string{}, flags...) } }
+	hook := func(flags ...string) func(*pod) {
+		return func(p *pod) { p.Hook = append([]string{}, flags...) }
+	}
 	for _, h := range []struct {
 		name string
 		pod  func(*pod)
@@ -50,12 +52,14 @@ func checkTable(t *testing.T, name string, column, want int) {
 	for line := range strings.Lines(string(page)) {
 		cells := strings.Split(line, " | ")
 		if strings.TrimPrefix(cells[0], "| ") == name && len(cells) >= column {
-			if got := strings.TrimSuffix(strings.TrimSpace(cells[column-1]), " |"); got != strconv.Itoa(want) {
+			if got := strings.TrimSuffix(strings.TrimSpace(cells[column-1]),
+				" |"); got != strconv.Itoa(want) {
 				t.Errorf("docs/comparison.md has %q for %s, want %d", got, name, want)
 			}
 			return
 		}
 	}
+
 	t.Errorf("docs/comparison.md has no row %q", name)
 }
 
@@ -66,7 +70,11 @@ func (o outcome) pairs(t *testing.T, l lab) (same, all int) {
 	var report struct {
 		Paths struct{ Host, Guest [][]string }
 	}
-	expect.NoError(t, json.Unmarshal(o.ask(t, l, "defined.xml", "explain", "--format", "json", "--layout", "keep", "--sysfs", hgxFile), &report))
+
+	expect.NoError(t,
+		json.Unmarshal(o.ask(t, l, "defined.xml", "explain", "--format", "json", "--layout", "keep",
+			"--sysfs", hgxFile), &report))
+
 	for i, row := range report.Paths.Host {
 		for j, path := range row[:i] {
 			all++
@@ -75,5 +83,6 @@ func (o outcome) pairs(t *testing.T, l lab) (same, all int) {
 			}
 		}
 	}
+
 	return same, all
 }

@@ -23,18 +23,28 @@ func recipe(t *testing.T) pod {
 	if block == nil {
 		t.Fatal("docs/install.md has no HGX recipe")
 	}
+
 	template := object{}
 	expect.NoError(t, yaml.Unmarshal(block[1], &template))
 	p := hgx(t)
 	merge(p.VMI.(object), template)
 	var sidecars []struct{ Args []string }
-	if err := json.Unmarshal([]byte(at(template, "metadata", "annotations")["hooks.kubevirt.io/hookSidecars"].(string)), &sidecars); err != nil || len(sidecars) != 1 {
+	if err := json.Unmarshal([]byte(at(template, "metadata",
+		"annotations")["hooks.kubevirt.io/hookSidecars"].(string)), &sidecars); err != nil ||
+		len(sidecars) != 1 {
 		t.Fatalf("%d sidecars: %v", len(sidecars), err)
 	}
+
 	p.Hook = sidecars[0].Args
 	spec, devices := at(p.VMI.(object), "spec"), at(p.VMI.(object), "spec", "domain", "devices")
-	spec["volumes"] = append(spec["volumes"].([]any), object{"name": "init", "cloudInitNoCloud": object{"userData": userData}})
-	devices["disks"] = append(devices["disks"].([]any), object{"name": "init", "disk": object{"bus": "virtio"}})
+	spec["volumes"] = append(spec["volumes"].([]any), object{
+		"name": "init", "cloudInitNoCloud": object{"userData": userData},
+	})
+
+	devices["disks"] = append(devices["disks"].([]any), object{
+		"name": "init", "disk": object{"bus": "virtio"},
+	})
+
 	return p
 }
 
@@ -44,12 +54,17 @@ func recipe(t *testing.T) pod {
 func testCloudInit(t *testing.T, l lab) {
 	r := row{vm: plain, set: func(p *pod) { p.Hook = []string{"--nccl-topology", "cloudinit"} }}
 	o := l.here(t, r.pod(t))
-	if log := string(o.file(t, "compute.log")); !strings.Contains(log, "nil pointer dereference") || o.Ends["compute"] == 0 {
+	if log := string(o.file(t, "compute.log")); !strings.Contains(log, "nil pointer dereference") ||
+		o.Ends["compute"] == 0 {
 		t.Errorf("without cloud-init: %q, %v", o.Syncs, o.Ends)
 	}
+
 	r = row{vm: recipe, set: func(p *pod) {
-		p.Hook, p.Second = []string{"--nccl-topology", "cloudinit", "--lock", "nccl-topology", "--dry-run"}, []string{"--nccl-topology", "cloudinit"}
+		p.Hook, p.Second = []string{
+			"--nccl-topology", "cloudinit", "--lock", "nccl-topology", "--dry-run",
+		}, []string{"--nccl-topology", "cloudinit"}
 	}}
+
 	if got := string(l.here(t, r.pod(t)).file(t, "cloud-init/user-data")); got != userData {
 		t.Errorf("KubeVirt asks the second hook, too:\n%s", got)
 	}

@@ -69,7 +69,10 @@ func readObject(t *testing.T, path ...string) object {
 // plain is a VM without devices.
 func plain(t *testing.T) pod {
 	t.Helper()
-	return pod{config: config{VMI: readObject(t, "testdata", "plain.json"), Syncs: 1}, files: map[string][]byte{"cpuset": []byte("0-1\n"), "host.txtar": readHost(t)}}
+	return pod{
+		config: config{VMI: readObject(t, "testdata", "plain.json"), Syncs: 1},
+		files:  map[string][]byte{"cpuset": []byte("0-1\n"), "host.txtar": readHost(t)},
+	}
 }
 
 const (
@@ -91,9 +94,12 @@ func hgx(t *testing.T) pod {
 		alias := d.Find("alias").Attr("name")
 		address[alias[strings.LastIndex(alias, "-")+1:]] = id
 	}
+
 	vmi := readObject(t, testdata, "samples", hgxSample+".vmi.json")
-	maps.Copy(at(vmi, "metadata"), object{"name": "testvm", "uid": "11111111-2222-4333-8444-555555555555",
-		"labels": object{"hostdev.vm.kubevirt.io/placement": "enabled"}})
+	maps.Copy(at(vmi, "metadata"),
+		object{"name": "testvm", "uid": "11111111-2222-4333-8444-555555555555",
+			"labels": object{"hostdev.vm.kubevirt.io/placement": "enabled"}})
+
 	spec, devices := at(vmi, "spec"), at(vmi, "spec", "domain", "devices")
 	spec["terminationGracePeriodSeconds"] = 0
 	spec["volumes"] = []any{object{"name": "scratch", "emptyDisk": object{"capacity": "16Mi"}}}
@@ -102,28 +108,49 @@ func hgx(t *testing.T) pod {
 	for _, gpu := range devices["gpus"].([]any) {
 		gpus = append(gpus, address[gpu.(object)["name"].(string)])
 	}
+
 	var networks, status []any
 	for _, nic := range devices["interfaces"].([]any) {
 		name := nic.(object)["name"].(string)
 		if _, vf := nic.(object)["sriov"]; vf {
-			networks = append(networks, object{"network": name, "deviceInfo": object{"type": "pci", "version": "1.0.0", "pci": object{"pci-address": address[name]}}})
+			networks = append(networks, object{
+				"network": name,
+				"deviceInfo": object{
+					"type": "pci", "version": "1.0.0", "pci": object{"pci-address": address[name]},
+				},
+			})
 			status = append(status, object{"name": name, "infoSource": "multus-status"})
 		} else {
 			nic.(object)["macAddress"] = "02:00:00:00:00:07" // else a random one
 		}
 	}
+
 	vmi["status"] = object{"phase": "Scheduled", "interfaces": status}
 	info, err := json.Marshal(object{"interfaces": networks})
 	expect.NoError(t, err)
 	nodes, err := e2e.NodeSpots(readHost(t), devicesOf(read))
 	expect.NoError(t, err)
-	files := map[string][]byte{"host.txtar": readHost(t), "cpuset": []byte("2-26,58-81,114-137,170-193\n"), "capabilities.xml": capabilities()}
+	files := map[string][]byte{
+		"host.txtar":       readHost(t),
+		"cpuset":           []byte("2-26,58-81,114-137,170-193\n"),
+		"capabilities.xml": capabilities(),
+	}
+
 	for id, spot := range nodes {
 		files[filepath.Join("pci", id, "numa_node")] = fmt.Appendln(nil, spot.Node)
 	}
+
 	return pod{
-		config: config{VMI: vmi, Syncs: 1, Cells: true, Network: string(info), Env: []string{"PCI_RESOURCE_NVIDIA_COM_GH100_H100_SXM5_80GB=" + strings.Join(gpus, ",")}},
-		files:  files,
+		config: config{
+			VMI:     vmi,
+			Syncs:   1,
+			Cells:   true,
+			Network: string(info),
+			Env: []string{
+				"PCI_RESOURCE_NVIDIA_COM_GH100_H100_SXM5_80GB=" + strings.Join(gpus, ","),
+			},
+		},
+		files: files,
 	}
 }
 
@@ -135,7 +162,10 @@ func vgpu(t *testing.T) pod {
 	host := expect.File(t, vgpuFile)
 	p := passthrough(t, []e2e.Device{{ID: "4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01"}})
 	at(p.VMI.(object), "spec", "domain", "cpu")["model"] = "host-model" // emulated
-	p.files = map[string][]byte{"host.txtar": host, "cpuset": []byte("0-1\n"), "capabilities.xml": capabilities()}
+	p.files = map[string][]byte{
+		"host.txtar": host, "cpuset": []byte("0-1\n"), "capabilities.xml": capabilities(),
+	}
+
 	return p
 }
 
@@ -157,13 +187,18 @@ func readHost(t *testing.T) []byte {
 func capabilities() []byte {
 	var cells strings.Builder
 	for node := range 2 {
-		fmt.Fprintf(&cells, `<cell id="%d"><memory unit="KiB">1056766976</memory><distances><sibling id="%d" value="10"/><sibling id="%d" value="21"/></distances><cpus num="112">`, node, node, 1-node)
+		fmt.Fprintf(&cells,
+			`<cell id="%d"><memory unit="KiB">1056766976</memory><distances><sibling id="%d" value="10"/><sibling id="%d" value="21"/></distances><cpus num="112">`, node, node, 1-node)
 		for thread := range 2 {
 			for core := 56 * node; core < 56*(node+1); core++ {
-				fmt.Fprintf(&cells, `<cpu id="%d" socket_id="%d" core_id="%d" siblings="%d,%d"/>`, core+112*thread, node, core, core, core+112)
+				fmt.Fprintf(&cells, `<cpu id="%d" socket_id="%d" core_id="%d" siblings="%d,%d"/>`,
+					core+112*thread, node, core, core, core+112)
 			}
 		}
+
 		cells.WriteString("</cpus></cell>")
 	}
-	return []byte(`<capabilities><host><topology><cells num="2">` + cells.String() + "</cells></topology></host></capabilities>")
+
+	return []byte(`<capabilities><host><topology><cells num="2">` + cells.String() +
+		"</cells></topology></host></capabilities>")
 }

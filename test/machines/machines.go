@@ -32,10 +32,12 @@ func Names(t testing.TB) []string {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no hosts: %v", err)
 	}
+
 	names := make([]string, len(files))
 	for i, file := range files {
 		names[i] = strings.TrimSuffix(filepath.Base(file), ".txtar")
 	}
+
 	return names
 }
 
@@ -59,31 +61,42 @@ func Domain(t testing.TB, sysfs fs.FS) []byte {
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
+
 	var devices, cells, nodes strings.Builder
 	numbers := map[string]int{}
 	alias := func(kind string) string {
 		numbers[kind]++
-		return fmt.Sprintf("ua-%s-%s%d", map[bool]string{true: "gpu", false: "hostdevice"}[strings.Contains(kind, "gpu")], kind, numbers[kind])
+		return fmt.Sprintf("ua-%s-%s%d", map[bool]string{
+			true: "gpu", false: "hostdevice",
+		}[strings.Contains(kind, "gpu")], kind, numbers[kind])
 	}
+
 	for _, d := range shown.Devices {
 		if d.IsBridge || d.Driver != "vfio-pci" {
 			continue
 		}
+
 		kind := map[uint32]string{0x02: "nic", 0x03: "gpu"}[d.Class>>16]
 		if kind == "" {
 			kind = "other"
 		}
+
 		a := d.Address
-		fmt.Fprintf(&devices, "    <hostdev mode='subsystem' type='pci' managed='no'><source><address domain='0x%04x' bus='0x%02x' slot='0x%02x' function='0x%x'/></source><alias name='%s'/></hostdev>\n",
+		fmt.Fprintf(&devices,
+			"    <hostdev mode='subsystem' type='pci' managed='no'><source><address domain='0x%04x' bus='0x%02x' slot='0x%02x' function='0x%x'/></source><alias name='%s'/></hostdev>\n",
 			a.Domain, a.Bus, a.Device, a.Function, alias(kind))
 	}
+
 	for _, m := range shown.MDEVs {
-		fmt.Fprintf(&devices, "    <hostdev mode='subsystem' type='mdev' model='vfio-pci'><source><address uuid='%s'/></source><alias name='%s'/></hostdev>\n", m.UUID, alias("vgpu"))
+		fmt.Fprintf(&devices,
+			"    <hostdev mode='subsystem' type='mdev' model='vfio-pci'><source><address uuid='%s'/></source><alias name='%s'/></hostdev>\n", m.UUID, alias("vgpu"))
 	}
+
 	for _, n := range shown.Nodes {
 		fmt.Fprintf(&cells, "<cell id='%d' cpus='%d' memory='1' unit='GiB'/>", n.ID, n.ID)
 		fmt.Fprintf(&nodes, "<memnode cellid='%d' mode='strict' nodeset='%d'/>", n.ID, n.ID)
 	}
+
 	return fmt.Appendf(nil, `<domain type='kvm'>
   <name>whole</name>
   <memory unit='GiB'>2</memory>
@@ -109,11 +122,15 @@ func OneGPU(t testing.TB, alias string) []byte {
 // Result is what a layout makes of a domain on a host.
 func Result(t testing.TB, sysfs fs.FS, domain []byte, layout string) plan.Result {
 	t.Helper()
-	m := plan.Planner{Sysfs: sysfs, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: layout}}}
+	m := plan.Planner{
+		Sysfs: sysfs, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: layout}},
+	}
+
 	result := m.Read(plan.Request{Domain: domain}).Plan()
 	if result.Err != nil {
 		t.Fatal(result.Err)
 	}
+
 	return result
 }
 

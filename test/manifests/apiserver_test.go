@@ -52,6 +52,7 @@ func newAPIServer(t *testing.T, objects []runtime.Object) apiServer {
 			stored = append(stored, object)
 		}
 	}
+
 	stored = append(stored, kubeVirtPolicies()...)
 	setDefaults(stored)
 	client := storeClient{fake.NewClientset(stored...)}
@@ -65,19 +66,25 @@ func newAPIServer(t *testing.T, objects []runtime.Object) apiServer {
 	if s.mutating, err = mutating.NewPlugin(nil); err != nil {
 		t.Fatal(err)
 	}
+
 	if s.validating, err = validating.NewPlugin(nil); err != nil {
 		t.Fatal(err)
 	}
-	set := initializer.New(client, dynamicfake.NewSimpleDynamicClient(s.scheme), factory, authorizerfactory.NewAlwaysAllowAuthorizer(),
+
+	set := initializer.New(client, dynamicfake.NewSimpleDynamicClient(s.scheme), factory,
+		authorizerfactory.NewAlwaysAllowAuthorizer(),
 		utilfeature.DefaultFeatureGate, compatibility.DefaultBuildEffectiveVersion(), ctx.Done(), mapper)
+
 	for _, plugin := range []admission.Interface{s.mutating, s.validating} {
 		set.Initialize(plugin)
 	}
+
 	s.mutating.SetEnabled(true)
 	s.validating.SetEnabled(true)
 	for _, plugin := range []admission.InitializationValidator{s.mutating, s.validating} {
 		expect.NoError(t, plugin.ValidateInitialization())
 	}
+
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
 	return s
@@ -130,15 +137,19 @@ func defaultMatch(match *admissionv1.MatchResources) {
 	if match == nil {
 		return
 	}
+
 	if match.MatchPolicy == nil {
 		match.MatchPolicy = new(admissionv1.Equivalent)
 	}
+
 	if match.NamespaceSelector == nil {
 		match.NamespaceSelector = &metav1.LabelSelector{}
 	}
+
 	if match.ObjectSelector == nil {
 		match.ObjectSelector = &metav1.LabelSelector{}
 	}
+
 	for i := range match.ResourceRules {
 		if rule := &match.ResourceRules[i].Rule; rule.Scope == nil {
 			rule.Scope = new(admissionv1.AllScopes)
@@ -149,24 +160,34 @@ func defaultMatch(match *admissionv1.MatchResources) {
 // createPod is the pod that is stored when this one is created.
 func (s apiServer) createPod(t *testing.T, pod *corev1.Pod) (*corev1.Pod, error) {
 	t.Helper()
-	attributes := s.attributes(pod, corev1.SchemeGroupVersion, "Pod", "pods", pod.Namespace, pod.Name)
+	attributes := s.attributes(pod, corev1.SchemeGroupVersion, "Pod", "pods", pod.Namespace,
+		pod.Name)
 	interfaces := admission.NewObjectInterfacesFromScheme(s.scheme)
 	if err := s.mutating.Admit(t.Context(), attributes, interfaces); err != nil {
 		return nil, err
 	}
-	return attributes.GetObject().(*corev1.Pod), s.validating.Validate(t.Context(), attributes, interfaces)
+
+	return attributes.GetObject().(*corev1.Pod), s.validating.Validate(t.Context(), attributes,
+		interfaces)
 }
 
 // createPlugin returns the refusal of a plugin's creation.
 func (s apiServer) createPlugin(t *testing.T, plugin *pluginv1alpha1.Plugin) error {
 	t.Helper()
-	attributes := s.attributes(plugin, pluginv1alpha1.SchemeGroupVersion, "Plugin", "plugins", "", plugin.Name)
-	return s.validating.Validate(t.Context(), attributes, admission.NewObjectInterfacesFromScheme(s.scheme))
+	attributes := s.attributes(plugin, pluginv1alpha1.SchemeGroupVersion, "Plugin", "plugins", "",
+		plugin.Name)
+	return s.validating.Validate(t.Context(), attributes,
+		admission.NewObjectInterfacesFromScheme(s.scheme))
 }
 
-func (s apiServer) attributes(object runtime.Object, version schema.GroupVersion, kind, resource, namespace, name string) admission.Attributes {
-	return admission.NewAttributesRecord(object.DeepCopyObject(), nil, version.WithKind(kind), namespace, name,
-		version.WithResource(resource), "", admission.Create, &metav1.CreateOptions{}, false, &user.DefaultInfo{Name: "virt-controller"})
+func (s apiServer) attributes(
+	object runtime.Object, version schema.GroupVersion, kind, resource, namespace, name string,
+) admission.Attributes {
+	return admission.NewAttributesRecord(object.DeepCopyObject(), nil, version.WithKind(kind),
+		namespace, name,
+		version.WithResource(resource), "", admission.Create, &metav1.CreateOptions{}, false, &user.DefaultInfo{
+			Name: "virt-controller",
+		})
 }
 
 func toJSON(t *testing.T, value any) string {

@@ -23,7 +23,8 @@ import (
 // recorded.
 func pod(t *testing.T) *corev1.Pod {
 	t.Helper()
-	p := one[*corev1.Pod](t, decode(t, "pod", read(t, filepath.Join("testdata", "virt-launcher.json"))))
+	p := one[*corev1.Pod](t,
+		decode(t, "pod", read(t, filepath.Join("testdata", "virt-launcher.json"))))
 	p.TypeMeta = metav1.TypeMeta{} // as in the memory of kube-apiserver
 	return p
 }
@@ -42,19 +43,26 @@ func TestSidecarIsInjected(t *testing.T) {
 	if added != len(before.Spec.InitContainers) {
 		t.Fatalf("%d init containers, of %d", added+1, len(before.Spec.InitContainers))
 	}
+
 	sidecar := after.Spec.InitContainers[added]
 	wantRestricted(t, sidecar)
-	if sidecar.RestartPolicy == nil || *sidecar.RestartPolicy != corev1.ContainerRestartPolicyAlways {
-		t.Errorf("restart policy %v: the pod would wait for the hook to end before it starts", sidecar.RestartPolicy)
+
+	if sidecar.RestartPolicy == nil ||
+		*sidecar.RestartPolicy != corev1.ContainerRestartPolicyAlways {
+		t.Errorf("restart policy %v: the pod would wait for the hook to end before it starts",
+			sidecar.RestartPolicy)
 	}
+
 	if want := "registry.example.com/hook-sidecar:v1"; sidecar.Image != want {
 		t.Errorf("image %q, want %q", sidecar.Image, want)
 	}
+
 	// The rest of the pod does not change.
 	after.Spec.InitContainers = slices.Delete(after.Spec.InitContainers, added, added+1)
 	if len(after.Spec.InitContainers) == 0 {
 		after.Spec.InitContainers = nil
 	}
+
 	expect.Same(t, before, after, "the rest of the pod changed (-before +after)")
 }
 
@@ -65,16 +73,24 @@ func wantRestricted(t *testing.T, c corev1.Container) {
 	if s == nil {
 		t.Fatal("no security context")
 	}
+
 	for name, ok := range map[string]bool{
-		"runs as 107":                s.RunAsUser != nil && *s.RunAsUser == 107 && s.RunAsGroup != nil && *s.RunAsGroup == 107,
-		"is not root":                s.RunAsNonRoot != nil && *s.RunAsNonRoot,
-		"no privileges":              s.Privileged != nil && !*s.Privileged && s.AllowPrivilegeEscalation != nil && !*s.AllowPrivilegeEscalation,
-		"root is read-only":          s.ReadOnlyRootFilesystem != nil && *s.ReadOnlyRootFilesystem,
-		"no capabilities":            s.Capabilities != nil && slices.Equal(s.Capabilities.Drop, []corev1.Capability{"ALL"}) && len(s.Capabilities.Add) == 0,
-		"seccomp":                    s.SeccompProfile != nil && s.SeccompProfile.Type == corev1.SeccompProfileTypeRuntimeDefault,
+		"runs as 107": s.RunAsUser != nil && *s.RunAsUser == 107 &&
+			s.RunAsGroup != nil && *s.RunAsGroup == 107,
+		"is not root": s.RunAsNonRoot != nil && *s.RunAsNonRoot,
+		"no privileges": s.Privileged != nil && !*s.Privileged &&
+			s.AllowPrivilegeEscalation != nil && !*s.AllowPrivilegeEscalation,
+		"root is read-only": s.ReadOnlyRootFilesystem != nil && *s.ReadOnlyRootFilesystem,
+		"no capabilities": s.Capabilities != nil &&
+			slices.Equal(s.Capabilities.Drop, []corev1.Capability{"ALL"}) &&
+			len(s.Capabilities.Add) == 0,
+		"seccomp": s.SeccompProfile != nil &&
+			s.SeccompProfile.Type == corev1.SeccompProfileTypeRuntimeDefault,
 		"no devices, no environment": len(c.VolumeDevices) == 0 && len(c.Env) == 0,
-		"one mount": len(c.VolumeMounts) == 1 && c.VolumeMounts[0].Name == "kubevirt-plugin-sockets" &&
-			c.VolumeMounts[0].SubPath == "hostdev" && c.VolumeMounts[0].MountPath == "/var/run/kubevirt-plugin/hostdev",
+		"one mount": len(c.VolumeMounts) == 1 &&
+			c.VolumeMounts[0].Name == "kubevirt-plugin-sockets" &&
+			c.VolumeMounts[0].SubPath == "hostdev" &&
+			c.VolumeMounts[0].MountPath == "/var/run/kubevirt-plugin/hostdev",
 	} {
 		if !ok {
 			t.Errorf("the sidecar lacks: %s", name)
@@ -89,11 +105,13 @@ func TestPodStaysGuaranteed(t *testing.T) {
 	server := newAPIServer(t, pluginObjects(t))
 	after, err := server.createPod(t, pod(t))
 	expect.NoError(t, err)
+
 	for _, c := range slices.Concat(after.Spec.InitContainers, after.Spec.Containers) {
 		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 			limit, request := c.Resources.Limits[name], c.Resources.Requests[name]
 			if limit.IsZero() || limit.Cmp(request) != 0 {
-				t.Errorf("container %s: %s requests %s, limit %s", c.Name, name, request.String(), limit.String())
+				t.Errorf("container %s: %s requests %s, limit %s", c.Name, name, request.String(),
+					limit.String())
 			}
 		}
 	}
@@ -115,7 +133,9 @@ func TestOtherPodsStayAsTheyAre(t *testing.T) {
 	for name, change := range map[string]func(*corev1.Pod){
 		"the VM does not ask": func(p *corev1.Pod) { delete(p.Labels, label) },
 		"the VM asks for not": func(p *corev1.Pod) { p.Labels[label] = "disabled" },
-		"no virt-launcher":    func(p *corev1.Pod) { p.Labels[kubevirtv1.AppLabel] = "hotplug-disk" },
+		"no virt-launcher": func(p *corev1.Pod) {
+			p.Labels[kubevirtv1.AppLabel] = "hotplug-disk"
+		},
 		"no gate Plugins": func(p *corev1.Pod) {
 			isSockets := func(v corev1.Volume) bool { return v.Name == "kubevirt-plugin-sockets" }
 			p.Spec.Volumes = slices.DeleteFunc(p.Spec.Volumes, isSockets)
@@ -143,6 +163,7 @@ func TestSettingsAreMissing(t *testing.T) {
 			return isSettings && change == nil
 		}
 	}
+
 	tests := map[string]func(o runtime.Object) (isRemoved bool){
 		"no ConfigMap": settings(nil),
 		"no data":      settings(func(data map[string]string) { clear(data) }),
@@ -151,17 +172,20 @@ func TestSettingsAreMissing(t *testing.T) {
 			return isInjector
 		},
 	}
+
 	for _, key := range []string{"image", "layout", "strict", "dry-run", "lock"} {
 		tests["no "+key] = settings(func(data map[string]string) { delete(data, key) })
 		if key != "lock" { // of which nothing is a value
 			tests["empty "+key] = settings(func(data map[string]string) { data[key] = "" })
 		}
 	}
+
 	for name, isRemoved := range tests {
 		t.Run(name, func(t *testing.T) {
 			server := newAPIServer(t, slices.DeleteFunc(pluginObjects(t), isRemoved))
 			_, err := server.createPod(t, pod(t))
-			if err == nil || !strings.Contains(err.Error(), "apply manifests/plugin again") || strings.Contains(err.Error(), "expression") {
+			if err == nil || !strings.Contains(err.Error(), "apply manifests/plugin again") ||
+				strings.Contains(err.Error(), "expression") {
 				t.Errorf("error %v, want one that says what to do", err)
 			}
 		})
@@ -177,16 +201,22 @@ func TestKubeVirtsPolicies(t *testing.T) {
 	if err := server.createPlugin(t, plugin); err != nil {
 		t.Errorf("the plugin is refused: %v", err)
 	}
+
 	elsewhere := plugin.DeepCopy()
 	elsewhere.Spec.DomainHooks[0].Sidecar.SocketPath = "/var/run/kubevirt-plugin/other/hook.sock"
-	if err := server.createPlugin(t, elsewhere); err == nil || !strings.Contains(err.Error(), "socketPath must start with") {
+	if err := server.createPlugin(t, elsewhere); err == nil ||
+		!strings.Contains(err.Error(), "socketPath must start with") {
 		t.Errorf("another plugin's socket: %v", err)
 	}
+
 	loose := pod(t)
 	loose.Spec.Containers = append(loose.Spec.Containers, corev1.Container{
-		Name: "loose", VolumeMounts: []corev1.VolumeMount{{Name: "kubevirt-plugin-sockets", MountPath: "/x"}},
+		Name:         "loose",
+		VolumeMounts: []corev1.VolumeMount{{Name: "kubevirt-plugin-sockets", MountPath: "/x"}},
 	})
-	if _, err := server.createPod(t, loose); err == nil || !strings.Contains(err.Error(), "must use subPath") {
+
+	if _, err := server.createPod(t, loose); err == nil ||
+		!strings.Contains(err.Error(), "must use subPath") {
 		t.Errorf("a container without subPath: %v", err)
 	}
 }
@@ -203,8 +233,11 @@ func TestSocketOfPluginAndSidecar(t *testing.T) {
 	if !slices.Contains(sidecar.Args, "--plugin-socket="+path) {
 		t.Errorf("the sidecar has %v, virt-launcher dials %s", sidecar.Args, path)
 	}
-	if filepath.Clean(path) != path || filepath.Dir(path) != sidecar.VolumeMounts[0].MountPath || filepath.Base(filepath.Dir(path)) != plugin.Name {
-		t.Errorf("socket %s of plugin %s, mounted at %s", path, plugin.Name, sidecar.VolumeMounts[0].MountPath)
+
+	if filepath.Clean(path) != path || filepath.Dir(path) != sidecar.VolumeMounts[0].MountPath ||
+		filepath.Base(filepath.Dir(path)) != plugin.Name {
+		t.Errorf("socket %s of plugin %s, mounted at %s", path, plugin.Name,
+			sidecar.VolumeMounts[0].MountPath)
 	}
 }
 
@@ -214,6 +247,7 @@ func TestPluginCondition(t *testing.T) {
 	condition := one[*pluginv1alpha1.Plugin](t, pluginObjects(t)).Spec.Condition
 	evaluator, err := cel.NewEvaluator()
 	expect.NoError(t, err)
+
 	for name, tt := range map[string]struct {
 		labels map[string]string
 		want   bool

@@ -36,17 +36,20 @@ func scheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		corev1.AddToScheme, rbacv1.AddToScheme, admissionv1.AddToScheme, admissionv1beta1.AddToScheme, kubevirtv1.AddToScheme, pluginv1alpha1.AddToScheme,
+		corev1.AddToScheme, rbacv1.AddToScheme, admissionv1.AddToScheme,
+		admissionv1beta1.AddToScheme, kubevirtv1.AddToScheme, pluginv1alpha1.AddToScheme,
 	} {
 		expect.NoError(t, add(s))
 	}
+
 	return s
 }
 
 // decode decodes documents of YAML; an unknown or duplicate field is an error.
 func decode(t *testing.T, name string, documents []byte) []runtime.Object {
 	t.Helper()
-	decoder := serializer.NewCodecFactory(scheme(t), serializer.EnableStrict).UniversalDeserializer()
+	decoder := serializer.NewCodecFactory(scheme(t),
+		serializer.EnableStrict).UniversalDeserializer()
 	reader := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(documents)))
 	var objects []runtime.Object
 	for {
@@ -54,20 +57,25 @@ func decode(t *testing.T, name string, documents []byte) []runtime.Object {
 		if errors.Is(err, io.EOF) {
 			return objects
 		}
+
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
+
 		object, _, err := decoder.Decode(document, nil, nil)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
+
 		var written map[string]any
 		if err := yaml.Unmarshal(document, &written); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
+
 		for _, field := range lost("", written, generic(t, object)) {
 			t.Errorf("%s: the type does not know the field %s", name, field)
 		}
+
 		objects = append(objects, object)
 	}
 }
@@ -95,6 +103,7 @@ func lost(path string, written, kept any) []string {
 			}
 		}
 	}
+
 	return fields
 }
 
@@ -110,7 +119,8 @@ func generic(t *testing.T, object runtime.Object) map[string]any {
 func files(t *testing.T) []string {
 	t.Helper()
 	return find(t, func(name string) bool {
-		return strings.HasSuffix(name, ".yaml") && name != "kustomization.yaml" && name != "fields.yaml"
+		return strings.HasSuffix(name, ".yaml") && name != "kustomization.yaml" &&
+			name != "fields.yaml"
 	})
 }
 
@@ -121,6 +131,7 @@ func kustomizations(t *testing.T) []string {
 	for _, file := range find(t, func(name string) bool { return name == "kustomization.yaml" }) {
 		dirs = append(dirs, filepath.Dir(file))
 	}
+
 	return dirs
 }
 
@@ -133,10 +144,12 @@ func find(t *testing.T, wanted func(name string) bool) []string {
 		}
 		return err
 	})
+
 	expect.NoError(t, err)
 	if len(found) == 0 {
 		t.Fatalf("no manifest in %s", dir)
 	}
+
 	return found
 }
 
@@ -148,8 +161,8 @@ func read(t *testing.T, file string) []byte {
 // newerPlugin is the kustomization whose Plugin is not of KubeVirt 1.9; test/kubectl applies it.
 const newerPlugin = "kubevirt-1.10"
 
-// build returns the objects that `kubectl apply -k` applies for a directory, but for a Plugin whose type the module does
-// not have.
+// build returns the objects that `kubectl apply -k` applies for a directory, but for a Plugin
+// whose type the module does not have.
 func build(t *testing.T, name string) []runtime.Object {
 	t.Helper()
 	built := resources(t, name)
@@ -160,6 +173,7 @@ func build(t *testing.T, name string) []runtime.Object {
 			}
 		}
 	}
+
 	documents, err := built.AsYaml()
 	expect.NoError(t, err)
 	return decode(t, name, documents)
@@ -168,10 +182,12 @@ func build(t *testing.T, name string) []runtime.Object {
 // resources are the objects of a kustomization.
 func resources(t *testing.T, name string) resmap.ResMap {
 	t.Helper()
-	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), name)
+	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(),
+		name)
 	if err != nil {
 		t.Fatalf("kustomize build %s: %v", name, err)
 	}
+
 	return built
 }
 
@@ -184,9 +200,11 @@ func one[T runtime.Object](t *testing.T, objects []runtime.Object) T {
 			found = append(found, o)
 		}
 	}
+
 	if len(found) != 1 {
 		t.Fatalf("%d objects of type %T, want one", len(found), *new(T))
 	}
+
 	return found[0]
 }
 

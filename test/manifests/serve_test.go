@@ -43,10 +43,12 @@ func serve(t *testing.T, binary string, c corev1.Container) {
 			t.Error(err)
 		}
 	}()
+
 	var args []string
 	for _, arg := range c.Args {
 		args = append(args, strings.ReplaceAll(arg, c.VolumeMounts[0].MountPath, sockets))
 	}
+
 	command := exec.Command(binary, args...)
 	stderr, err := command.StderrPipe()
 	expect.NoError(t, err)
@@ -60,8 +62,10 @@ func serve(t *testing.T, binary string, c corev1.Container) {
 			}
 		}
 	}
+
 	whole := strings.Join(log, "\n")
-	if err := command.Wait(); err != nil || !strings.Contains(whole, sockets+"/hook.sock") || strings.Contains(whole, "are wrong") {
+	if err := command.Wait(); err != nil || !strings.Contains(whole, sockets+"/hook.sock") ||
+		strings.Contains(whole, "are wrong") {
 		t.Errorf("%s %s: %v\n%s", binary, strings.Join(args, " "), err, whole)
 	}
 }

@@ -19,34 +19,49 @@ import (
 
 // everyMachine runs a test for the devices and the cells of each host of
 // testdata and of random hosts.
-func everyMachine(t *testing.T, test func(t *testing.T, host matrix.Sysfs, numa matrix.GuestNUMA, devices []string)) {
+func everyMachine(
+	t *testing.T,
+	test func(t *testing.T, host matrix.Sysfs, numa matrix.GuestNUMA, devices []string),
+) {
 	files, err := filepath.Glob("../../testdata/hosts/*.txtar")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no hosts: %v", err)
 	}
+
 	for _, file := range files {
 		host := matrix.Sysfs{FS: readHost(t, file)}
 		devices, err := host.Endpoints()
 		expect.NoError(t, err)
+
 		for _, numa := range []matrix.GuestNUMA{{{0}, {1}}, {{0, 1}}, {{0}}, nil} {
-			t.Run(fmt.Sprintf("%s/cells %v", filepath.Base(file), numa), func(t *testing.T) { test(t, host, numa, devices) })
+			t.Run(fmt.Sprintf("%s/cells %v", filepath.Base(file), numa), func(t *testing.T) {
+				test(t, host, numa, devices)
+			})
 		}
 	}
+
 	for seed := range uint64(6) {
 		h := matrix.NewRandomHost(seed)
 		host := expect.Host(t, h.Text)
-		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) { test(t, matrix.Sysfs{FS: host}, h.NUMA, h.Devices) })
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+			test(t, matrix.Sysfs{FS: host}, h.NUMA, h.Devices)
+		})
 	}
 }
 
-func run(t *testing.T, host matrix.Sysfs, flags map[policy.Key]string, domain []byte) (after []byte, fits bool) {
+func run(
+	t *testing.T, host matrix.Sysfs, flags map[policy.Key]string, domain []byte,
+) (after []byte, fits bool) {
 	t.Helper()
 	m := plan.Planner{Sysfs: host.FS, Source: policy.Source{Flags: flags}}
 	result := m.Read(plan.Request{Domain: domain}).Plan()
 	if result.Err != nil {
 		t.Fatal(result.Err)
 	}
-	return result.Domain, !slices.ContainsFunc(result.Plan.Warnings, func(w reasons.Warning) bool { return w.Code == reasons.CodeBudget })
+
+	return result.Domain, !slices.ContainsFunc(result.Plan.Warnings, func(w reasons.Warning) bool {
+		return w.Code == reasons.CodeBudget
+	})
 }
 
 func withLayout(layout policy.Layout) map[policy.Key]string {
@@ -68,17 +83,22 @@ func steps(t *testing.T, host matrix.Sysfs, domain []byte, devices []string) map
 			t.Fatal(err)
 		}
 	}
+
 	all := map[string]int{}
 	for i, a := range spots {
 		for j, b := range spots[:i] {
 			unknown := a.Node == tree.Unknown || b.Node == tree.Unknown
-			if sameRoot, sameNode := a.Root == b.Root, a.Node == b.Node; !sameRoot && unknown || sameRoot && !sameNode {
+			if sameRoot, sameNode := a.Root == b.Root, a.Node == b.Node; !sameRoot && unknown ||
+				sameRoot && !sameNode {
 				continue
 			}
-			far := slices.Index(types, guestType(guest, devices[i], devices[j])) - slices.Index(types, tree.PathType(a, b))
+
+			far := slices.Index(types,
+				guestType(guest, devices[i], devices[j])) - slices.Index(types, tree.PathType(a, b))
 			all[devices[i]+" and "+devices[j]] = max(far, -far)
 		}
 	}
+
 	return all
 }
 
@@ -104,18 +124,23 @@ func TestAuto(t *testing.T) {
 			if name != "" || !mirrorMisleads(t, host, devices) {
 				honest = append(honest, policy.LayoutMirror)
 			}
+
 			kept := steps(t, host, first, devices)
 			if got, without := right(auto), right(kept); got < without {
-				t.Errorf("auto %s has %d of %d pairs right, the domain as it came has %d", name, got, len(kept), without)
+				t.Errorf("auto %s has %d of %d pairs right, the domain as it came has %d", name,
+					got, len(kept), without)
 			}
+
 			for _, layout := range honest {
 				other, fits := run(t, host, withLayout(layout), first)
 				if !fits {
 					continue
 				}
+
 				for pair, n := range steps(t, host, other, devices) {
 					if auto[pair] > n {
-						t.Errorf("auto %s has %s %d steps from the host's path type, %s has %d", name, pair, auto[pair], layout, n)
+						t.Errorf("auto %s has %s %d steps from the host's path type, %s has %d",
+							name, pair, auto[pair], layout, n)
 					}
 				}
 			}
@@ -131,6 +156,7 @@ func right(steps map[string]int) int {
 			count++
 		}
 	}
+
 	return count
 }
 
@@ -143,6 +169,7 @@ func mirrorMisleads(t *testing.T, host matrix.Sysfs, devices []string) bool {
 		if !isClass(host, a, "0x02", "0x03", "0x120000") {
 			continue
 		}
+
 		paired++
 		for _, b := range devices {
 			spotA, foundA, errA := host.Spot(a)
@@ -150,12 +177,16 @@ func mirrorMisleads(t *testing.T, host matrix.Sysfs, devices []string) bool {
 			if errA != nil || errB != nil {
 				t.Fatal(errA, errB)
 			}
+
 			sameSlot := strings.TrimRight(a, "01234567") == strings.TrimRight(b, "01234567")
-			if a != b && foundA && foundB && !sameSlot && strings.HasPrefix(tree.PathType(spotA, spotB), "P") && tree.PathType(spotA, spotB) != "PHB" {
+			if a != b && foundA && foundB && !sameSlot &&
+				strings.HasPrefix(tree.PathType(spotA, spotB), "P") &&
+				tree.PathType(spotA, spotB) != "PHB" {
 				shares = true
 			}
 		}
 	}
+
 	return paired > 1 && shares
 }
 
@@ -166,6 +197,7 @@ func isClass(host matrix.Sysfs, id string, classes ...string) bool {
 	if !strings.Contains(id, ":") {
 		return slices.Contains(classes, "0x03")
 	}
+
 	class, err := fs.ReadFile(host.FS, path.Join(dir, "class"))
 	if err != nil {
 		target, err := fs.ReadLink(host.FS, dir)
@@ -174,7 +206,10 @@ func isClass(host matrix.Sysfs, id string, classes ...string) bool {
 		}
 		class, _ = fs.ReadFile(host.FS, path.Join(path.Dir(dir), target, "class"))
 	}
-	return slices.ContainsFunc(classes, func(base string) bool { return strings.HasPrefix(string(class), base) })
+
+	return slices.ContainsFunc(classes, func(base string) bool {
+		return strings.HasPrefix(string(class), base)
+	})
 }
 
 // TestNeverWorse: whatever tree a domain has under expander buses, and whatever
@@ -185,13 +220,18 @@ func TestNeverWorse(t *testing.T) {
 	everyMachine(t, func(t *testing.T, host matrix.Sysfs, numa matrix.GuestNUMA, devices []string) {
 		first := matrix.Domain(numa, devices)
 		trees := map[policy.Layout][]byte{}
-		for _, layout := range []policy.Layout{policy.LayoutAuto, policy.LayoutNUMA, policy.LayoutRoot, policy.LayoutMirror} {
+		for _, layout := range []policy.Layout{
+			policy.LayoutAuto, policy.LayoutNUMA, policy.LayoutRoot, policy.LayoutMirror,
+		} {
 			if placed, fits := run(t, host, withLayout(layout), first); fits {
 				trees[layout] = placed
 			}
 		}
+
 		for from, placed := range trees {
-			for state, domain := range map[string][]byte{"": placed, ", one unplaced": withoutOneAddress(placed, devices)} {
+			for state, domain := range map[string][]byte{
+				"": placed, ", one unplaced": withoutOneAddress(placed, devices),
+			} {
 				for to, fresh := range trees {
 					after, fits := run(t, host, withLayout(to), domain)
 					if fits {
@@ -205,8 +245,11 @@ func TestNeverWorse(t *testing.T) {
 	})
 }
 
-func compareSteps(t *testing.T, what string, host matrix.Sysfs, before, after []byte, devices []string) {
+func compareSteps(
+	t *testing.T, what string, host matrix.Sysfs, before, after []byte, devices []string,
+) {
 	t.Helper()
+
 	// Only the devices that were under an expander bus: somebody placed them.
 	was, err := tree.Read(before)
 	expect.NoError(t, err)
@@ -214,10 +257,12 @@ func compareSteps(t *testing.T, what string, host matrix.Sysfs, before, after []
 		_, isUnder := was.Spot(id)
 		return !isUnder
 	})
+
 	old := steps(t, host, before, under)
 	for pair, n := range steps(t, host, after, under) {
 		if n > old[pair] {
-			t.Errorf("%s: %s: %d steps from the host's path type, then %d", what, pair, old[pair], n)
+			t.Errorf("%s: %s: %d steps from the host's path type, then %d", what, pair, old[pair],
+				n)
 		}
 	}
 }
@@ -230,9 +275,11 @@ func withoutOneAddress(domain []byte, devices []string) []byte {
 	if at < 0 {
 		return domain
 	}
+
 	start, end := strings.LastIndex(text[:at], "</source>"), at
 	if start < 0 || !strings.Contains(text[start:end], "<address") {
 		return domain
 	}
+
 	return []byte(text[:start] + "</source>" + text[end:])
 }

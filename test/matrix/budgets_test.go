@@ -33,9 +33,15 @@ func machines() []machine {
 		{"one device on each PCIe root", 1, func(n int) string {
 			return fmt.Sprintf("pci%04x:00/%04x:00:01.0/%04x:01:00.0 node=0\n", n, n, n)
 		}},
-		{"a GPU and a NIC under a switch on each PCIe root", 2, func(n int) string { return switched(n, 2) }},
-		{"four devices under a switch on each PCIe root", 4, func(n int) string { return switched(n, 4) }},
-		{"eight devices under a switch on each PCIe root", 8, func(n int) string { return switched(n, 8) }},
+		{"a GPU and a NIC under a switch on each PCIe root", 2, func(n int) string {
+			return switched(n, 2)
+		}},
+		{"four devices under a switch on each PCIe root", 4, func(n int) string {
+			return switched(n, 4)
+		}},
+		{"eight devices under a switch on each PCIe root", 8, func(n int) string {
+			return switched(n, 8)
+		}},
 	}
 }
 
@@ -43,8 +49,10 @@ func machines() []machine {
 func switched(root, devices int) string {
 	var lines strings.Builder
 	for d := range devices {
-		fmt.Fprintf(&lines, "pci%04x:00/%04x:00:01.0/%04x:01:00.0/%04x:02:%02x.0/%04x:%02x:00.0 node=0\n", root, root, root, root, d, root, 3+d)
+		fmt.Fprintf(&lines,
+			"pci%04x:00/%04x:00:01.0/%04x:01:00.0/%04x:02:%02x.0/%04x:%02x:00.0 node=0\n", root, root, root, root, d, root, 3+d)
 	}
+
 	return lines.String()
 }
 
@@ -54,11 +62,13 @@ func (m machine) host(n int) (text string, devices []string) {
 	for part := range n {
 		text += m.part(part)
 	}
+
 	for line := range strings.Lines(text) {
 		if path, _, isDevice := strings.Cut(line, " node="); isDevice {
 			devices = append(devices, path[strings.LastIndex(path, "/")+1:])
 		}
 	}
+
 	return text, devices
 }
 
@@ -68,24 +78,32 @@ func (m machine) plan(t *testing.T, layout policy.Layout, n int) (refused string
 	text, devices := m.host(n)
 	host := expect.Host(t, text)
 	domain := matrix.Domain(matrix.GuestNUMA{{0}}, devices)
-	mutator := plan.Planner{Sysfs: host, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: string(layout)}}}
+	mutator := plan.Planner{
+		Sysfs:  host,
+		Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: string(layout)}},
+	}
+
 	result := mutator.Read(plan.Request{Domain: domain}).Plan()
 	if result.Err != nil {
 		t.Fatal(result.Err)
 	}
+
 	for _, w := range result.Plan.Warnings {
 		if w.Code == reasons.CodeBudget {
 			refused = w.Text
 		}
 	}
+
 	for _, d := range result.Plan.Devices {
 		if placed := d.Outcome == placement.Placed; placed != (refused == "") {
 			t.Fatalf("%s is %s (%s), and the plan warns %q", d.ID, d.Outcome, d.Reason, refused)
 		}
 	}
+
 	for _, violation := range tree.Violations(domain, result.Domain) {
 		t.Errorf("%s with %s, %d parts: %s", m.name, layout, n, violation)
 	}
+
 	return refused
 }
 
@@ -98,47 +116,63 @@ func TestBudgets(t *testing.T) {
 	docs := expect.File(t, "../../docs/layouts.md")
 	for _, m := range machines() {
 		row := "| " + m.name + " |"
-		for _, layout := range []policy.Layout{policy.LayoutNUMA, policy.LayoutRoot, policy.LayoutMirror} {
+		for _, layout := range []policy.Layout{
+			policy.LayoutNUMA, policy.LayoutRoot, policy.LayoutMirror,
+		} {
 			over := sort.Search(256/m.each, func(n int) bool { return m.plan(t, layout, n) != "" })
 			said := m.plan(t, layout, over)
 			parts := tooMany.FindStringSubmatch(said)
 			if parts == nil {
-				t.Fatalf("%s with %s, %d parts: no budget and excess in %q", m.name, layout, over, said)
+				t.Fatalf("%s with %s, %d parts: no budget and excess in %q", m.name, layout, over,
+					said)
 			}
+
 			var need, free, excess int
 			if _, err := fmt.Sscan(parts[2], &need); err != nil {
 				t.Fatal(err)
 			}
+
 			if _, err := fmt.Sscan(parts[3]+" "+parts[4], &free, &excess); err != nil {
 				t.Fatal(err)
 			}
+
 			if excess != need-free || excess < 1 {
 				t.Errorf("%s: %d needed less %d free is not %d", said, need, free, excess)
 			}
+
 			row += fmt.Sprintf(" %d (%s) |", (over-1)*m.each, parts[1])
 		}
+
 		if !strings.Contains(string(docs), row+"\n") {
 			t.Errorf("docs/layouts.md lacks the row\n%s", row)
 		}
 	}
 }
 
-// TestCoarser: where the tree that auto wants does not fit, a coarser one is built, and a warning says
-// what did not fit.
+// TestCoarser: where the tree that auto wants does not fit, a coarser one is built, and a warning
+// says what did not fit.
 func TestCoarser(t *testing.T) {
 	const roots = 130 // two controllers for each are more than there are indexes
 	text, devices := machines()[1].host(roots)
-	mutator := plan.Planner{Sysfs: expect.Host(t, text), Source: policy.Source{Flags: withLayout(policy.LayoutAuto)}}
-	result := mutator.Read(plan.Request{Domain: matrix.Domain(matrix.GuestNUMA{{0}}, devices)}).Plan()
+	mutator := plan.Planner{
+		Sysfs: expect.Host(t, text), Source: policy.Source{Flags: withLayout(policy.LayoutAuto)},
+	}
+
+	result := mutator.Read(plan.Request{Domain: matrix.Domain(matrix.GuestNUMA{{0}},
+		devices)}).Plan()
 	expect.NoError(t, result.Err)
 
 	const warning = "numa is built, since root does not fit: controller indexes: the layout needs 260, "
 	isCoarser := func(w reasons.Warning) bool {
 		return w.Code == reasons.CodeCoarserLayout && strings.HasPrefix(w.Text, warning)
 	}
-	if result.Plan.Layout != policy.LayoutNUMA || !slices.ContainsFunc(result.Plan.Warnings, isCoarser) {
-		t.Errorf("layout %s, %v; want numa and the warning %q", result.Plan.Layout, result.Plan.Warnings, warning)
+
+	if result.Plan.Layout != policy.LayoutNUMA ||
+		!slices.ContainsFunc(result.Plan.Warnings, isCoarser) {
+		t.Errorf("layout %s, %v; want numa and the warning %q", result.Plan.Layout,
+			result.Plan.Warnings, warning)
 	}
+
 	for _, d := range result.Plan.Devices {
 		if d.Outcome != placement.Placed {
 			t.Errorf("%s is %s", d.ID, d.Outcome)
@@ -150,7 +184,9 @@ func TestCoarser(t *testing.T) {
 // roots, with one device or a pair of them under each. Both fit.
 func TestSixteenSwitches(t *testing.T) {
 	for _, each := range []int{1, 2} {
-		m := machine{fmt.Sprintf("%d under each of 16 switches", each), each, func(n int) string { return switched(n, each) }}
+		m := machine{fmt.Sprintf("%d under each of 16 switches", each), each, func(n int) string {
+			return switched(n, each)
+		}}
 		if refused := m.plan(t, policy.LayoutMirror, 16); refused != "" {
 			t.Errorf("%s: %s", m.name, refused)
 		}
@@ -167,43 +203,61 @@ func TestShrink(t *testing.T) {
 		if n < cells {
 			text += fmt.Sprintf("cpus %d %d-%d\n", n, 8*n, 8*n+7)
 		}
+
 		device := fmt.Sprintf("0000:%02x:00.0", n+1)
 		devices = append(devices, device)
 		text += fmt.Sprintf("pci0000:00/0000:00:%02x.%x/%s node=%d\n", n/8, n%8, device, n%cells)
 	}
+
 	host := expect.Host(t, text)
-	mutator := plan.Planner{Sysfs: host, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: "numa"}}}
-	large := mutator.Read(plan.Request{Domain: matrix.Domain(matrix.GuestNUMA{{0}, {1}, {2}, {3}}, devices)}).Plan()
+	mutator := plan.Planner{
+		Sysfs: host, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: "numa"}},
+	}
+
+	large := mutator.Read(plan.Request{
+		Domain: matrix.Domain(matrix.GuestNUMA{{0}, {1}, {2}, {3}}, devices),
+	}).Plan()
+
 	if large.Err != nil {
 		t.Fatal(large.Err)
 	}
+
 	readback, err := oracle.New(t).Readback(large.Domain)
 	expect.NoError(t, err)
+
 	for _, left := range []int{159, 120, 80, 40, 20, 4, 1} {
-		domain := regexp.MustCompile(`(?s)\s*<hostdev.*?</hostdev>`).ReplaceAllFunc(readback, keepFirst(left))
+		domain := regexp.MustCompile(`(?s)\s*<hostdev.*?</hostdev>`).ReplaceAllFunc(readback,
+			keepFirst(left))
 		small := mutator.Read(plan.Request{Domain: domain}).Plan()
 		if small.Err != nil {
 			t.Fatal(small.Err)
 		}
+
 		placed := 0
 		for _, d := range small.Plan.Devices {
 			if d.Outcome != placement.Unplaced {
 				placed++
 			}
 		}
+
 		if placed != left {
 			t.Errorf("%d of %d devices are placed: %v", placed, left, small.Plan.Warnings)
 		}
 	}
 }
 
-// TestShrinkFunctions: a domain with more expander buses than slots, read back, loses devices. What is
-// left is placed again, and libvirt accepts it: no function keeps a slot that loses function 0.
+// TestShrinkFunctions: a domain with more expander buses than slots, read back, loses devices.
+// What is left is placed again, and libvirt accepts it: no function keeps a slot that loses
+// function 0.
 func TestShrinkFunctions(t *testing.T) {
 	lib := oracle.New(t)
 	text, devices := machines()[1].host(60)
-	mutator := plan.Planner{Sysfs: expect.Host(t, text), Source: policy.Source{Flags: withLayout(policy.LayoutRoot)}}
-	large := mutator.Read(plan.Request{Domain: matrix.Domain(matrix.GuestNUMA{{0}}, devices)}).Plan()
+	mutator := plan.Planner{
+		Sysfs: expect.Host(t, text), Source: policy.Source{Flags: withLayout(policy.LayoutRoot)},
+	}
+
+	large := mutator.Read(plan.Request{Domain: matrix.Domain(matrix.GuestNUMA{{0}},
+		devices)}).Plan()
 	expect.NoError(t, large.Err)
 	readback := lib.Check(t, large.Domain)
 
@@ -212,14 +266,17 @@ func TestShrinkFunctions(t *testing.T) {
 		domain := hostdev.ReplaceAllFunc(readback, keepFirst(left))
 		small := mutator.Read(plan.Request{Domain: domain}).Plan()
 		expect.NoError(t, small.Err)
+
 		for _, d := range small.Plan.Devices {
 			if d.Outcome == placement.Unplaced {
 				t.Errorf("%d left: %s is %s: %v", left, d.ID, d.Reason, small.Plan.Warnings)
 			}
 		}
+
 		for _, violation := range tree.Violations(domain, small.Domain) {
 			t.Errorf("%d left: %s", left, violation)
 		}
+
 		lib.Check(t, small.Domain)
 	}
 }

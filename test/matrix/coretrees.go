@@ -9,8 +9,9 @@ import (
 	"hook-sidecar/test/tree"
 )
 
-// CoreTree is a tree that KubeVirt's converter makes for devices of type pci, or may come to make by a
-// change that is under review. A device whose node has no cell of its own stays without an address.
+// CoreTree is a tree that KubeVirt's converter makes for devices of type pci, or may come to make
+// by a change that is under review. A device whose node has no cell of its own stays without an
+// address.
 type CoreTree string
 
 // The trees of kubevirt/kubevirt 1.9, and of pull requests as of 2026-09.
@@ -18,8 +19,9 @@ const (
 	// ExpanderPerCell: one expander bus per cell, with a root port per device (1.9's gate
 	// PCINUMAAwareTopology, pkg/virt-launcher/virtwrap/converter/pci-placement.go).
 	ExpanderPerCell CoreTree = "PCINUMAAwareTopology"
-	// SwitchPerRoot: one expander bus per cell; a host bridge with more than one device gets a root
-	// port, one upstream port and a downstream port per device, any other device a root port (17025).
+	// SwitchPerRoot: one expander bus per cell; a host bridge with more than one device gets a
+	// root port, one upstream port and a downstream port per device, any other device a root port
+	// (17025).
 	SwitchPerRoot CoreTree = "17025"
 	// ExpanderPerRootPort: one expander bus per root port of the host, with a root port per device
 	// (19104).
@@ -47,6 +49,7 @@ func (c CoreTree) expander(d coreDevice) string {
 	case c == ExpanderPerRoot:
 		return fmt.Sprint(d.cell, d.spot.Root)
 	}
+
 	return fmt.Sprint(d.cell)
 }
 
@@ -67,6 +70,7 @@ func groups(devices []coreDevice, key func(coreDevice) string) (all [][]coreDevi
 		}
 		all[i] = append(all[i], d)
 	}
+
 	return all
 }
 
@@ -78,30 +82,38 @@ func (c CoreTree) Domain(host Sysfs, numa GuestNUMA, devices []string) ([]byte, 
 		if err != nil {
 			return nil, err
 		}
-		if cell := numa.CellOf(spot.Node); found && strings.Contains(id, ":") && cell != tree.Unknown {
+
+		if cell := numa.CellOf(spot.Node); found && strings.Contains(id, ":") &&
+			cell != tree.Unknown {
 			placed = append(placed, coreDevice{id, spot, cell})
 		}
 	}
-	slices.SortFunc(placed, func(a, b coreDevice) int { return cmp.Or(cmp.Compare(a.cell, b.cell), cmp.Compare(a.id, b.id)) })
+
+	slices.SortFunc(placed, func(a, b coreDevice) int {
+		return cmp.Or(cmp.Compare(a.cell, b.cell), cmp.Compare(a.id, b.id))
+	})
 
 	b := coreBuilder{index: 1, bus: map[string]int{}}
 	busNr := 256
 	for _, under := range groups(placed, c.expander) {
 		ports := groups(under, c.port)
 		busNr -= 1 + len(under) + 2*len(ports) // its own, one per port, and two more per switch
-		expander := b.controller("pcie-expander-bus", fmt.Sprintf(`<target busNr="%d"><node>%d</node></target>`, busNr, under[0].cell))
+		expander := b.controller("pcie-expander-bus",
+			fmt.Sprintf(`<target busNr="%d"><node>%d</node></target>`, busNr, under[0].cell))
 		for slot, group := range ports {
 			port := b.controller("pcie-root-port", addressXML(expander, slot))
 			if len(group) == 1 {
 				b.bus[group[0].id] = port
 				continue
 			}
+
 			upstream := b.controller("pcie-switch-upstream-port", addressXML(port, 0))
 			for i, d := range group {
 				b.bus[d.id] = b.controller("pcie-switch-downstream-port", addressXML(upstream, i))
 			}
 		}
 	}
+
 	text := string(Domain(numa, devices))
 	for i, id := range devices {
 		if bus, isPlaced := b.bus[id]; isPlaced {
@@ -109,6 +121,7 @@ func (c CoreTree) Domain(host Sysfs, numa GuestNUMA, devices []string) ([]byte, 
 			text = strings.Replace(text, alias, "\t\t\t"+addressXML(bus, 0)+"\n"+alias, 1)
 		}
 	}
+
 	return []byte(strings.Replace(text, "\t<devices>\n", "\t<devices>\n"+b.xml.String(), 1)), nil
 }
 
@@ -121,7 +134,8 @@ type coreBuilder struct {
 
 // controller adds a controller and returns its index.
 func (b *coreBuilder) controller(model, inner string) int {
-	fmt.Fprintf(&b.xml, "\t\t<controller type=\"pci\" index=\"%d\" model=\"%s\">%s</controller>\n", b.index, model, inner)
+	fmt.Fprintf(&b.xml, "\t\t<controller type=\"pci\" index=\"%d\" model=\"%s\">%s</controller>\n",
+		b.index, model, inner)
 	b.index++
 	return b.index - 1
 }

@@ -25,15 +25,19 @@ func TestCoreTrees(t *testing.T) {
 			expect.NoError(t, err)
 			after, _ := run(t, host, withLayout(policy.LayoutAuto), came)
 			before, now := steps(t, host, came, devices), steps(t, host, after, devices)
-			t.Logf("%s: %d of %d pairs as on the host, with auto %d, fresh %d", form, right(before), len(before), right(now), right(freshSteps))
+			t.Logf("%s: %d of %d pairs as on the host, with auto %d, fresh %d", form, right(before),
+				len(before), right(now), right(freshSteps))
 			compareSteps(t, string(form)+", as it came", host, came, after, devices)
 			compareSteps(t, string(form)+", fresh", host, fresh, after, devices)
 			if right(now) < right(freshSteps) {
-				t.Errorf("%s: %d pairs right, of a domain without a tree %d", form, right(now), right(freshSteps))
+				t.Errorf("%s: %d pairs right, of a domain without a tree %d", form, right(now),
+					right(freshSteps))
 			}
+
 			wrong[form] += len(before) - right(before)
 		}
 	})
+
 	for form, count := range wrong {
 		if count == 0 {
 			t.Errorf("%s: no pair is wrong, so the test shows nothing", form)
@@ -48,10 +52,13 @@ var update = flag.Bool("update", false, "rewrite testdata/core")
 // docs/comparison.md says how.
 func TestCoreTreesSamples(t *testing.T) {
 	docs := readFile(t, "../../docs/comparison.md")
-	for name, file := range map[string]string{"three-roots": "x86-2n4g-three-roots", "hgx-h100": "x86-2n8g-hgx-h100"} {
+	for name, file := range map[string]string{
+		"three-roots": "x86-2n4g-three-roots", "hgx-h100": "x86-2n8g-hgx-h100",
+	} {
 		host := matrix.Sysfs{FS: readHost(t, "../../testdata/hosts/"+file+".txtar")}
 		devices, err := host.Endpoints()
 		expect.NoError(t, err)
+
 		for _, form := range []matrix.CoreTree{matrix.SwitchPerRoot, matrix.ExpanderPerRootPort} {
 			domain, err := form.Domain(host, matrix.GuestNUMA{{0}, {1}}, devices)
 			expect.NoError(t, err)
@@ -59,7 +66,9 @@ func TestCoreTreesSamples(t *testing.T) {
 			if *update {
 				expect.NoError(t, os.WriteFile(sample, domain, 0o644))
 			}
-			expect.Same(t, readFile(t, sample), string(domain), "%s is not what the generator makes; rewrite it with -update", sample)
+
+			expect.Same(t, readFile(t, sample), string(domain),
+				"%s is not what the generator makes; rewrite it with -update", sample)
 			if !strings.Contains(docs, strings.TrimPrefix(sample, "../../")) {
 				t.Errorf("docs/comparison.md does not name %s", sample)
 			}

@@ -15,25 +15,34 @@ import (
 // that explain prints for the HGX machine.
 func TestDocsTrees(t *testing.T) {
 	docs := readFile(t, "../../docs/layouts.md")
-	host, err := host.ParseSnapshot([]byte(readFile(t, "../../testdata/hosts/x86-2n8g-hgx-h100.txtar")))
+	host, err := host.ParseSnapshot([]byte(readFile(t,
+		"../../testdata/hosts/x86-2n8g-hgx-h100.txtar")))
 	expect.NoError(t, err)
 	plan := func(layout string) report.Report {
-		m := plan.Planner{Sysfs: host, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: layout}}}
+		m := plan.Planner{
+			Sysfs:  host,
+			Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: layout}},
+		}
+
 		result := m.Read(plan.Request{
 			Domain: []byte(readFile(t, "../../testdata/samples/02-8gpu-8nic-gate-off.xml")),
 			VMI:    []byte(readFile(t, "../../testdata/samples/02-8gpu-8nic-gate-off.vmi.json")),
 		}).Plan()
+
 		if result.Err != nil {
 			t.Fatal(result.Err)
 		}
+
 		return report.New(result.Plan, result.Changed(), nil)
 	}
+
 	for _, layout := range []string{"numa", "root", "mirror"} {
 		var text strings.Builder
 		expect.NoError(t, plan(layout).WriteText(&text, report.Style{}))
 		if layout == "root" {
 			compareTree(t, docs, text.String())
 		}
+
 		for line := range strings.Lines(text.String()) {
 			if strings.Contains(line, " pairs: ") && !strings.Contains(docs, "\n"+line) {
 				t.Errorf("docs/layouts.md lacks the line %q of %s", line, layout)
@@ -50,6 +59,7 @@ func compareTree(t *testing.T, docs, text string) {
 	if start < 0 || end < start {
 		t.Fatalf("no tree of two nodes in\n%s", text)
 	}
+
 	if tree := text[start:end]; !strings.Contains(docs, "```\n"+tree+"```") {
 		t.Errorf("docs/layouts.md lacks the tree\n%s", tree)
 	}

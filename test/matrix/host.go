@@ -27,29 +27,34 @@ func (s Sysfs) Spot(id string) (spot tree.Spot, found bool, err error) {
 	if dir == "" {
 		return tree.Spot{}, false, nil
 	}
+
 	node, err := s.node(dir)
 	return tree.PathSpot(dir, node), err == nil, err
 }
 
-// function returns the directory of a PCI function, of a mediated device that of its parent; "" where
-// the host has none.
+// function returns the directory of a PCI function, of a mediated device that of its parent; ""
+// where the host has none.
 func (s Sysfs) function(id string) string {
 	bus := "pci"
 	if !strings.Contains(id, ":") {
 		bus = "mdev"
 	}
+
 	link := path.Join("bus", bus, "devices", id)
 	target, err := fs.ReadLink(s.FS, link)
 	if err != nil {
 		return ""
 	}
+
 	dir := path.Join(path.Dir(link), target)
 	if bus == "mdev" {
 		dir = path.Dir(dir)
 	}
+
 	if !functionName.MatchString(path.Base(dir)) {
 		return ""
 	}
+
 	return dir
 }
 
@@ -59,6 +64,7 @@ func (s Sysfs) InOrder(ids []string) []string {
 	key := func(id string) string { // PCI domains have 4 to 8 digits
 		return fmt.Sprintf("%16s %s", path.Base(s.function(id)), id)
 	}
+
 	ordered := slices.Clone(ids)
 	slices.SortFunc(ordered, func(a, b string) int { return strings.Compare(key(a), key(b)) })
 	return ordered
@@ -74,10 +80,12 @@ func (s Sysfs) node(dir string) (int, error) {
 	if len(nodes) == 1 {
 		return nodes[0], nil
 	}
+
 	data, err := fs.ReadFile(s.FS, path.Join(dir, "numa_node"))
 	if err != nil {
 		return tree.Unknown, nil // the kernel has no such file without CONFIG_NUMA
 	}
+
 	node, err := strconv.Atoi(strings.TrimSpace(string(data)))
 	return max(node, tree.Unknown), err
 }
@@ -88,6 +96,7 @@ func (s Sysfs) Nodes() ([]int, error) {
 	if err != nil {
 		return nil, nil
 	}
+
 	var nodes []int
 	for _, e := range entries {
 		number, isNode := strings.CutPrefix(e.Name(), "node")
@@ -95,6 +104,7 @@ func (s Sysfs) Nodes() ([]int, error) {
 			nodes = append(nodes, n)
 		}
 	}
+
 	slices.Sort(nodes)
 	return nodes, nil
 }
@@ -107,23 +117,27 @@ func (s Sysfs) Endpoints() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	for _, e := range entries {
 		dir := path.Join("bus/pci/devices", e.Name())
 		target, err := fs.ReadLink(s.FS, dir)
 		if err != nil {
 			return nil, err
 		}
+
 		dir = path.Join(path.Dir(dir), target)
 		driver, err := fs.ReadLink(s.FS, path.Join(dir, "driver"))
 		if err == nil && path.Base(driver) == "vfio-pci" {
 			ids = append(ids, e.Name())
 		}
 	}
+
 	mdevs, err := fs.ReadDir(s.FS, "bus/mdev/devices")
 	if err == nil {
 		for _, e := range mdevs {
 			ids = append(ids, e.Name())
 		}
 	}
+
 	return ids, nil
 }

@@ -31,6 +31,7 @@ func trees(t *testing.T) int {
 		expect.NoError(t, err)
 		return count
 	}
+
 	return 40
 }
 
@@ -41,6 +42,7 @@ func TestHosts(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no hosts: %v", err)
 	}
+
 	lib := oracle.New(t)
 	for _, file := range files {
 		host := readHost(t, file)
@@ -49,8 +51,10 @@ func TestHosts(t *testing.T) {
 		if err != nil || len(devices) < 2 {
 			t.Fatalf("%s: devices %v, %v", file, devices, err)
 		}
+
 		for _, numa := range []matrix.GuestNUMA{{{0}, {1}}, {{0, 1}}, {{0}}, nil} {
-			checkLayouts(t, lib, fmt.Sprintf("%s/cells %v", filepath.Base(file), numa), host, devices, numa)
+			checkLayouts(t, lib, fmt.Sprintf("%s/cells %v", filepath.Base(file), numa), host,
+				devices, numa)
 		}
 	}
 }
@@ -72,12 +76,14 @@ func TestTrees(t *testing.T) {
 		if err != nil {
 			t.Fatalf("seed %d: %v\n%s", seed, err, h.Text)
 		}
+
 		name := fmt.Sprintf("seed %d", seed)
 		fitted += checkLayouts(t, lib, name, host, h.Devices, h.NUMA)
 		if t.Failed() {
 			t.Fatalf("%s: cells %v, devices %v of the host\n%s", name, h.NUMA, h.Devices, h.Text)
 		}
 	}
+
 	// Nearly all trees are made to fit: a product that places nothing would pass all
 	// other checks.
 	if want := trees * 3 * 2 * 95 / 100; fitted < want {
@@ -93,8 +99,14 @@ func TestTreesLibvirt(t *testing.T) {
 		host := expect.Host(t, h.Text)
 		for _, layout := range []policy.Layout{policy.LayoutRoot, policy.LayoutMirror} {
 			t.Run(fmt.Sprintf("seed %d/%s", seed, layout), func(t *testing.T) {
-				m := plan.Planner{Sysfs: host, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: string(layout)}}}
-				lib.Check(t, m.Read(plan.Request{Domain: matrix.Domain(h.NUMA, h.Devices)}).Plan().Domain)
+				m := plan.Planner{
+					Sysfs: host,
+					Source: policy.Source{
+						Flags: map[policy.Key]string{policy.KeyLayout: string(layout)},
+					},
+				}
+				lib.Check(t,
+					m.Read(plan.Request{Domain: matrix.Domain(h.NUMA, h.Devices)}).Plan().Domain)
 			})
 		}
 	}
@@ -102,13 +114,19 @@ func TestTreesLibvirt(t *testing.T) {
 
 // checkLayouts checks every layout, for the domain of a first call and for that of
 // a later one, which libvirt has read back. It returns how many plans fit.
-func checkLayouts(t *testing.T, lib *oracle.Libvirt, name string, host fs.FS, devices []string, numa matrix.GuestNUMA) (fitted int) {
+func checkLayouts(
+	t *testing.T, lib *oracle.Libvirt, name string, host fs.FS, devices []string,
+	numa matrix.GuestNUMA,
+) (fitted int) {
 	first := matrix.Domain(numa, devices)
 	later, err := lib.Readback(first)
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
-	for _, layout := range []policy.Layout{policy.LayoutNUMA, policy.LayoutRoot, policy.LayoutMirror} {
+
+	for _, layout := range []policy.Layout{
+		policy.LayoutNUMA, policy.LayoutRoot, policy.LayoutMirror,
+	} {
 		for call, domain := range [][]byte{first, later} {
 			t.Run(fmt.Sprintf("%s/%s/call %d", name, layout, call+1), func(t *testing.T) {
 				c := checker{T: t, layout: layout, host: matrix.Sysfs{FS: host}, numa: numa}
@@ -118,6 +136,7 @@ func checkLayouts(t *testing.T, lib *oracle.Libvirt, name string, host fs.FS, de
 			})
 		}
 	}
+
 	return fitted
 }
 
@@ -139,32 +158,46 @@ type device struct {
 
 // check is false when the plan does not fit.
 func (c checker) check(domain []byte, devices []string) bool {
-	m := plan.Planner{Sysfs: c.host.FS, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: string(c.layout)}}}
+	m := plan.Planner{
+		Sysfs:  c.host.FS,
+		Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: string(c.layout)}},
+	}
+
 	result := m.Read(plan.Request{Domain: domain}).Plan()
 	if result.Err != nil {
 		c.Fatal(result.Err)
 	}
-	if slices.ContainsFunc(result.Plan.Warnings, func(w reasons.Warning) bool { return w.Code == reasons.CodeBudget }) {
+
+	if slices.ContainsFunc(result.Plan.Warnings, func(w reasons.Warning) bool {
+		return w.Code == reasons.CodeBudget
+	}) {
 		return false
 	}
-	if again := m.Read(plan.Request{Domain: result.Domain}).Plan(); again.Err != nil || !bytes.Equal(again.Domain, result.Domain) {
+
+	if again := m.Read(plan.Request{Domain: result.Domain}).Plan(); again.Err != nil ||
+		!bytes.Equal(again.Domain, result.Domain) {
 		c.Errorf("a second call changes the result, error %v", again.Err)
 	}
+
 	for _, violation := range tree.Violations(domain, result.Domain) {
 		c.Error(violation)
 	}
+
 	guest, err := tree.Read(result.Domain)
 	if err != nil {
 		c.Fatal(err)
 	}
+
 	all := c.devices(guest, devices)
 	c.order(guest, all)
+
 	for i, a := range all {
 		c.device(a)
 		for _, b := range all[:i] {
 			c.pair(a, b)
 		}
 	}
+
 	return true
 }
 
@@ -176,12 +209,15 @@ func (c checker) devices(guest *tree.Tree, ids []string) []device {
 		if d.host, d.found, err = c.host.Spot(id); err != nil {
 			c.Fatal(err)
 		}
+
 		d.guest, d.placed = guest.Spot(id)
 		if d.found {
 			d.cell = c.numa.CellOf(d.host.Node)
 		}
+
 		all[i] = d
 	}
+
 	return c.adopted(all)
 }
 
@@ -191,17 +227,20 @@ func (c checker) adopted(all []device) []device {
 	if c.layout == policy.LayoutNUMA {
 		return all
 	}
+
 	got := slices.Clone(all)
 	for i, d := range all {
 		if d.host.Node != tree.Unknown {
 			continue
 		}
 		for _, other := range all {
-			if d.found && other.host.Root == d.host.Root && other.cell != tree.Unknown && (got[i].cell == tree.Unknown || other.cell < got[i].cell) {
+			if d.found && other.host.Root == d.host.Root && other.cell != tree.Unknown &&
+				(got[i].cell == tree.Unknown || other.cell < got[i].cell) {
 				got[i].cell = other.cell
 			}
 		}
 	}
+
 	return got
 }
 
@@ -211,7 +250,8 @@ func (c checker) adopted(all []device) []device {
 func (c checker) device(d device) {
 	want := d.found && (d.cell != tree.Unknown || c.layout != policy.LayoutNUMA)
 	if d.placed != want || d.placed && d.guest.Node != d.cell {
-		c.Errorf("%s on node %d: placed %v in cell %d, want %v in cell %d", d.id, d.host.Node, d.placed, d.guest.Node, want, d.cell)
+		c.Errorf("%s on node %d: placed %v in cell %d, want %v in cell %d", d.id, d.host.Node,
+			d.placed, d.guest.Node, want, d.cell)
 	}
 }
 
@@ -223,6 +263,7 @@ func (c checker) order(guest *tree.Tree, all []device) {
 			placed = append(placed, d.id)
 		}
 	}
+
 	for _, wrong := range guest.OutOfOrder(c.host.InOrder(placed)) {
 		c.Error(wrong)
 	}
@@ -234,8 +275,10 @@ func (c checker) pair(a, b device) {
 	if !a.found || !b.found || !a.placed || !b.placed {
 		return
 	}
+
 	host, guest := tree.PathType(a.host, b.host), tree.PathType(a.guest, b.guest)
 	want := c.promised(host, a.cell, b.cell)
+
 	// Functions of one device share a slot: nothing is between them.
 	if a.guest.Slot == b.guest.Slot {
 		want = "PIX"
@@ -243,6 +286,7 @@ func (c checker) pair(a, b device) {
 			c.Errorf("%s and %s share a slot in the guest, not on the host", a.id, b.id)
 		}
 	}
+
 	if guest != want {
 		c.Errorf("%s and %s: %s on the host, %s in the guest, want %s\nhost %v, %v\nguest %v, %v",
 			a.id, b.id, host, guest, want, a.host, b.host, a.guest, b.guest)
@@ -264,5 +308,6 @@ func (c checker) promised(host string, cellA, cellB int) string {
 	case c.layout == policy.LayoutNUMA:
 		return "PHB"
 	}
+
 	return "NODE"
 }

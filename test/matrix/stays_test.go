@@ -44,34 +44,42 @@ func newMixed(t *testing.T, seed uint64, lib readback.Lib) mixed {
 	if m.IntN(2) == 0 {
 		m.domain, _ = run(t, matrix.Sysfs{FS: sysfs}, m.layout(), m.domain)
 	}
+
 	m.addControllers(t)
 	if len(m.NUMA) > 0 && m.IntN(2) == 0 {
 		m.replace("</memory>", "</memory>\n\t<maxMemory slots=\"4\" unit=\"GiB\">64</maxMemory>")
 	}
+
 	if chosen := fmt.Sprint("ua-hostdevice-", m.IntN(8)); m.IntN(3) == 0 {
 		m.replace(chosen+`"`, `ua-sriov-net1"`)
 		m.vmi = []byte(`{"spec": {"domain": {"devices": {"interfaces": [{"name": "net1", "pciAddress": "0000:02:00.0"}]}}}}`)
 	}
+
 	if m.IntN(3) > 0 {
 		var err error
 		m.domain, err = lib(m.domain)
 		expect.NoError(t, err)
 		m.loseAddresses(t)
 	}
+
 	read, err := tree.Read(m.domain)
 	expect.NoError(t, err)
 	m.hook = plan.Planner{Sysfs: m.degrade(t, read), Source: policy.Source{Flags: m.layout()}}
 	m.host = matrix.Sysfs{FS: m.hook.Sysfs}
+
 	for i := range m.Devices {
 		if m.IntN(8) == 0 {
 			m.hook.Keep = append(m.hook.Keep, fmt.Sprint("ua-hostdevice-", i))
 		}
 	}
+
 	return m
 }
 
 func (m *mixed) layout() map[policy.Key]string {
-	return withLayout([]policy.Layout{policy.LayoutAuto, policy.LayoutNUMA, policy.LayoutRoot, policy.LayoutMirror}[m.IntN(4)])
+	return withLayout([]policy.Layout{
+		policy.LayoutAuto, policy.LayoutNUMA, policy.LayoutRoot, policy.LayoutMirror,
+	}[m.IntN(4)])
 }
 
 func (m *mixed) replace(old, now string) {
@@ -90,62 +98,83 @@ func (m *mixed) addControllers(t *testing.T) {
 			busNr = min(busNr, c.BusNr)
 		}
 	}
+
 	add := func(model, rest string) {
-		m.replace("\t</devices>", fmt.Sprintf("\t\t<controller type=\"pci\" index=\"%d\" model=\"%s\">%s</controller>\n\t</devices>", next, model, rest))
+		m.replace("\t</devices>",
+			fmt.Sprintf("\t\t<controller type=\"pci\" index=\"%d\" model=\"%s\">%s</controller>\n\t</devices>", next, model, rest))
 		next++
 	}
+
 	addExpander := func(rest string) (index int) {
 		busNr -= 8
 		add("pcie-expander-bus", fmt.Sprintf("<target busNr=\"%d\"/>", busNr)+rest)
 		return next - 1
 	}
+
 	kind := m.IntN(3)
 	for i, id := range m.Devices {
 		if kind == 0 || len(m.Devices) > 8 || read.Hostdevs()[id].At != nil {
 			continue
 		}
+
 		address := ""
 		if kind == 1 {
 			address = fmt.Sprintf("<address type=\"pci\" bus=\"0x00\" slot=\"0x%02x\"/>", 0x12+i)
 		}
-		add("pcie-root-port", fmt.Sprintf("<address type=\"pci\" bus=\"0x%02x\" slot=\"0x00\"/>", addExpander(address)))
+
+		add("pcie-root-port",
+			fmt.Sprintf("<address type=\"pci\" bus=\"0x%02x\" slot=\"0x00\"/>",
+				addExpander(address)))
+
 		alias := fmt.Sprintf("<alias name=\"ua-hostdevice-%d\"></alias>", i)
-		m.replace(alias, fmt.Sprintf("%s<address type=\"pci\" bus=\"0x%02x\" slot=\"0x00\"/>", alias, next-1))
+		m.replace(alias,
+			fmt.Sprintf("%s<address type=\"pci\" bus=\"0x%02x\" slot=\"0x00\"/>", alias, next-1))
 	}
+
 	for range m.IntN(3) {
 		if m.IntN(2) == 0 {
-			add("pcie-root-port", fmt.Sprintf("<address type=\"pci\" bus=\"0x00\" slot=\"0x%02x\"/>", 6+next%12))
+			add("pcie-root-port",
+				fmt.Sprintf("<address type=\"pci\" bus=\"0x00\" slot=\"0x%02x\"/>", 6+next%12))
 			continue
 		}
+
 		expander := addExpander("")
 		for slot := range 1 + m.IntN(2) {
-			add("pcie-root-port", fmt.Sprintf("<address type=\"pci\" bus=\"0x%02x\" slot=\"0x%02x\"/>", expander, slot))
+			add("pcie-root-port",
+				fmt.Sprintf("<address type=\"pci\" bus=\"0x%02x\" slot=\"0x%02x\"/>", expander,
+					slot))
 		}
 	}
 }
 
-// loseAddresses removes the addresses of some disks, NICs and hostdevs, in every other domain also of
-// expander buses and root ports, some of which go: libvirt makes root ports of their indexes. It leaves
-// more than an expander bus has slots alone, where libvirt would plug a NIC into a port that is not
-// function 0.
+// loseAddresses removes the addresses of some disks, NICs and hostdevs, in every other domain
+// also of expander buses and root ports, some of which go: libvirt makes root ports of their
+// indexes. It leaves more than an expander bus has slots alone, where libvirt would plug a NIC
+// into a port that is not function 0.
 func (m *mixed) loseAddresses(t *testing.T) {
 	if len(m.Devices) > 32 {
 		return
 	}
+
 	losing := []string{"disk", "interface", "hostdev"}
 	if m.IntN(2) == 0 {
 		losing = append(losing, "pcie-root-port", "pcie-expander-bus")
 	}
+
 	root, err := tree.Parse(m.domain)
 	expect.NoError(t, err)
+
 	for _, device := range slices.Backward(root.Find("devices").Nodes) {
-		if !slices.Contains(losing, device.Name) && !slices.Contains(losing, device.Attr("model")) || m.IntN(4) > 0 {
+		if !slices.Contains(losing, device.Name) &&
+			!slices.Contains(losing, device.Attr("model")) || m.IntN(4) > 0 {
 			continue
 		}
+
 		if device.Attr("model") == "pcie-root-port" && m.IntN(2) == 0 {
 			m.domain = slices.Delete(m.domain, device.Start, device.End)
 			continue
 		}
+
 		for _, n := range device.Nodes {
 			if n.Name == "address" {
 				m.domain = slices.Delete(m.domain, n.Start, n.End)
@@ -161,13 +190,15 @@ func (m *mixed) degrade(t *testing.T, domain *tree.Tree) hostfs.Files {
 	for i, line := range lines {
 		path, settings, _ := strings.Cut(line, " ")
 		h, isPassed := domain.Hostdevs()[path[strings.LastIndex(path, "/")+1:]]
-		switch isFunction := strings.Contains(settings, "driver=vfio-pci") && !strings.Contains(settings, "physfn"); {
+		switch isFunction := strings.Contains(settings,
+			"driver=vfio-pci") && !strings.Contains(settings, "physfn"); {
 		case isFunction && m.IntN(12) == 0:
 			lines[i] = ""
 		case isFunction && isPassed && h.At != nil && m.IntN(8) == 0:
 			lines[i] += " conventional"
 		}
 	}
+
 	return expect.Host(t, strings.Join(lines, "\n"))
 }
 
@@ -184,21 +215,27 @@ func TestBesideStaying(t *testing.T) {
 			if err != nil {
 				t.Skip(err)
 			}
+
 			result := m.hook.Read(plan.Request{Domain: m.domain, VMI: m.vmi}).Plan()
 			expect.NoError(t, result.Err)
 			with, err := lib(result.Domain)
 			if err != nil {
-				t.Fatalf("libvirt accepts\n%s\nbut not the result\n%s\n%v", m.domain, result.Domain, err)
+				t.Fatalf("libvirt accepts\n%s\nbut not the result\n%s\n%v", m.domain, result.Domain,
+					err)
 			}
+
 			for _, violation := range tree.Violations(m.domain, result.Domain) {
 				t.Error(violation)
 			}
+
 			m.compareAddresses(t, result)
 			named += m.comparePairs(t, result, without, with)
 			if !libvirt.IsByIndex() && m.replacesByIndex(t, result.Domain) {
 				return
 			}
-			expect.Same(t, seen(t, without), seen(t, with), "disks, NICs or controllers move (-without the hook +with it)")
+
+			expect.Same(t, seen(t, without), seen(t, with),
+				"disks, NICs or controllers move (-without the hook +with it)")
 			m.again(t, result, with)
 			placed += result.Plan.Pairs().Alike
 			if t.Failed() {
@@ -206,13 +243,15 @@ func TestBesideStaying(t *testing.T) {
 			}
 		})
 	}
+
 	if placed == 0 || named == 0 {
 		t.Errorf("%d pairs are as on the host, %d are named: want some of both", placed, named)
 	}
 }
 
-// replacesByIndex reports whether a controller without an address comes after a missing index, so that
-// versions of libvirt differ, and the hook replaces such a controller or takes such an index.
+// replacesByIndex reports whether a controller without an address comes after a missing index, so
+// that versions of libvirt differ, and the hook replaces such a controller or takes such an
+// index.
 func (m mixed) replacesByIndex(t *testing.T, result []byte) bool {
 	t.Helper()
 	before, errBefore := tree.Read(m.domain)
@@ -220,6 +259,7 @@ func (m mixed) replacesByIndex(t *testing.T, result []byte) bool {
 	if errBefore != nil || errAfter != nil {
 		t.Fatal(errBefore, errAfter)
 	}
+
 	holes, differs := before.Holes(), false
 	replaces := !slices.Equal(holes, after.Holes())
 	for index, c := range before.Controllers {
@@ -228,26 +268,34 @@ func (m mixed) replacesByIndex(t *testing.T, result []byte) bool {
 			replaces = replaces || !reflect.DeepEqual(c, after.Controllers[index])
 		}
 	}
+
 	return differs && replaces
 }
 
-// again: the hook changes its own result no more, and moves nothing in what libvirt reads back of it.
+// again: the hook changes its own result no more, and moves nothing in what libvirt reads back of
+// it.
 func (m mixed) again(t *testing.T, result plan.Result, with []byte) {
 	t.Helper()
-	if again := m.hook.Read(plan.Request{Domain: result.Domain, VMI: m.vmi}).Plan(); again.Err != nil || !bytes.Equal(again.Domain, result.Domain) {
+	if again := m.hook.Read(plan.Request{
+		Domain: result.Domain, VMI: m.vmi,
+	}).Plan(); again.Err != nil || !bytes.Equal(again.Domain, result.Domain) {
 		t.Errorf("a second call changes the result, error %v:\n%s", again.Err, again.Domain)
 	}
+
 	later := m.hook.Read(plan.Request{Domain: with, VMI: m.vmi}).Plan()
 	if c := later.Plan.Changes; len(c.AddControllers)+len(c.RemoveControllers)+len(c.Place) > 0 {
-		t.Errorf("a call after libvirt changes %+v: %s, then %s", c, describe(result), describe(later))
+		t.Errorf("a call after libvirt changes %+v: %s, then %s", c, describe(result),
+			describe(later))
 	}
 }
 
 func describe(r plan.Result) string {
 	text := fmt.Sprint(r.Plan.Choice, r.Plan.Warnings)
 	for _, d := range r.Plan.Devices {
-		text += fmt.Sprint("\n", d.ID, " ", d.Outcome, " ", d.Reason, " ", d.Address, " ", d.GuestPath)
+		text += fmt.Sprint("\n", d.ID, " ", d.Outcome, " ", d.Reason, " ", d.Address, " ",
+			d.GuestPath)
 	}
+
 	return text
 }
 
@@ -259,9 +307,11 @@ func (m mixed) compareAddresses(t *testing.T, result plan.Result) {
 	if errBefore != nil || errAfter != nil {
 		t.Fatal(errBefore, errAfter)
 	}
+
 	for _, d := range result.Plan.Devices {
 		was, is := before.Hostdevs()[d.ID.String()].At, after.Hostdevs()[d.ID.String()].At
-		if d.Outcome != placement.Placed && (fmt.Sprint(was) != fmt.Sprint(is) || before.RootBus(was) != after.RootBus(is)) {
+		if d.Outcome != placement.Placed &&
+			(fmt.Sprint(was) != fmt.Sprint(is) || before.RootBus(was) != after.RootBus(is)) {
 			t.Errorf("%s is %s, %s, and goes from %v to %v", d.ID, d.Outcome, d.Reason, was, is)
 		}
 	}
@@ -275,11 +325,13 @@ func (m mixed) comparePairs(t *testing.T, result plan.Result, without, with []by
 	for _, d := range result.Plan.Devices {
 		placed[d.ID.String()] = d.Outcome == placement.Placed
 	}
+
 	before, errBefore := tree.Read(without)
 	after, errAfter := tree.Read(with)
 	if errBefore != nil || errAfter != nil {
 		t.Fatal(errBefore, errAfter)
 	}
+
 	types := []string{"PIX", "PXB", "PHB", "NODE", "SYS"}
 	for i, a := range m.Devices {
 		for _, b := range m.Devices[:i] {
@@ -288,18 +340,24 @@ func (m mixed) comparePairs(t *testing.T, result plan.Result, without, with []by
 			if errA != nil || errB != nil {
 				t.Fatal(errA, errB)
 			}
-			host, was, is := tree.PathType(spotA, spotB), guestType(before, a, b), guestType(after, a, b)
+
+			host, was, is := tree.PathType(spotA, spotB), guestType(before, a, b), guestType(after,
+				a, b)
 			steps := func(guest string) int {
-				return max(slices.Index(types, guest)-slices.Index(types, host), slices.Index(types, host)-slices.Index(types, guest))
+				return max(slices.Index(types, guest)-slices.Index(types, host),
+					slices.Index(types, host)-slices.Index(types, guest))
 			}
 			if !isShownA || !isShownB || steps(is) <= steps(was) {
 				continue
 			}
+
 			guestA, _ := after.Spot(a)
 			guestB, _ := after.Spot(b)
 			isNamed := slices.ContainsFunc(result.Plan.Warnings, func(w reasons.Warning) bool {
-				return w.Code == reasons.CodeFurtherApart && strings.Contains(w.Text, a) && strings.Contains(w.Text, b)
+				return w.Code == reasons.CodeFurtherApart && strings.Contains(w.Text, a) &&
+					strings.Contains(w.Text, b)
 			})
+
 			switch bothPlaced := placed[a] && placed[b]; {
 			case bothPlaced && (guestA.Node == guestB.Node) == (was == "SYS"):
 			case bothPlaced, !isNamed:
@@ -309,6 +367,7 @@ func (m mixed) comparePairs(t *testing.T, result plan.Result, without, with []by
 			}
 		}
 	}
+
 	return named
 }
 
@@ -323,9 +382,11 @@ func seen(t *testing.T, readback []byte) map[string]string {
 	all := map[string]string{}
 	for label, at := range read.Seen() {
 		kind, rest, _ := strings.Cut(label, " ")
-		if kind == "disk" || kind == "interface" || kind == "controller" && strings.Contains(rest, " ") {
+		if kind == "disk" || kind == "interface" || kind == "controller" &&
+			strings.Contains(rest, " ") {
 			all[label] = busNumber.ReplaceAllString(at, "$1")
 		}
 	}
+
 	return all
 }

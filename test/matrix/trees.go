@@ -36,13 +36,19 @@ func NewRandomHost(seed uint64) RandomHost {
 	for n := range nodes {
 		fmt.Fprintf(&g.lines, "cpus %d %d-%d\n", n, 8*n, 8*n+7)
 	}
+
 	for g.remaining > 0 {
 		g.root(g.node(nodes))
 	}
+
 	if g.IntN(4) == 0 {
 		g.devices = append(g.devices, fmt.Sprintf("0000:%02x:1f.0", g.bus("0000")))
 	}
-	g.Shuffle(len(g.devices), func(i, j int) { g.devices[i], g.devices[j] = g.devices[j], g.devices[i] })
+
+	g.Shuffle(len(g.devices), func(i, j int) {
+		g.devices[i], g.devices[j] = g.devices[j], g.devices[i]
+	})
+
 	return RandomHost{Text: g.lines.String(), Devices: g.devices, NUMA: g.cells(nodes)}
 }
 
@@ -54,6 +60,7 @@ func (g *grower) node(nodes int) string {
 	case 1:
 		return ""
 	}
+
 	return fmt.Sprintf(" node=%d", g.IntN(nodes))
 }
 
@@ -65,14 +72,17 @@ func (g *grower) cells(nodes int) GuestNUMA {
 	if g.IntN(12) == 0 {
 		return nil
 	}
+
 	for c := range count {
 		numa = append(numa, []int{c})
 	}
+
 	if g.IntN(2) == 0 {
 		for n := count; n < nodes; n++ {
 			numa[count-1] = append(numa[count-1], n)
 		}
 	}
+
 	return numa
 }
 
@@ -91,6 +101,7 @@ func (g *grower) root(node string) {
 		above := g.bus("0000")
 		domain, path = "10000", fmt.Sprintf("pci0000:%02x/0000:%02x:05.5/", above, above)
 	}
+
 	bus := g.bus(domain)
 	path += fmt.Sprintf("pci%s:%02x", domain, bus)
 	for port := range 1 + g.IntN(3) {
@@ -114,6 +125,7 @@ func (g *grower) branch(port, domain, node string, depth int) {
 	if g.IntN(5) == 0 { // an endpoint beside the downstream ports, such as a management function
 		g.endpoint(fmt.Sprintf("%s/%s:%02x:1e", upstream, domain, inner), node)
 	}
+
 	for n := range 1 + g.IntN(6) {
 		downstream := fmt.Sprintf("%s/%s:%02x:%02x.0", upstream, domain, inner, n)
 		switch {
@@ -143,17 +155,22 @@ func (g *grower) endpoint(slot, node string) {
 		for f := range 1 + g.IntN(3) {
 			g.function(fmt.Sprintf("%s.%x", slot, 1+f), node, g.IntN(4) > 0)
 		}
+
 	case kind == 8:
 		g.function(slot+".0", node, false)
 		dir, name := slot[:strings.LastIndex(slot, "/")], slot[strings.LastIndex(slot, "/")+1:]
 		for v := range 1 + g.IntN(4) {
-			// Functions continue in other device numbers (ARI), of their own for each of three on one bus.
+			// Functions continue in other device numbers (ARI), of their own for each of three on
+			// one bus.
 			vf := fmt.Sprintf("%s.%x", name, 1+v)
 			if v > 1 {
-				vf = fmt.Sprintf("%s%02x.%x", name[:len(name)-2], 0x18+2*int(name[len(name)-1]%4)+g.IntN(2), v)
+				vf = fmt.Sprintf("%s%02x.%x", name[:len(name)-2],
+					0x18+2*int(name[len(name)-1]%4)+g.IntN(2), v)
 			}
+
 			g.function(dir+"/"+vf, node+" physfn="+name+".0", true)
 		}
+
 	default:
 		g.function(slot+".0", node, false)
 		for range 1 + g.IntN(3) {
@@ -182,6 +199,7 @@ func (g *grower) stray(node string) string {
 	case g.IntN(30) == 0:
 		return " node=0"
 	}
+
 	return node
 }
 

@@ -58,7 +58,9 @@ var machines = []machine{
 	{"pcie-8g4n", "x86-2n8g4n-pcie", Hardware{intel, 90, 0, 400_000}, false, twoNodes},
 	{"pcie-4g2n", "x86-2n4g2n-pcie", Hardware{intel, 89, 0, 200_000}, false, twoNodes},
 	{"three-roots", "x86-2n4g-three-roots", Hardware{intel, 90, 18, 400_000}, false, twoNodes},
-	{"rtx-audio", "x86-1n2g-rtx-audio", Hardware{intel, 86, 0, 100_000}, false, []matrix.GuestNUMA{{{0}}, nil}},
+	{"rtx-audio", "x86-1n2g-rtx-audio", Hardware{
+		intel, 86, 0, 100_000,
+	}, false, []matrix.GuestNUMA{{{0}}, nil}},
 	{"mi300x", "x86-2n8g-mi300x", Hardware{genoa, 94, 1, 400_000}, true, twoNodes},
 }
 
@@ -71,18 +73,23 @@ func Cases(tb testing.TB) []Case {
 		sysfs := m.sysfs(tb)
 		devices, err := matrix.Sysfs{FS: sysfs}.Endpoints()
 		expect.NoError(tb, err)
+
 		for i, numa := range m.numa {
-			c := Case{Name: m.name, Sysfs: sysfs, Devices: devices, Hardware: m.hardware, RCCL: m.rccl,
+			c := Case{Name: m.name, Sysfs: sysfs, Devices: devices, Hardware: m.hardware,
+				RCCL:   m.rccl,
 				Domain: matrix.Domain(numa, devices), NUMA: numa, IsCoarse: i > 0}
+
 			switch {
 			case len(numa) == 0:
 				c.Name += "-no-cells"
 			case i > 0:
 				c.Name += "-coarse"
 			}
+
 			all = append(all, c)
 		}
 	}
+
 	return append(all, launcherCase(tb, all[0]))
 }
 
@@ -94,6 +101,7 @@ func (m machine) sysfs(tb testing.TB) fs.FS {
 		text = bytes.ReplaceAll(text, []byte("0x1002"), []byte("0x10de"))
 		text = bytes.ReplaceAll(text, []byte("0x74a1"), []byte("0x2330")) // MI300X, H100 SXM5
 	}
+
 	sysfs, err := host.ParseSnapshot(text)
 	expect.NoError(tb, err)
 	return sysfs

@@ -39,9 +39,11 @@ func rows() []row {
 		if key != "" {
 			f.flags[key] = value
 		}
+
 		f.file = key == policy.KeyNCCLTopology
 		return &f
 	}
+
 	clique := layout("mirror", policy.KeyPortSpeed, "host")
 	clique.p2p = true
 	return []row{
@@ -69,7 +71,9 @@ func TestComparison(t *testing.T) {
 	for i, r := range rows() {
 		lines[i+1] = []string{r.title}
 	}
+
 	lines[0] = []string{"the host itself"}
+
 	for _, m := range compared {
 		c := cases[slices.IndexFunc(cases, func(c nccl.Case) bool { return c.Name == m.name })]
 		l := labs.of(t, c)
@@ -83,6 +87,7 @@ func TestComparison(t *testing.T) {
 			lines[i+1] = append(lines[i+1], got)
 		}
 	}
+
 	table := markdown(header, lines)
 	const file = "../../docs/comparison.md"
 	text := string(expect.File(t, file))
@@ -90,11 +95,13 @@ func TestComparison(t *testing.T) {
 	if start < 0 {
 		t.Fatalf("%s has no table of guests", file)
 	}
+
 	end := start + strings.Index(text[start:], "\n\n") + 1
 	if *update {
 		expect.NoError(t, os.WriteFile(file, []byte(text[:start]+table+text[end:]), 0o644))
 		return
 	}
+
 	expect.Same(t, text[start:end], table, "%s (-is +want), rewrite with -update", file)
 }
 
@@ -113,18 +120,22 @@ func (l lab) row(t *testing.T, c nccl.Case, r row, host nccl.Decisions) string {
 		domain, err := r.core.Domain(matrix.Sysfs{FS: c.Sysfs}, c.NUMA, c.Devices)
 		expect.NoError(t, err)
 		got = l.domain(t, c, domain, "", false).Outcome(host)
+
 	default:
 		got = l.domain(t, c, c.Domain, "", false).Outcome(host)
 	}
+
 	return fmt.Sprintf("%d, %d, %.2f, %.2f",
 		got.GDR, got.Right, got.Ring/want.Ring, got.AllReduce/want.AllReduce)
 }
 
 func markdown(header []string, lines [][]string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "| %s |\n|%s\n", strings.Join(header, " | "), strings.Repeat("---|", len(header)))
+	fmt.Fprintf(&b, "| %s |\n|%s\n", strings.Join(header, " | "),
+		strings.Repeat("---|", len(header)))
 	for _, line := range lines {
 		fmt.Fprintf(&b, "| %s |\n", strings.Join(line, " | "))
 	}
+
 	return b.String()
 }

@@ -54,27 +54,35 @@ type Outcome struct {
 
 // Outcome compares decisions with those of the host.
 func (d Decisions) Outcome(host Decisions) Outcome {
-	o := Outcome{GPUs: len(d.GPUs), Ring: d.ring(), Channels: d.CollChannels, AllReduce: d.allReduce()}
+	o := Outcome{
+		GPUs: len(d.GPUs), Ring: d.ring(), Channels: d.CollChannels, AllReduce: d.allReduce(),
+	}
+
 	onHost := map[string]GPU{}
 	for _, g := range host.GPUs {
 		onHost[g.GPU] = g
 	}
+
 	for _, g := range d.GPUs {
 		if len(g.Net) > 0 && g.Nets[g.Net[0]].IsGDR() {
 			o.GDR++
 		}
+
 		if of := onHost[g.GPU]; len(g.Net) > 0 && slices.Equal(sorted(g.Net), sorted(of.Net)) {
 			o.Right++
 		}
+
 		for name, net := range g.Nets {
 			if net.IsGDR() && onHost[g.GPU].Nets[name].IsGDR() {
 				o.Pairs++
 			}
 		}
 	}
+
 	for name := range d.AllReduceBw {
 		o.LL128 = o.LL128 || slices.Contains([]string{"Tree/LL128", "Ring/LL128"}, name)
 	}
+
 	return o
 }
 

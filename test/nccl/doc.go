@@ -1,16 +1,16 @@
-// Package nccl runs the topology code of NCCL and RCCL, compiled for the CPU, over the /sys of hosts
-// and of the guests that the hook plans for them, and compares what it decides: which GPUs use
-// GPUDirect RDMA and which NIC, rings, channels.
+// Package nccl runs the topology code of NCCL and RCCL, compiled for the CPU, over the /sys of
+// hosts and of the guests that the hook plans for them, and compares what it decides: which GPUs
+// use GPUDirect RDMA and which NIC, rings, channels.
 //
-// `get-nccl` fetches the sources, `build` compiles them; nothing of them is here. ncclgraph/main.cc
-// stands for what that code asks of CUDA, NVML, ROCm SMI, the network plugin and the other ranks, and
-// its stubs for their headers.
+// `get-nccl` fetches the sources, `build` compiles them; nothing of them is here.
+// ncclgraph/main.cc stands for what that code asks of CUDA, NVML, ROCm SMI, the network plugin
+// and the other ranks, and its stubs for their headers.
 //
-// Run by NCCL's own code (2.29.7): the walk up /sys (xml.cc, ncclTopoGetXmlFromSys), the graph of all
-// ranks, paths and GPUDirect RDMA of each pair (paths.cc, ncclTopoCheckGdr), the NIC of each GPU
-// (topo.cc, ncclTopoGetLocalNet), rings, trees and NVLS (search.cc), channels (connect.cc) and the
-// model of algorithms and protocols (tuning.cc). The search counts steps, not seconds, so a result is
-// always the same.
+// Run by NCCL's own code (2.29.7): the walk up /sys (xml.cc, ncclTopoGetXmlFromSys), the graph of
+// all ranks, paths and GPUDirect RDMA of each pair (paths.cc, ncclTopoCheckGdr), the NIC of each
+// GPU (topo.cc, ncclTopoGetLocalNet), rings, trees and NVLS (search.cc), channels (connect.cc)
+// and the model of algorithms and protocols (tuning.cc). The search counts steps, not seconds, so
+// a result is always the same.
 //
 // Supplied to it:
 //

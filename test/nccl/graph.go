@@ -38,19 +38,23 @@ func builds(tb testing.TB, program string) []Library {
 	if dir == "" {
 		tb.Skipf("set %s to the directory that test/nccl/build fills, or run make nccl", Variable)
 	}
+
 	programs, err := filepath.Glob(filepath.Join(dir, "bin", "*", program))
 	expect.NoError(tb, err)
 	if len(programs) == 0 {
 		tb.Fatalf("no %s in %s: run test/nccl/build", program, dir)
 	}
+
 	libraries := make([]Library, len(programs))
 	for i, program := range programs {
 		libraries[i] = Library{Version: filepath.Base(filepath.Dir(program)), program: program}
 	}
+
 	slices.SortFunc(libraries, func(x, y Library) int {
 		isOther := func(l Library) int { return map[bool]int{true: 1}[l.Version != DebianVersion] }
 		return cmp.Or(cmp.Compare(isOther(x), isOther(y)), cmp.Compare(x.Version, y.Version))
 	})
+
 	return libraries
 }
 
@@ -66,6 +70,7 @@ func (l Library) Parse(tb testing.TB, text string) string {
 	if err != nil && len(out) == 0 {
 		tb.Fatalf("%s: %v", l.program, err)
 	}
+
 	return strings.TrimSpace(string(out))
 }
 
@@ -100,16 +105,19 @@ func (l Library) Decide(tb testing.TB, job Job) Decisions {
 	expect.NoError(tb, os.WriteFile(file, job.text(filepath.Join(dir, "sys")), 0o644))
 	command := exec.CommandContext(tb.Context(), l.program, file)
 	command.Env = append(os.Environ(), job.Env...)
+
 	if job.File != "" {
 		name := filepath.Join(dir, "topology.xml")
 		expect.NoError(tb, os.WriteFile(name, []byte(job.File), 0o644))
 		command.Env = append(command.Env, "NCCL_TOPO_FILE="+name)
 	}
+
 	var out, stderr bytes.Buffer
 	command.Stdout, command.Stderr = &out, &stderr
 	if err := command.Run(); err != nil {
 		tb.Fatalf("NCCL %s: %v: %s", l.Version, err, &stderr)
 	}
+
 	var d Decisions
 	expect.NoError(tb, json.Unmarshal(out.Bytes(), &d))
 	return d
@@ -119,13 +127,18 @@ func (l Library) Decide(tb testing.TB, job Job) Decisions {
 // as CUDA and the kernel give them.
 func (j Job) text(sys string) []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "root %s\ncpu %s\np2p %d\nnodes %d\n", sys, j.CPU, map[bool]int{true: 1}[j.P2P], j.Nodes)
+	fmt.Fprintf(&b, "root %s\ncpu %s\np2p %d\nnodes %d\n", sys, j.CPU, map[bool]int{
+		true: 1,
+	}[j.P2P], j.Nodes)
+
 	for _, name := range j.byAddress(j.GPUs) {
 		fmt.Fprintf(&b, "gpu %s %s %d %d 1\n", j.Devices[name], name, j.SM, j.NVLinks)
 	}
+
 	for _, name := range j.byAddress(j.NICs) {
 		fmt.Fprintf(&b, "net %s %s %d 1\n", j.Devices[name], name, j.Mbps)
 	}
+
 	return b.Bytes()
 }
 
@@ -135,8 +148,8 @@ func (j Job) byAddress(names []string) []string {
 	})
 }
 
-// Judge returns what NCCL decides for the same devices on a host and in a guest that has booted, each
-// by its own sysfs. In the guest a device of a name is at an address.
+// Judge returns what NCCL decides for the same devices on a host and in a guest that has booted,
+// each by its own sysfs. In the guest a device of a name is at an address.
 func (l Library) Judge(
 	tb testing.TB, h Hardware, gpus, nics []string, host, guest fs.FS, at map[string]string,
 ) (onHost, inGuest Outcome) {

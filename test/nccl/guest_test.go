@@ -27,6 +27,7 @@ func newLabs(t *testing.T) labs {
 			l.nccl = &library
 		}
 	}
+
 	l.libvirt = oracle.New(t)
 	return l
 }
@@ -38,9 +39,11 @@ func (l labs) of(t *testing.T, c nccl.Case) lab {
 	if c.RCCL {
 		library = l.rccl
 	}
+
 	if library == nil {
 		t.Skip("its library was not built")
 	}
+
 	return lab{l.libvirt, *library}
 }
 
@@ -83,6 +86,7 @@ func (l lab) guest(t *testing.T, c nccl.Case, f form) nccl.Decisions {
 	if f.file {
 		file = product.New(result.Plan).String()
 	}
+
 	return l.domain(t, c, result.Domain, file, f.p2p)
 }
 
@@ -96,7 +100,9 @@ func (l lab) plan(t *testing.T, c nccl.Case, f form) plan.Result {
 }
 
 // domain returns the decisions in the guest of a domain.
-func (l lab) domain(t *testing.T, c nccl.Case, domain []byte, file string, p2p bool) nccl.Decisions {
+func (l lab) domain(
+	t *testing.T, c nccl.Case, domain []byte, file string, p2p bool,
+) nccl.Decisions {
 	t.Helper()
 	return l.decide(t, c, l.machine(t, c, domain), file, p2p)
 }
@@ -120,5 +126,6 @@ func (l lab) decide(
 	if len(job.NICs) == 0 {
 		job.Nodes = 1
 	}
+
 	return l.library.Decide(t, job)
 }

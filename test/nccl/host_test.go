@@ -21,6 +21,7 @@ func asHost(c nccl.Case) []form {
 		flags := nccl.Flags{policy.KeyLayout: string(layout), policy.KeyNCCLTopology: "fwcfg"}
 		forms = append(forms, form{string(layout) + " with the file", flags, true, p2p})
 	}
+
 	return forms
 }
 
@@ -31,6 +32,7 @@ func TestAsHost(t *testing.T) {
 		if !l.hasJob(t, c) || c.IsCoarse {
 			t.Skip("no job, or fewer cells than the host has nodes, which are NCCL's CPUs")
 		}
+
 		host := l.host(t, c)
 		want := host.Outcome(host)
 		for _, f := range asHost(c) {
@@ -72,13 +74,15 @@ func TestJudge(t *testing.T) {
 		if c.Name != "hgx-h100" && c.Name != "dgx-a100" {
 			continue
 		}
+
 		l := labs.of(t, c)
 		f := form{flags: nccl.Flags{policy.KeyLayout: "mirror", policy.KeyPortSpeed: "host"}}
 		machine := l.machine(t, c, l.plan(t, c, f).Domain)
 		dir := t.TempDir()
 		expect.NoError(t, machine.Write(dir))
 		gpus, nics := machine.GPUs(c.Devices), machine.NICs(c.Devices)
-		onHost, inGuest := l.library.Judge(t, c.Hardware, gpus, nics, c.Sysfs, os.DirFS(dir), machine.Devices)
+		onHost, inGuest := l.library.Judge(t, c.Hardware, gpus, nics, c.Sysfs, os.DirFS(dir),
+			machine.Devices)
 		if onHost != inGuest || onHost.GDR != 8 {
 			t.Errorf("%s: on the host %+v, in the guest %+v", c.Name, onHost, inGuest)
 		}

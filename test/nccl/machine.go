@@ -16,7 +16,8 @@ import (
 
 // Machine is a host or a guest as NCCL reads it from /sys.
 type Machine struct {
-	Devices map[string]string // address in the machine, by the device's name: its address on the host
+	// address in the machine, by the device's name: its address on the host
+	Devices map[string]string
 
 	functions map[string]attributes // by path under /sys/devices
 	nodes     []int
@@ -36,18 +37,22 @@ func Recorded(sysfs fs.FS) (Machine, error) {
 	if err != nil {
 		return Machine{}, err
 	}
+
 	m := Machine{Devices: map[string]string{}, functions: map[string]attributes{}}
 	if m.nodes, err = (matrix.Sysfs{FS: sysfs}).Nodes(); err != nil {
 		return m, err
 	}
+
 	for _, link := range links {
 		dir, err := directory(sysfs, link.Name())
 		if err != nil {
 			return m, err
 		}
+
 		m.Devices[link.Name()] = link.Name()
 		m.functions[strings.TrimPrefix(dir, "devices/")] = read(sysfs, dir)
 	}
+
 	return m, nil
 }
 
@@ -66,6 +71,7 @@ func read(sysfs fs.FS, dir string) attributes {
 			a[name] = strings.TrimSpace(string(data))
 		}
 	}
+
 	return a
 }
 
@@ -76,6 +82,7 @@ func Guest(host fs.FS, domain []byte) (Machine, error) {
 	if err != nil {
 		return Machine{}, err
 	}
+
 	t := tree.Of(root)
 	buses := t.Buses()
 	m := Machine{Devices: map[string]string{}, functions: map[string]attributes{}, nodes: t.Cells}
@@ -85,10 +92,12 @@ func Guest(host fs.FS, domain []byte) (Machine, error) {
 		}
 		m.functions[buses[index].Dir] = port(c, PortLink(root, c), nodeOf(t, c.At))
 	}
+
 	for id, d := range t.Hostdevs() {
 		if d.At == nil || d.Attr("type") != "pci" {
 			continue
 		}
+
 		a, err := passedThrough(host, id)
 		if err != nil {
 			return m, fmt.Errorf("%s: %w", id, err)
@@ -96,11 +105,13 @@ func Guest(host fs.FS, domain []byte) (Machine, error) {
 		if a == nil {
 			continue // the host does not have it
 		}
+
 		a["numa_node"] = fmt.Sprint(nodeOf(t, d.At))
 		at := buses[d.At.Bus].Path(d.At.Slot, d.At.Function)
 		m.Devices[id] = path.Base(at)
 		m.functions[at] = a
 	}
+
 	return m, nil
 }
 
@@ -134,12 +145,14 @@ func passedThrough(host fs.FS, address string) (attributes, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	a := read(host, dir)
 	physical, err := fs.ReadLink(host, path.Join(dir, "physfn"))
 	if err == nil && a["max_link_speed"] == "" {
 		of := read(host, path.Join(dir, physical))
 		a["max_link_speed"], a["max_link_width"] = of["max_link_speed"], of["max_link_width"]
 	}
+
 	return a, nil
 }
 
@@ -150,11 +163,13 @@ func (m Machine) Write(dir string) error {
 			return err
 		}
 	}
+
 	for p, a := range m.functions {
 		if err := writeFunction(dir, p, a); err != nil {
 			return err
 		}
 	}
+
 	for _, n := range m.nodes {
 		node := filepath.Join(dir, "devices/system/node", fmt.Sprintf("node%d", n))
 		if err := errors.Join(os.MkdirAll(node, 0o755),
@@ -162,6 +177,7 @@ func (m Machine) Write(dir string) error {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -171,6 +187,7 @@ func writeFunction(dir, function string, a attributes) error {
 	if err := os.MkdirAll(at, 0o755); err != nil {
 		return err
 	}
+
 	for name, value := range a {
 		if value == "" {
 			continue
@@ -179,11 +196,13 @@ func writeFunction(dir, function string, a attributes) error {
 			return err
 		}
 	}
+
 	// A NIC whose subsystem is not pci is attached to the first CPU (topo.cc, ncclTopoAddNet).
 	if err := errors.Join(link(filepath.Join(at, "subsystem"), filepath.Join(dir, "bus/pci")),
 		link(filepath.Join(dir, "bus/pci/devices", path.Base(function)), at)); err != nil {
 		return err
 	}
+
 	// NCCL finds the bus of a GPU there (src/misc/utils.cc, getBusId; xml.cc, getPciPath).
 	name := path.Base(function)
 	bus := name[:strings.LastIndex(name, ":")]
@@ -191,10 +210,12 @@ func writeFunction(dir, function string, a attributes) error {
 	if err := os.MkdirAll(of, 0o755); err != nil {
 		return err
 	}
+
 	err := link(filepath.Join(dir, "class/pci_bus", bus), of)
 	if errors.Is(err, fs.ErrExist) {
 		return nil
 	}
+
 	return err
 }
 
@@ -217,6 +238,7 @@ func (m Machine) functionsOf(names []string, isKind func(class string) bool) []s
 			}
 		}
 	}
+
 	slices.Sort(all)
 	return all
 }

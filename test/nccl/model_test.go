@@ -20,25 +20,34 @@ var otherNICs = map[string]string{
 	"ROCm-rccl-topo_8p_rome_n2_1": "a NIC of 5 GT/s x4 beside one of 16 GT/s x16, on other nodes than the GPUs",
 }
 
-// TestModel: of each host, of its domain as it came and of its guests the program's own model knows for
-// which GPUs GPUDirect RDMA is used, and takes the NIC that NCCL takes. The NICs of random hosts, with
-// devices beside the ports of a switch and several functions, are only reported.
+// TestModel: of each host, of its domain as it came and of its guests the program's own model
+// knows for which GPUs GPUDirect RDMA is used, and takes the NIC that NCCL takes. The NICs of
+// random hosts, with devices beside the ports of a switch and several functions, are only
+// reported.
 func TestModel(t *testing.T) {
 	everyVM(t, func(t *testing.T, l lab, c nccl.Case) {
 		if !l.hasJob(t, c) {
 			t.Skip("no job")
 		}
+
 		recorded, err := nccl.Recorded(c.Sysfs)
 		expect.NoError(t, err)
-		machines := map[string]nccl.Machine{"host": recorded, "as it came": l.machine(t, c, c.Domain)}
+		machines := map[string]nccl.Machine{
+			"host": recorded, "as it came": l.machine(t, c, c.Domain),
+		}
+
 		for _, layout := range []policy.Layout{policy.LayoutRoot, policy.LayoutMirror} {
 			f := form{flags: nccl.Flags{policy.KeyLayout: string(layout)}}
 			machines[string(layout)] = l.machine(t, c, l.plan(t, c, f).Domain)
 		}
+
 		for name, machine := range machines {
-			model, theirs := modelled(t, c, machine), choices(l.decide(t, c, machine, "", name == "host"))
-			expect.Same(t, direct(theirs), direct(model), "%s: GPUs with GPUDirect RDMA (-NCCL +model)", name)
-			if isRandom := strings.HasPrefix(c.Name, "seed-"); !isRandom && otherNICs[c.Name] == "" {
+			model, theirs := modelled(t, c,
+				machine), choices(l.decide(t, c, machine, "", name == "host"))
+			expect.Same(t, direct(theirs), direct(model),
+				"%s: GPUs with GPUDirect RDMA (-NCCL +model)", name)
+			if isRandom := strings.HasPrefix(c.Name, "seed-"); !isRandom &&
+				otherNICs[c.Name] == "" {
 				expect.Same(t, theirs, model, "%s: NICs of GPUs (-NCCL +model)", name)
 			} else if !maps.Equal(theirs, model) {
 				t.Logf("%s: NCCL takes %v, the model %v", name, theirs, model)
@@ -61,6 +70,7 @@ func choices(decisions nccl.Decisions) map[string]choice {
 			all[gpu.GPU] = choice{gpu.Net[0], gpu.Nets[gpu.Net[0]].IsGDR()}
 		}
 	}
+
 	return all
 }
 
@@ -79,22 +89,26 @@ func modelled(t *testing.T, c nccl.Case, machine nccl.Machine) map[string]choice
 	dir := t.TempDir()
 	expect.NoError(t, machine.Write(dir))
 	shown, _ := host.Read(os.DirFS(dir), nil, host.All)
-	gpus, nics := inOrder(machine, machine.GPUs(c.Devices)), inOrder(machine, machine.NICs(c.Devices))
+	gpus, nics := inOrder(machine, machine.GPUs(c.Devices)), inOrder(machine,
+		machine.NICs(c.Devices))
 	ids := topology.Map(append(slices.Clone(gpus), nics...), func(name string) topology.DeviceID {
 		return deviceAt(t, machine.Devices[name])
 	})
+
 	nodes := shown.Tree(ids).Devices(ids)
 	link := func(n *topology.Node) topology.Link { return linkOf(shown, n) }
 	m := ncclgraph.Machine{NICs: nodes[len(gpus):], Link: link}
 	for _, n := range nodes[:len(gpus)] {
 		m.GPUs = append(m.GPUs, ncclgraph.GPU{Node: n, NVLink: c.Hardware.NVLinks > 0})
 	}
+
 	all := map[string]choice{}
 	for i, chosen := range m.Choices() {
 		if chosen.NIC >= 0 {
 			all[gpus[i]] = choice{nics[chosen.NIC], chosen.IsDirect()}
 		}
 	}
+
 	return all
 }
 
@@ -121,8 +135,10 @@ func linkOf(shown *topology.Host, n *topology.Node) topology.Link {
 	case topology.DeviceID:
 		address, _ = id.PCI()
 	}
+
 	if link := shown.MaxLink(shown.Device(address)); link != nil {
 		return *link
 	}
+
 	return topology.Link{}
 }

@@ -21,9 +21,11 @@ func everyVM(t *testing.T, test func(t *testing.T, l lab, c nccl.Case)) {
 		random, err = strconv.Atoi(text)
 		expect.NoError(t, err)
 	}
+
 	for seed := range uint64(random) {
 		all = append(all, nccl.RandomCase(t, seed))
 	}
+
 	labs := newLabs(t)
 	for _, c := range all {
 		t.Run(c.Name, func(t *testing.T) {
@@ -33,8 +35,8 @@ func everyVM(t *testing.T, test func(t *testing.T, l lab, c nccl.Case)) {
 	}
 }
 
-// lowerRings are the VMs in which NCCL's own search finds a lower ring than in the domain as it came,
-// though every path is as near or nearer.
+// lowerRings are the VMs in which NCCL's own search finds a lower ring than in the domain as it
+// came, though every path is as near or nearer.
 var lowerRings = map[string]string{
 	"ROCm-rccl-topo_8p_940":   twoCPUs,
 	"ROCm-rccl-topo_8p_940vm": twoCPUs,
@@ -56,10 +58,16 @@ func TestAuto(t *testing.T) {
 		if !l.hasJob(t, c) {
 			t.Skip("no job: it has no GPU, or one and no NIC")
 		}
+
 		host := l.host(t, c)
 		came := l.domain(t, c, c.Domain, "", false).Outcome(host)
-		came.Ring = min(came.Ring, host.Outcome(host).Ring) // no guest has to have more than its host
-		auto := l.guest(t, c, form{name: "auto", flags: nccl.Flags{policy.KeyLayout: "auto"}}).Outcome(host)
+
+		// no guest has to have more than its host
+		came.Ring = min(came.Ring, host.Outcome(host).Ring)
+		auto := l.guest(t, c, form{
+			name: "auto", flags: nccl.Flags{policy.KeyLayout: "auto"},
+		}).Outcome(host)
+
 		worse, why := below(auto, came), lowerRings[c.Name]
 		if why != "" {
 			if worse == "" {
@@ -68,6 +76,7 @@ func TestAuto(t *testing.T) {
 			auto.Ring = came.Ring
 			worse = below(auto, came)
 		}
+
 		if worse != "" {
 			t.Errorf("auto has %s than the domain as it came\nauto %+v\ncame %+v\nhost %+v",
 				worse, auto, came, host.Outcome(host))
@@ -86,5 +95,6 @@ func below(got, want nccl.Outcome) string {
 	case got.Ring < want.Ring*rounding:
 		return fmt.Sprintf("a ring of %g, lower (%g)", got.Ring, want.Ring)
 	}
+
 	return ""
 }

@@ -11,9 +11,10 @@ import (
 // Link has the texts of max_link_speed and max_link_width of a function.
 type Link struct{ Speed, Width string }
 
-// advertised are the links of QEMU's bridges, by driver. The kernel has no name for the speed 0 of
-// xio3130-downstream, for which NCCL takes the device's own (src/graph/xml.cc, ncclTopoGetXmlFromSys,
-// and 16 lanes for 0, topo.cc, ncclTopoAddPci). TestPorts reads them from QEMU.
+// advertised are the links of QEMU's bridges, by driver. The kernel has no name for the speed 0
+// of xio3130-downstream, for which NCCL takes the device's own (src/graph/xml.cc,
+// ncclTopoGetXmlFromSys, and 16 lanes for 0, topo.cc, ncclTopoAddPci). TestPorts reads them from
+// QEMU.
 var advertised = map[string]Link{
 	"pcie-root-port":     {"16.0 GT/s PCIe", "32"},
 	"x3130-upstream":     {"2.5 GT/s PCIe", "1"},
@@ -37,6 +38,7 @@ func PortLink(domain *tree.Node, c tree.Controller) Link {
 	if override["driver"] != "" {
 		driver = override["driver"]
 	}
+
 	return DriverLink(driver, globals(domain, driver), override)
 }
 
@@ -58,6 +60,7 @@ func Options(text string) (driver string, properties map[string]string) {
 		key, value, _ := strings.Cut(pair, "=")
 		properties[key] = value
 	}
+
 	return driver, properties
 }
 
@@ -69,6 +72,7 @@ func (l *Link) change(of map[string]string) {
 			l.Speed = fmt.Sprintf("%.1f GT/s PCIe", gigatransfers)
 		}
 	}
+
 	if width, given := of["x-width"]; given {
 		l.Width = width
 	}
@@ -83,6 +87,7 @@ func globals(domain *tree.Node, driver string) map[string]string {
 			all[set["property"]] = set["value"]
 		}
 	}
+
 	return all
 }
 
@@ -97,5 +102,6 @@ func properties(domain *tree.Node, alias string) map[string]string {
 			all[property.Attr("name")] = property.Attr("value")
 		}
 	}
+
 	return all
 }

@@ -23,6 +23,7 @@ func TestPorts(t *testing.T) {
 	if newest := os.Getenv(boot.NewestVariable); newest != "" {
 		roots["newest"] = filepath.Join(newest, "root")
 	}
+
 	for name, root := range roots {
 		t.Run(name, func(t *testing.T) {
 			q := startQTest(t, root)
@@ -32,6 +33,7 @@ func TestPorts(t *testing.T) {
 				if got := q.link(device.bus, device.slot); got != want {
 					t.Errorf("%s advertises %v, want %v", device.option, got, want)
 				}
+
 				t.Logf("%s: %v", device.option, want)
 			}
 		})
@@ -57,28 +59,41 @@ func startQTest(t *testing.T, root string) *qtest {
 	t.Helper()
 	program := boot.QEMU(root, "qemu-system-x86_64")
 	kinds := [][3]string{{"pcie-root-port", "x3130-upstream", "xio3130-downstream"}}
-	help, _ := exec.Command(program[0], append(program[1:], "-device", "cxl-upstream,help")...).CombinedOutput()
+	help, _ := exec.Command(program[0],
+		append(program[1:], "-device", "cxl-upstream,help")...).CombinedOutput()
 	if strings.Contains(string(help), "x-speed") {
 		const link = ",x-speed=16,x-width=8"
-		kinds = append(kinds, [3]string{"pcie-root-port,x-speed=8", "cxl-upstream", "cxl-downstream"},
+		kinds = append(kinds, [3]string{
+			"pcie-root-port,x-speed=8", "cxl-upstream", "cxl-downstream",
+		},
 			[3]string{"pcie-root-port" + link, "cxl-upstream" + link, "cxl-downstream" + link})
 	}
-	args := append(program[1:], "-machine", "q35,accel=tcg", "-S", "-display", "none", "-nodefaults",
+
+	args := append(program[1:], "-machine", "q35,accel=tcg", "-S", "-display", "none",
+		"-nodefaults",
 		"-qtest", "stdio", "-qtest-log", "/dev/null")
+
 	q := &qtest{t: t}
 	for i, kind := range kinds {
 		bus := 1 + 3*i
-		args = append(args, "-device", fmt.Sprintf("%s,id=root%d,chassis=%d,addr=%#x", kind[0], i, 2*i+1, 2+i),
+		args = append(args, "-device",
+			fmt.Sprintf("%s,id=root%d,chassis=%d,addr=%#x", kind[0], i, 2*i+1, 2+i),
 			"-device", fmt.Sprintf("%s,id=up%d,bus=root%d", kind[1], i, i),
 			"-device", fmt.Sprintf("%s,id=down%d,bus=up%d,chassis=%d", kind[2], i, i, 2*i+2))
-		q.devices = append(q.devices, port{kind[0], 0, 2 + i}, port{kind[1], bus, 0}, port{kind[2], bus + 1, 0})
+
+		q.devices = append(q.devices, port{
+			kind[0], 0, 2 + i,
+		}, port{kind[1], bus, 0}, port{kind[2], bus + 1, 0})
 	}
+
 	q.start(program[0], args)
+
 	for i := range kinds {
 		bus := uint32(1 + 3*i)
 		q.write(0, 2+i, 0x18, (bus+2)<<16|bus<<8)
 		q.write(int(bus), 0, 0x18, (bus+2)<<16|(bus+1)<<8|bus)
 	}
+
 	return q
 }
 
@@ -94,6 +109,7 @@ func (q *qtest) start(program string, args []string) {
 		_ = command.Process.Kill()
 		_ = command.Wait() // it was killed
 	})
+
 	q.in, q.out = in, bufio.NewScanner(out)
 }
 
@@ -102,11 +118,13 @@ func (q *qtest) command(format string, args ...any) string {
 	q.t.Helper()
 	_, err := fmt.Fprintf(q.in, format+"\n", args...)
 	expect.NoError(q.t, err)
+
 	for q.out.Scan() {
 		if answer, isOK := strings.CutPrefix(q.out.Text(), "OK"); isOK {
 			return strings.TrimSpace(answer)
 		}
 	}
+
 	q.t.Fatalf("QEMU ended: %v", q.out.Err())
 	return ""
 }
@@ -133,7 +151,11 @@ func (q *qtest) write(bus, slot int, register, value uint32) {
 // max_link_speed_show; PCI Express 5.0, 7.5.3.6).
 func (q *qtest) link(bus, slot int) nccl.Link {
 	q.t.Helper()
-	speeds := []string{"Unknown", "2.5 GT/s PCIe", "5.0 GT/s PCIe", "8.0 GT/s PCIe", "16.0 GT/s PCIe", "32.0 GT/s PCIe", "64.0 GT/s PCIe"}
+	speeds := []string{
+		"Unknown", "2.5 GT/s PCIe", "5.0 GT/s PCIe", "8.0 GT/s PCIe", "16.0 GT/s PCIe",
+		"32.0 GT/s PCIe", "64.0 GT/s PCIe",
+	}
+
 	const express = 0x10
 	for at := q.read(bus, slot, 0x34) & 0xfc; at != 0; at = q.read(bus, slot, at) >> 8 & 0xfc {
 		if q.read(bus, slot, at)&0xff != express {
@@ -142,6 +164,7 @@ func (q *qtest) link(bus, slot int) nccl.Link {
 		capabilities := q.read(bus, slot, at+12)
 		return nccl.Link{Speed: speeds[capabilities&15], Width: fmt.Sprint(capabilities >> 4 & 63)}
 	}
+
 	q.t.Fatalf("%02x:%02x.0 has no PCI Express capability", bus, slot)
 	return nccl.Link{}
 }

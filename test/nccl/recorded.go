@@ -57,12 +57,14 @@ func RecordedCases(tb testing.TB) []Case {
 	if err != nil || len(recorded) == 0 {
 		tb.Fatalf("no topology files: %v", err)
 	}
+
 	all := make([]Case, len(recorded))
 	for i, file := range recorded {
 		var s system
 		expect.NoError(tb, xml.Unmarshal(expect.File(tb, file), &s))
 		all[i] = s.vm(tb, strings.TrimSuffix(filepath.Base(file), ".xml"))
 	}
+
 	return all
 }
 
@@ -77,6 +79,7 @@ func (s system) vm(tb testing.TB, name string) Case {
 			b.root(p, cpu.Node)
 		}
 	}
+
 	var numa matrix.GuestNUMA
 	for node := range 16 {
 		if nodes[node] {
@@ -84,17 +87,21 @@ func (s system) vm(tb testing.TB, name string) Case {
 			numa = append(numa, []int{node})
 		}
 	}
+
 	h := Hardware{CPU: intel, SM: 90, NVLinks: 12, Mbps: cmp.Or(b.mbps, 200_000)}
 	if s.CPUs[0].Vendor == "AuthenticAMD" {
 		h.CPU = genoa
 	}
+
 	if b.saysLinks && !b.hasLinks {
 		h.NVLinks = 0
 	}
+
 	text := b.text.String()
 	if h.NVLinks == 0 {
 		text = strings.ReplaceAll(text, withNVLink, withoutNVLink)
 	}
+
 	return Case{Name: name, Sysfs: expect.Host(tb, text), Domain: matrix.Domain(numa, b.devices),
 		Devices: b.devices, Hardware: h}
 }
@@ -161,6 +168,7 @@ func (b *hostBuilder) nic(at string, p pci, node int) {
 	if p.NIC == nil {
 		return
 	}
+
 	for _, net := range p.NIC.Nets {
 		b.mbps = max(b.mbps, min(net.Mbps, 400_000))
 	}
@@ -174,27 +182,34 @@ func (b *hostBuilder) function(at, keys string, of pci, node int) {
 	if gigatransfers, err := strconv.ParseFloat(speed, 64); err == nil && width > 0 {
 		fmt.Fprintf(&b.text, " maxlink=%.1fx%d", gigatransfers, width)
 	}
+
 	b.text.WriteString("\n")
 }
 
-// RandomCase returns the VM of a random host. Its slots have GPUs and NICs by turns, with links that
-// differ between seeds.
+// RandomCase returns the VM of a random host. Its slots have GPUs and NICs by turns, with links
+// that differ between seeds.
 func RandomCase(tb testing.TB, seed uint64) Case {
 	tb.Helper()
 	h := matrix.NewRandomHost(seed)
 	b := classBuilder{link: [...]string{"16.0x16", "32.0x16", "32.0x8"}[seed%3],
-		gpu: [...]string{withoutNVLink, withNVLink}[seed%2], slots: map[string]string{}, bridges: map[string]bool{}}
+		gpu: [...]string{
+			withoutNVLink, withNVLink,
+		}[seed%2], slots: map[string]string{}, bridges: map[string]bool{}}
+
 	for line := range strings.Lines(h.Text) {
 		b.line(line)
 	}
+
 	// The host's own code takes no PCI domain of five digits, as of VMD (src/graph/xml.cc,
 	// checkBDFFormat).
 	devices := slices.DeleteFunc(slices.Clone(h.Devices), func(id string) bool {
 		return !strings.HasPrefix(id, "0000:") && !strings.HasPrefix(id, "0001:")
 	})
+
 	hardware := Hardware{CPU: intel, SM: 90, NVLinks: 18 * int(seed%2), Mbps: 400_000}
-	return Case{Name: fmt.Sprintf("seed-%d", seed), Sysfs: expect.Host(tb, b.text.String()), IsCoarse: true,
-		Domain: matrix.Domain(h.NUMA, devices), Devices: devices, Hardware: hardware}
+	return Case{Name: fmt.Sprintf("seed-%d", seed), Sysfs: expect.Host(tb, b.text.String()),
+		IsCoarse: true,
+		Domain:   matrix.Domain(h.NUMA, devices), Devices: devices, Hardware: hardware}
 }
 
 // classBuilder gives the devices of a random host classes, and all functions links.
@@ -212,13 +227,17 @@ func (b *classBuilder) line(line string) {
 		b.text.WriteString(line)
 		return
 	}
-	for above := filepath.Dir(at); strings.Contains(filepath.Base(above), "."); above = filepath.Dir(above) {
+
+	for above := filepath.Dir(at); strings.Contains(filepath.Base(above),
+		"."); above = filepath.Dir(above) {
 		if !b.bridges[above] {
 			fmt.Fprintf(&b.text, "%s class=0x060400 driver=pcieport maxlink=%s\n", above, b.link)
 			b.bridges[above] = true
 		}
 	}
-	fmt.Fprintf(&b.text, "%s %s %s maxlink=%s\n", at, rest, b.keys(at, strings.Contains(rest, "physfn")), b.link)
+
+	fmt.Fprintf(&b.text, "%s %s %s maxlink=%s\n", at, rest,
+		b.keys(at, strings.Contains(rest, "physfn")), b.link)
 }
 
 // keys returns the class and the ids of a function. A slot has one GPU or NICs, since to NCCL its
@@ -235,5 +254,6 @@ func (b *classBuilder) keys(at string, isVirtual bool) string {
 	case had == "":
 		b.slots[slot] = nic
 	}
+
 	return b.slots[slot]
 }

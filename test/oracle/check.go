@@ -12,10 +12,10 @@ import (
 	"hook-sidecar/test/tree"
 )
 
-// Check defines a domain without what this libvirt is known to refuse. It fails the test where libvirt refuses
-// the domain or understands it otherwise than it is written, and where QEMU or
-// the firmware would lose devices of a domain that libvirt accepts, but for known findings.
-// It returns the readback, nil when the domain was refused.
+// Check defines a domain without what this libvirt is known to refuse. It fails the test where
+// libvirt refuses the domain or understands it otherwise than it is written, and where QEMU or
+// the firmware would lose devices of a domain that libvirt accepts, but for known findings. It
+// returns the readback, nil when the domain was refused.
 func (l *Libvirt) Check(tb testing.TB, domain []byte, known ...string) (readback []byte) {
 	tb.Helper()
 	readback, findings, err := l.Examine(domain)
@@ -24,11 +24,13 @@ func (l *Libvirt) Check(tb testing.TB, domain []byte, known ...string) (readback
 		tb.Errorf("libvirt refuses the domain: %v", err)
 		return nil
 	}
+
 	for _, finding := range findings {
 		if !slices.Contains(known, finding) {
 			tb.Errorf("libvirt accepts the domain, but: %s", finding)
 		}
 	}
+
 	return readback
 }
 
@@ -48,15 +50,19 @@ func (l *Libvirt) Examine(domain []byte) (readback []byte, findings []string, er
 	if readback, err = l.Define(prepared); err != nil {
 		return nil, nil, err
 	}
+
 	want, err := tree.Read(prepared)
 	if err != nil {
 		return nil, nil, err
 	}
+
 	got, err := tree.Read(readback)
 	if err != nil {
 		return nil, nil, err
 	}
-	return readback, slices.Concat(hostdevs(want, got), controllers(want, got), added(want, got), faults(want, got)), nil
+
+	return readback, slices.Concat(hostdevs(want, got), controllers(want, got), added(want, got),
+		faults(want, got)), nil
 }
 
 // hostdevs compares where hostdevs are: each is still there, at its address.
@@ -68,9 +74,11 @@ func hostdevs(want, got *tree.Tree) (findings []string) {
 		case !exists:
 			findings = append(findings, fmt.Sprintf("hostdev %s is not in the readback", id))
 		case planned.At != nil && (device.At == nil || *planned.At != *device.At):
-			findings = append(findings, fmt.Sprintf("hostdev %s reads back at %v, not at %s", id, device.At, planned.At))
+			findings = append(findings,
+				fmt.Sprintf("hostdev %s reads back at %v, not at %s", id, device.At, planned.At))
 		}
 	}
+
 	return findings
 }
 
@@ -79,26 +87,34 @@ func hostdevs(want, got *tree.Tree) (findings []string) {
 func controllers(want, got *tree.Tree) (findings []string) {
 	for _, index := range slices.Sorted(maps.Keys(want.Controllers)) {
 		given, read := want.Controllers[index], got.Controllers[index]
+
 		// What is not given is libvirt's choice.
 		if given.Model == "" {
 			read.Model = ""
 		}
+
 		if given.At == nil {
 			read.At = nil
 		}
+
 		if given.BusNr == tree.Unknown {
 			read.BusNr = tree.Unknown
 		}
+
 		if given.Cell == tree.Unknown {
 			read.Cell = tree.Unknown
 		}
+
 		if given.Hotplug == "" {
 			read.Hotplug = ""
 		}
+
 		if !reflect.DeepEqual(given, read) {
-			findings = append(findings, fmt.Sprintf("controller %d reads back as %+v, not as %+v", index, read, given))
+			findings = append(findings,
+				fmt.Sprintf("controller %d reads back as %+v, not as %+v", index, read, given))
 		}
 	}
+
 	return findings
 }
 
@@ -111,11 +127,14 @@ func added(want, got *tree.Tree) (findings []string) {
 			planned[*device.At] = true
 		}
 	}
+
 	for _, device := range got.Devices {
 		if bus := got.RootBus(device.At); bus != 0 && !planned[*device.At] {
-			findings = append(findings, fmt.Sprintf("%s is placed under expander bus %d", device.Name, bus))
+			findings = append(findings,
+				fmt.Sprintf("%s is placed under expander bus %d", device.Name, bus))
 		}
 	}
+
 	return findings
 }
 
@@ -124,13 +143,20 @@ func added(want, got *tree.Tree) (findings []string) {
 func faults(want, got *tree.Tree) []string {
 	var findings []string
 	for _, index := range want.Holes() {
-		findings = append(findings, fmt.Sprintf("no controller has index %d, and a higher one is in use", index))
+		findings = append(findings,
+			fmt.Sprintf("no controller has index %d, and a higher one is in use", index))
 	}
+
 	for _, c := range got.BeforeParents() {
-		findings = append(findings, fmt.Sprintf("controller %d is on bus %d: QEMU makes it before its parent", c.Index, c.At.Bus))
+		findings = append(findings,
+			fmt.Sprintf("controller %d is on bus %d: QEMU makes it before its parent", c.Index,
+				c.At.Bus))
 	}
+
 	for _, slot := range got.Hidden() {
-		findings = append(findings, fmt.Sprintf("no device has function 0 of slot %s: the other functions are invisible in the guest", slot))
+		findings = append(findings,
+			fmt.Sprintf("no device has function 0 of slot %s: the other functions are invisible in the guest", slot))
 	}
+
 	return append(findings, got.BusShortages()...)
 }

@@ -19,20 +19,24 @@ func (l *Libvirt) QEMUArguments(domain []byte) ([]string, error) {
 	if err := os.WriteFile(file, domain, 0o644); err != nil {
 		return nil, err
 	}
+
 	out, err := l.virsh("domxml-to-native qemu-argv --xml " + quote(l.inside(file)))
 	if err != nil {
 		return nil, err
 	}
+
 	words, err := shellWords(string(out))
 	if err != nil {
 		return nil, err
 	}
+
 	// The environment comes first, as NAME=VALUE, then the program.
 	for i, word := range words {
 		if strings.HasPrefix(word, "-") && i > 0 {
 			return words[i:], nil
 		}
 	}
+
 	return nil, fmt.Errorf("domxml-to-native: no option in %d words", len(words))
 }
 
@@ -45,5 +49,6 @@ func shellWords(line string) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("domxml-to-native: %w", err)
 	}
+
 	return strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00"), nil
 }

@@ -65,11 +65,13 @@ func Available() bool {
 	if os.Getenv(RequireVariable) == "1" {
 		return true
 	}
+
 	for _, program := range programs() {
 		if _, err := lookUp(program); err != nil {
 			return false
 		}
 	}
+
 	return true
 }
 
@@ -94,24 +96,29 @@ func New(tb testing.TB) *Libvirt {
 			missing(tb, err)
 		}
 	}
+
 	l, err := newLibvirt()
 	if err != nil {
 		tb.Fatalf("libvirt oracle: %v", err)
 	}
+
 	tb.Cleanup(func() {
 		if err := l.close(); err != nil {
 			tb.Errorf("libvirt oracle: %v", err)
 		}
 	})
+
 	// Connecting shows whether this libvirt has the QEMU driver, which is a
 	// package of its own (Debian: libvirt-daemon-driver-qemu).
 	out, err := l.virsh("version")
 	if err != nil {
 		missing(tb, err)
 	}
+
 	if l.version, err = readVersion(string(out)); err != nil {
 		tb.Fatalf("libvirt oracle: %v", err)
 	}
+
 	return l
 }
 
@@ -141,14 +148,17 @@ func newLibvirt() (*Libvirt, error) {
 	if root := os.Getenv(RootVariable); root != "" {
 		parent = filepath.Join(root, "tmp")
 	}
+
 	dir, err := os.MkdirTemp(parent, "orc")
 	if err != nil {
 		return nil, err
 	}
+
 	l := &Libvirt{dir: dir, known: map[string]answer{}}
 	if err := l.fill(); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
+
 	return l, nil
 }
 
@@ -157,15 +167,18 @@ func (l *Libvirt) fill() error {
 	if err := os.Mkdir(etc, 0o755); err != nil {
 		return err
 	}
+
 	if err := os.WriteFile(filepath.Join(etc, "qemu.conf"), []byte(conf), 0o644); err != nil {
 		return err
 	}
+
 	if err := l.loadCapabilities(); err != nil {
 		return err
 	}
 	if os.Geteuid() != 0 {
 		return nil
 	}
+
 	return filepath.WalkDir(l.dir, func(path string, _ fs.DirEntry, err error) error {
 		return errors.Join(err, os.Chown(path, nobody, nobody))
 	})
@@ -177,6 +190,7 @@ func (l *Libvirt) close() error {
 	if l.session != nil {
 		l.session.end()
 	}
+
 	return errors.Join(l.saveCapabilities(), os.RemoveAll(l.dir))
 }
 
@@ -192,18 +206,22 @@ func (l *Libvirt) define(domain []byte, command string) (readback []byte, err er
 	if err != nil {
 		return nil, err
 	}
+
 	name := root.Find("name")
 	if name == nil {
 		return nil, errors.New("define domain: no <name>")
 	}
+
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	file := filepath.Join(l.dir, "domain.xml")
 	if err := os.WriteFile(file, domain, 0o644); err != nil {
 		return nil, err
 	}
+
 	quoted := quote(name.Text)
-	return l.virsh(command + quote(l.inside(file)) + "; dumpxml --inactive " + quoted + "; undefine --nvram " + quoted)
+	return l.virsh(command + quote(l.inside(file)) + "; dumpxml --inactive " + quoted +
+		"; undefine --nvram " + quoted)
 }
 
 // Readback is what this libvirt makes of a domain in a boot, without what it is
@@ -213,6 +231,7 @@ func (l *Libvirt) Readback(domain []byte) ([]byte, error) {
 	l.mu.Lock()
 	a, known := l.known[string(domain)]
 	l.mu.Unlock()
+
 	if !known {
 		prepared, _ := prepare(domain, rulesOf(l.version))
 		a.domain, a.err = l.define(prepared, "define ")
@@ -220,15 +239,17 @@ func (l *Libvirt) Readback(domain []byte) ([]byte, error) {
 		l.known[string(domain)] = a
 		l.mu.Unlock()
 	}
+
 	return a.domain, a.err
 }
 
 // IsByIndex reports whether libvirt gives addresses to the root ports that it makes of missing
-// indexes in the order of all indexes. libvirt 9.0 does so after all others, 11.3 and 12.8 by index.
+// indexes in the order of all indexes. libvirt 9.0 does so after all others, 11.3 and 12.8 by
+// index.
 func (l *Libvirt) IsByIndex() bool { return l.version >= version(11, 3) }
 
-// AddsPortForBridge reports whether libvirt adds a root port for a bridge to conventional PCI that has
-// no address and finds no port. 12.8 does, 11.3 refuses the domain.
+// AddsPortForBridge reports whether libvirt adds a root port for a bridge to conventional PCI
+// that has no address and finds no port. 12.8 does, 11.3 refuses the domain.
 func (l *Libvirt) AddsPortForBridge() bool { return l.version >= version(12, 8) }
 
 // inside is the path that libvirt sees.

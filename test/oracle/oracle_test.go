@@ -17,6 +17,7 @@ func sampleFiles(t *testing.T) []string {
 	if err != nil || len(files) != 18 {
 		t.Fatalf("samples: %d files, %v, want the 18 that were recorded", len(files), err)
 	}
+
 	return files
 }
 
@@ -77,6 +78,7 @@ func change(t *testing.T, pairs ...string) []byte {
 		}
 		text = strings.ReplaceAll(text, pairs[i], pairs[i+1])
 	}
+
 	return []byte(text)
 }
 
@@ -97,16 +99,22 @@ func TestRefused(t *testing.T) {
 	cases := []struct {
 		name, from, to, words string
 	}{
-		{"guest address twice", "bus='0x07' slot", "bus='0x04' slot", "Attempted double use of PCI Address"},
+		{"guest address twice", "bus='0x07' slot", "bus='0x04' slot",
+			"Attempted double use of PCI Address"},
 		{"host device twice", "bus='0x5e'", "bus='0x3b'", "Hostdev already exists"},
-		{"hostdev on an expander bus", gpu0, strings.Replace(gpu0, "0x04", "0x02", 1), "cannot be plugged into the PCI controller with index='2'"},
+		{"hostdev on an expander bus", gpu0, strings.Replace(gpu0, "0x04", "0x02", 1),
+			"cannot be plugged into the PCI controller with index='2'"},
 		{"busNr 255", "busNr='180'", "busNr='255'", "PCI controller busNr '255' out of range"},
-		{"node without cell", "<node>1</node>", "<node>7</node>", "configured for a NUMA node (7) not present"},
-		{"slot 1 under a root port", gpu0, strings.Replace(gpu0, "slot='0x00'", "slot='0x01'", 1), "slot must be <= 0"},
+		{"node without cell", "<node>1</node>", "<node>7</node>",
+			"configured for a NUMA node (7) not present"},
+		{"slot 1 under a root port", gpu0, strings.Replace(gpu0, "slot='0x00'", "slot='0x01'", 1),
+			"slot must be <= 0"},
 		{"index twice", "index='7'", "index='6'", "Multiple 'pci' controllers with index '6'"},
 		{"unknown element", "<rng model", "<foo/><rng model", "failed to validate"},
-		{"unknown attribute", "<alias name='ua-gpu0'/>", "<alias name='ua-gpu0' x='1'/>", "failed to validate"},
+		{"unknown attribute", "<alias name='ua-gpu0'/>", "<alias name='ua-gpu0' x='1'/>",
+			"failed to validate"},
 	}
+
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			_, _, err := libvirt.Examine(change(t, c.from, c.to))
@@ -115,11 +123,13 @@ func TestRefused(t *testing.T) {
 			}
 		})
 	}
+
 	t.Run("no XML", func(t *testing.T) {
 		if _, _, err := libvirt.Examine([]byte("<domain>")); err == nil {
 			t.Error("no error")
 		}
 	})
+
 	t.Run("and then a good one", func(t *testing.T) { libvirt.Check(t, []byte(good)) })
 }
 
@@ -131,29 +141,42 @@ func TestAcceptedButWrong(t *testing.T) {
 		pairs       []string
 	}{
 		{"hole in the indexes", "no controller has index 6", []string{
-			"index='6'", "index='8'", "index='7'", "index='9'", "bus='0x06'", "bus='0x08'", "bus='0x07'", "bus='0x09'"}},
+			"index='6'", "index='8'", "index='7'", "index='9'", "bus='0x06'", "bus='0x08'",
+			"bus='0x07'", "bus='0x09'"}},
 		{"address on a bus without controller", "no controller has index 8", []string{
 			gpu0, strings.Replace(gpu0, "0x04", "0x09", 1)}},
 		// gpu0 takes the port of the root bus, and the rng the one that gpu0 left.
 		{"free port under an expander bus", "rng is placed under expander bus 2", []string{
 			gpu0, "<alias name='ua-gpu0'/>"}},
 		{"bus number twice", "needs 2, has 0", []string{"busNr='180'", "busNr='100'"}},
-		{"bus numbers overlap", "root bus 2 starts at bus number 100 and needs 2, has 1", []string{"busNr='180'", "busNr='101'"}},
-		{"no number left for the switch", "root bus 3 starts at bus number 254 and needs 4, has 2", []string{"busNr='180'", "busNr='254'"}},
-		{"root bus has no number left", "root bus 0 starts at bus number 0 and needs 2, has 1", []string{"busNr='100'", "busNr='1'"}},
+		{"bus numbers overlap", "root bus 2 starts at bus number 100 and needs 2, has 1", []string{
+			"busNr='180'", "busNr='101'",
+		}},
+		{"no number left for the switch", "root bus 3 starts at bus number 254 and needs 4, has 2",
+			[]string{
+				"busNr='180'", "busNr='254'",
+			}},
+		{"root bus has no number left", "root bus 0 starts at bus number 0 and needs 2, has 1",
+			[]string{
+				"busNr='100'", "busNr='1'",
+			}},
 		{"function 1 alone", "no device has function 0 of slot 0000:04:00.0", []string{
 			gpu0, strings.Replace(gpu0, "function='0x0'", "function='0x1'", 1)}},
 		{"child before parent", "controller 5 is on bus 6", []string{
 			"index='5'", "index='y'", "index='6'", "index='5'", "index='y'", "index='6'",
 			"bus='0x05'", "bus='0x0y'", "bus='0x06'", "bus='0x05'", "bus='0x0y'", "bus='0x06'"}},
 	}
+
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			_, findings, err := libvirt.Examine(change(t, c.pairs...))
 			if err != nil {
 				t.Fatalf("libvirt refuses: %v", err)
 			}
-			if !slices.ContainsFunc(findings, func(f string) bool { return strings.Contains(f, c.words) }) {
+
+			if !slices.ContainsFunc(findings, func(f string) bool {
+				return strings.Contains(f, c.words)
+			}) {
 				t.Errorf("findings %q, want one with %q", findings, c.words)
 			}
 		})

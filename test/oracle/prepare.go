@@ -27,25 +27,37 @@ func version(major, minor int) int { return major*1_000_000 + minor*1_000 }
 func rules() []rule {
 	return []rule{
 		{name: "domain type kvm is defined as qemu: there is no KVM", apply: kvmAsQEMU},
-		{name: "machine type newer than QEMU 7.2 or a vendor's is defined as its family's default", apply: knownMachine},
+		{name: "machine type newer than QEMU 7.2 or a vendor's is defined as its family's default",
+			apply: knownMachine},
 		{name: "emulator that is not on this machine is left to libvirt", apply: knownEmulator},
-		{name: "empty sysinfo sections are left out: the schema requires an entry", apply: fullSysinfo},
-		{name: "maxMemory without slots is left out: libvirt 9 requires both", until: version(11, 3), apply: slottedMaxMemory},
-		{name: "disk elements filesystemOverhead and capacity are left out: KubeVirt's own", apply: plainDisk},
-		{name: "disk source name is left out: the schema has it for network disks only", apply: plainDiskSource},
-		{name: "type of a hostdev's source address is left out: the schema has none", apply: plainSourceAddress},
+		{name: "empty sysinfo sections are left out: the schema requires an entry",
+			apply: fullSysinfo},
+		{name: "maxMemory without slots is left out: libvirt 9 requires both",
+			until: version(11, 3), apply: slottedMaxMemory},
+		{name: "disk elements filesystemOverhead and capacity are left out: KubeVirt's own",
+			apply: plainDisk},
+		{name: "disk source name is left out: the schema has it for network disks only",
+			apply: plainDiskSource},
+		{name: "type of a hostdev's source address is left out: the schema has none",
+			apply: plainSourceAddress},
 		{name: "iommufd is left out: libvirt 12.2", until: version(12, 2), apply: withoutIOMMUFD},
 		{name: "driver of a hostdev is put before its source: the schema allows no address between them", from: version(12, 2), apply: driverFirst},
-		{name: "acpi nodeset of a hostdev is left out: libvirt 11.8", until: version(11, 8), apply: withoutNodeset},
-		{name: "iommu with a driver pciBus is left out: libvirt 11.10", until: version(11, 10), apply: withoutPCIBus},
-		{name: "pcihole64 of machine virt is left out: libvirt 12.8", until: version(12, 8), apply: withoutVirtHole},
-		{name: "ssidSize of an iommu is named as in the schema, ssidsize", from: version(11, 10), apply: lowerSSIDSize},
+		{name: "acpi nodeset of a hostdev is left out: libvirt 11.8", until: version(11, 8),
+			apply: withoutNodeset},
+		{name: "iommu with a driver pciBus is left out: libvirt 11.10", until: version(11, 10),
+			apply: withoutPCIBus},
+		{name: "pcihole64 of machine virt is left out: libvirt 12.8", until: version(12, 8),
+			apply: withoutVirtHole},
+		{name: "ssidSize of an iommu is named as in the schema, ssidsize", from: version(11, 10),
+			apply: lowerSSIDSize},
 	}
 }
 
 // rulesOf are the rules for a version of libvirt.
 func rulesOf(version int) []rule {
-	return slices.DeleteFunc(rules(), func(r rule) bool { return version < r.from || r.until != 0 && version >= r.until })
+	return slices.DeleteFunc(rules(), func(r rule) bool {
+		return version < r.from || r.until != 0 && version >= r.until
+	})
 }
 
 // prepare returns the domain without what needs the rules, and a note for each kind
@@ -56,6 +68,7 @@ func prepare(domain []byte, list []rule) (stripped []byte, notes []string) {
 	if err != nil {
 		return domain, nil
 	}
+
 	all := splices{source: domain}
 	for _, r := range list {
 		before := len(all.edits)
@@ -64,6 +77,7 @@ func prepare(domain []byte, list []rule) (stripped []byte, notes []string) {
 			notes = append(notes, r.name)
 		}
 	}
+
 	return all.bytes(), notes
 }
 
@@ -115,10 +129,12 @@ func (s *splices) bytes() []byte {
 		if e.start < at {
 			continue
 		}
+
 		out.Write(s.source[at:e.start])
 		out.WriteString(e.text)
 		at = e.end
 	}
+
 	out.Write(s.source[at:])
 	return out.Bytes()
 }
@@ -142,6 +158,7 @@ func knownMachine(s *splices, root *tree.Node) {
 	if match[2] != "" && tree.Number(match[2])*100+tree.Number(match[3]) <= 702 {
 		return
 	}
+
 	s.set(kind, "machine", match[1])
 }
 
@@ -197,6 +214,7 @@ func withoutIOMMUFD(s *splices, root *tree.Node) {
 		if _, present := driver.Lookup("iommufd"); !present {
 			continue
 		}
+
 		if len(driver.Attrs) == 1 {
 			s.drop(driver) // the schema has no <driver> without attributes
 		} else {
@@ -235,7 +253,11 @@ func driverFirst(s *splices, root *tree.Node) {
 		if driver == nil || source == nil || driver.Start < source.Start {
 			continue
 		}
-		s.edits = append(s.edits, splice{source.Start, source.Start, string(s.source[driver.Start:driver.End])})
+
+		s.edits = append(s.edits, splice{
+			source.Start, source.Start, string(s.source[driver.Start:driver.End]),
+		})
+
 		s.drop(driver)
 	}
 }

@@ -53,10 +53,12 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 	if len(notes) != len(list) {
 		t.Fatalf("%d notes, want one per rule, %d: %q", len(notes), len(list), notes)
 	}
+
 	if _, err := libvirt.Define(prepared); err != nil {
 		skipWithoutEmulator(t, err)
 		t.Fatalf("prepared domain: %v", err)
 	}
+
 	// The first rule depends on the machine: with a usable /dev/kvm libvirt accepts
 	// the domain as it is.
 	for i, r := range list[1:] {
@@ -86,6 +88,7 @@ func TestPrepareKeepsTheRest(t *testing.T) {
 			t.Errorf("prepared domain has no %q:\n%s", kept, prepared)
 		}
 	}
+
 	again, more := prepare(prepared, oldest())
 	if !bytes.Equal(again, prepared) || more != nil {
 		t.Errorf("prepared twice: %q changed it again (first %q)", more, notes)
@@ -104,10 +107,12 @@ func TestPrepareChangesNothingWithoutNeed(t *testing.T) {
 func TestMachines(t *testing.T) {
 	cases := map[string]string{
 		"q35": "q35", "virt": "virt", "pc-q35-7.2": "pc-q35-7.2", "virt-6.1": "virt-6.1",
-		"pc-q35-9.2": "q35", "pc-q35-rhel9.6.0": "q35", "virt-rhel9.4.0": "virt", "virt-10.0": "virt", "pc-i440fx-7.2": "pc-i440fx-7.2",
+		"pc-q35-9.2": "q35", "pc-q35-rhel9.6.0": "q35", "virt-rhel9.4.0": "virt",
+		"virt-10.0": "virt", "pc-i440fx-7.2": "pc-i440fx-7.2",
 	}
 	for in, want := range cases {
-		got, _ := prepare([]byte(`<domain><os><type machine='`+in+`'>hvm</type></os></domain>`), oldest())
+		got, _ := prepare([]byte(`<domain><os><type machine='`+in+`'>hvm</type></os></domain>`),
+			oldest())
 		got = bytes.ReplaceAll(got, []byte("'"), []byte(`"`))
 		if !strings.Contains(string(got), `machine="`+want+`"`) {
 			t.Errorf("machine %s became %s, want %s", in, got, want)

@@ -36,30 +36,39 @@ exec chroot --userspec=65534:65534 "$0" "$@"`
 
 func (l *Libvirt) start() (*session, error) {
 	dir := l.inside(l.dir)
+
 	// A virsh that writes to a pipe would keep what it prints until it exits.
 	words := []string{"stdbuf", "-oL", "virsh", "-q", "-c", "qemu:///embed?root=" + dir}
 	if root := os.Getenv(RootVariable); root != "" {
 		words = append([]string{"unshare", "--mount", "sh", "-ec", inRoot, root}, words...)
 	}
+
 	s := &session{cmd: exec.Command(words[0], words[1:]...)}
-	s.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "HOME=" + dir, "XDG_RUNTIME_DIR=" + dir}
+	s.cmd.Env = []string{
+		"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "HOME=" + dir, "XDG_RUNTIME_DIR=" + dir,
+	}
+
 	s.cmd.Dir = l.dir
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if os.Geteuid() == 0 && words[0] == "stdbuf" {
 		s.cmd.SysProcAttr.Credential = &syscall.Credential{Uid: nobody, Gid: nobody}
 	}
+
 	var err error
 	if s.in, err = s.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
+
 	stdout, err := s.cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
 	}
+
 	stderr, err := s.cmd.StderrPipe()
 	if err != nil {
 		return nil, err
 	}
+
 	s.stdout, s.stderr = bufio.NewReader(stdout), bufio.NewReader(stderr)
 	return s, s.cmd.Start()
 }
@@ -81,19 +90,23 @@ const (
 func (s *session) run(commands string) (stdout, stderr string, err error) {
 	stalled := time.AfterFunc(virshTimeout, func() { _ = s.cmd.Process.Kill() })
 	defer stalled.Stop()
-	line := fmt.Sprintf("echo %s; echo --err %s; %s; echo %s; echo --err %s\n", typedBegins, typedBegins, commands, typedEnds, typedEnds)
+	line := fmt.Sprintf("echo %s; echo --err %s; %s; echo %s; echo --err %s\n", typedBegins,
+		typedBegins, commands, typedEnds, typedEnds)
 	if _, err := io.WriteString(s.in, line); err != nil {
 		return "", "", err
 	}
+
 	type output struct {
 		text string
 		err  error
 	}
+
 	printed := make(chan output, 1)
 	go func() {
 		text, err := between(s.stdout)
 		printed <- output{text, err}
 	}()
+
 	stderr, err = between(s.stderr)
 	out := <-printed
 	return out.text, stderr, errors.Join(err, out.err)
@@ -116,6 +129,7 @@ func upTo(r *bufio.Reader, mark string) (string, error) {
 		if err != nil {
 			return string(text), fmt.Errorf("virsh has exited: %w", err)
 		}
+
 		text = append(text, b)
 		if before, found := bytes.CutSuffix(text, []byte(mark)); found {
 			return string(before), nil
@@ -136,19 +150,24 @@ func (l *Libvirt) virsh(commands string) ([]byte, error) {
 		}
 		l.session = started
 	}
+
 	stdout, stderr, err := l.session.run(commands)
 	if err != nil {
 		l.session.end()
 		l.session = nil
 	}
+
 	// virsh writes "error: " before the mark, too.
-	message := strings.TrimSpace(logLine.ReplaceAllString(strings.TrimSuffix(stderr, "error: "), ""))
+	message := strings.TrimSpace(logLine.ReplaceAllString(strings.TrimSuffix(stderr, "error: "),
+		""))
 	if err == nil && strings.Contains(message, "error:") {
 		err = errors.New("failed")
 	}
+
 	if err != nil {
 		return nil, fmt.Errorf("virsh %s: %w: %s", strings.Fields(commands)[0], err, message)
 	}
+
 	return []byte(strings.TrimSpace(stdout)), nil
 }
 
@@ -162,20 +181,25 @@ func keptCapabilities() (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	root := strings.ReplaceAll(os.Getenv(RootVariable), "/", "_")
 	return filepath.Join(cache, "hook-sidecar", "capabilities"+root), nil
 }
 
-func (l *Libvirt) capabilities() string { return filepath.Join(l.dir, "cache", "qemu", "capabilities") }
+func (l *Libvirt) capabilities() string {
+	return filepath.Join(l.dir, "cache", "qemu", "capabilities")
+}
 
 func (l *Libvirt) loadCapabilities() error {
 	kept, err := keptCapabilities()
 	if err != nil {
 		return nil // no home, no cache
 	}
+
 	if _, err := os.Stat(kept); err != nil {
 		return nil
 	}
+
 	return os.CopyFS(l.capabilities(), os.DirFS(kept))
 }
 
@@ -185,29 +209,37 @@ func (l *Libvirt) saveCapabilities() error {
 	if err != nil {
 		return nil
 	}
+
 	files, err := filepath.Glob(filepath.Join(l.capabilities(), "*.xml"))
 	if err != nil || len(files) == 0 {
 		return err
 	}
+
 	if err := os.MkdirAll(kept, 0o755); err != nil {
 		return nil // a home that is read-only
 	}
+
 	for _, file := range files {
 		data, err := os.ReadFile(file)
 		if err != nil {
 			return err
 		}
+
 		name := filepath.Join(kept, filepath.Base(file))
 		if old, err := os.ReadFile(name); err == nil && string(old) == string(data) {
 			continue
 		}
+
 		// Several tests may do so at once.
-		if err := os.WriteFile(name+fmt.Sprint(os.Getpid(), l.dir[len(l.dir)-6:]), data, 0o644); err != nil {
+		if err := os.WriteFile(name+fmt.Sprint(os.Getpid(), l.dir[len(l.dir)-6:]), data,
+			0o644); err != nil {
 			return err
 		}
+
 		if err := os.Rename(name+fmt.Sprint(os.Getpid(), l.dir[len(l.dir)-6:]), name); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }

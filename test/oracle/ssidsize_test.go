@@ -21,7 +21,8 @@ func TestSSIDSize(t *testing.T) {
 		kept   bool
 	}{
 		`ssidSize="20"`: {grace.Request.Domain, false},
-		`ssidsize="20"`: {grace.Mutator.Read(grace.Request).Plan().Domain, libvirt.version >= version(12, 7)},
+		`ssidsize="20"`: {grace.Mutator.Read(grace.Request).Plan().Domain,
+			libvirt.version >= version(12, 7)},
 	} {
 		// Of all rules only this one: an older libvirt has to accept pciBus and nodeset, too.
 		emulated, _ := prepare(tt.domain, []rule{{apply: kvmAsQEMU}})
@@ -30,7 +31,10 @@ func TestSSIDSize(t *testing.T) {
 			skipWithoutEmulator(t, err)
 			t.Fatal(err)
 		}
-		expect.Same(t, true, strings.Contains(string(emulated), written), "the domain has %s", written)
-		expect.Same(t, tt.kept, strings.Contains(string(readback), "ssidsize='20'"), "%s is kept", written)
+
+		expect.Same(t, true, strings.Contains(string(emulated), written), "the domain has %s",
+			written)
+		expect.Same(t, tt.kept, strings.Contains(string(readback), "ssidsize='20'"), "%s is kept",
+			written)
 	}
 }

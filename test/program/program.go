@@ -24,14 +24,18 @@ func BuildPackage(file, root, name string, environ ...string) error {
 	if err != nil {
 		return err
 	}
+
 	if err := list(root); err != nil {
 		return err
 	}
-	command := exec.Command("sh", "-c", fmt.Sprintf("go build -buildvcs=false %s -o '%s' %s", flags, file, name))
+
+	command := exec.Command("sh", "-c",
+		fmt.Sprintf("go build -buildvcs=false %s -o '%s' %s", flags, file, name))
 	command.Dir, command.Env = root, slices.Concat(os.Environ(), []string{"CGO_ENABLED=0"}, environ)
 	if out, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s: %w: %s", name, err, out)
 	}
+
 	return nil
 }
 
@@ -40,10 +44,12 @@ func flags(root string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	build := regexp.MustCompile(`go build (.*) -o /out/hook-sidecar`).FindSubmatch(dockerfile)
 	if build == nil {
 		return "", errors.New("the Dockerfile has no line that builds hook-sidecar")
 	}
+
 	return string(build[1]), nil
 }
 
@@ -51,10 +57,14 @@ func flags(root string) (string, error) {
 // depends on their files (go help test): it does not see what another process reads.
 func list(root string) error {
 	for _, dir := range []string{"cmd", "pkg"} {
-		err := filepath.WalkDir(filepath.Join(root, dir), func(_ string, _ fs.DirEntry, err error) error { return err })
+		err := filepath.WalkDir(filepath.Join(root, dir),
+			func(_ string, _ fs.DirEntry, err error) error {
+				return err
+			})
 		if err != nil {
 			return err
 		}
 	}
+
 	return nil
 }

@@ -42,6 +42,7 @@ func PlaceholderCount(vmiJSON []byte) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+
 	interfaces := len(v.Spec.Domain.Devices.Interfaces)
 	if total, ok := v.Metadata.Annotations[slotCountAnnotation]; ok {
 		n, err := strconv.Atoi(total)
@@ -50,9 +51,11 @@ func PlaceholderCount(vmiJSON []byte) (int, error) {
 		}
 		return max(0, n-interfaces), nil
 	}
+
 	if interfaces == 0 || v.Metadata.Annotations[rootComplexAnnotation] == "true" {
 		return 0, nil
 	}
+
 	return max(0, 4-interfaces), nil
 }
 
@@ -64,6 +67,7 @@ func ExtraPorts(domain, vmiJSON []byte, placeholders int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+
 	root, err := tree.Parse(domain)
 	if err != nil {
 		return 0, err
@@ -71,17 +75,21 @@ func ExtraPorts(domain, vmiJSON []byte, placeholders int) (int, error) {
 	if v.Metadata.Annotations[rootComplexAnnotation] == "true" {
 		return 0, nil
 	}
+
 	total, least := 8, 3
+
 	// KubeVirt writes the memory in bytes, unit="b".
 	memory := root.Find("memory")
 	if memory == nil {
 		return 0, errors.New("domain has no <memory>")
 	}
+
 	if bytes, err := strconv.Atoi(memory.Text); err != nil {
 		return 0, fmt.Errorf("<memory>: %w", err)
 	} else if bytes > largeMemory {
 		total, least = 16, 6
 	}
+
 	return max(0, max(total-countPCI(root.Find("devices")), least)-placeholders), nil
 }
 
@@ -97,25 +105,33 @@ func countPCI(devices *tree.Node) int {
 			if device.Attr("type") != "pci" {
 				continue
 			}
+
 		case "controller":
-			if slices.Contains([]string{"pci-root", "pcie-root", "pcie-expander-bus"}, device.Attr("model")) {
+			if slices.Contains([]string{
+				"pci-root", "pcie-root", "pcie-expander-bus",
+			}, device.Attr("model")) {
 				continue
 			}
+
 		case "disk":
 			if device.Find("target").Attr("bus") != "virtio" {
 				continue
 			}
+
 		case "input":
 			if device.Attr("bus") != "virtio" {
 				continue
 			}
+
 		default:
 			continue
 		}
+
 		if kind := device.Find("address").Attr("type"); kind == "" || kind == "pci" {
 			count++
 		}
 	}
+
 	return count
 }
 

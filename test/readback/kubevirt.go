@@ -48,14 +48,18 @@ func (v Version) schema() schema {
 		if len(words) == 0 || words[0] == "#" {
 			continue
 		}
+
 		table[words[0]] = nil
 		for _, word := range words[1:] {
 			table[words[0]] = append(table[words[0]], parseField(word))
 		}
 	}
+
 	if v == Main {
-		table["ControllerTarget"] = slices.Insert(table["ControllerTarget"], 0, parseField("@hotplug?:s"))
+		table["ControllerTarget"] = slices.Insert(table["ControllerTarget"], 0,
+			parseField("@hotplug?:s"))
 	}
+
 	return table
 }
 
@@ -63,14 +67,17 @@ func parseField(word string) field {
 	colon := strings.LastIndex(word, ":")
 	f := field{name: word[:colon], kind: word[colon+1:]}
 	f.name, f.attr = strings.CutPrefix(f.name, "@")
+
 	for _, mark := range []string{"?", "&", "*"} {
 		if name, found := strings.CutSuffix(f.name, mark); found {
 			f.name, f.mark = name, mark
 		}
 	}
+
 	if f.name == "=" {
 		f.name = ""
 	}
+
 	return f
 }
 
@@ -93,6 +100,7 @@ func (v Version) parse(domain []byte) (*tree.Node, error) {
 	if in.Name != "domain" {
 		return nil, fmt.Errorf("read domain: root element is <%s>", in.Name)
 	}
+
 	return v.schema().keep(in, "domain", "DomainSpec")
 }
 
@@ -103,35 +111,43 @@ func (s schema) keep(in *tree.Node, name, kind string) (*tree.Node, error) {
 	if !known {
 		return nil, fmt.Errorf("field table has no type %q", kind)
 	}
+
 	out := &tree.Node{Name: name}
 	for _, f := range fields {
 		var err error
 		switch {
 		case f.attr:
 			value, present := in.Lookup(f.name)
+
 			// encoding/xml does not find a tag with a prefix when it reads:
 			// xmlns:qemu is lost at the first readback.
 			if present = present && !strings.Contains(f.name, ":"); !present {
 				value = ""
 			}
+
 			if value, present, err = f.scalar(value, present); present {
 				out.Set(f.name, value)
 			}
+
 		case f.name == "":
 			if in != nil {
 				out.Text = in.Text
 			}
 			out.Text, _, err = f.scalar(out.Text, true)
+
 		default:
 			err = s.keepChildren(out, in, f)
 		}
+
 		if err != nil {
 			return nil, fmt.Errorf("<%s>: %w", name, err)
 		}
 	}
+
 	if kind == "KubeVirtMetadata" {
 		out.Set("xmlns", "http://kubevirt.io")
 	}
+
 	return out, nil
 }
 
@@ -140,15 +156,19 @@ func (s schema) keepChildren(out, in *tree.Node, f field) error {
 	if strings.Contains(f.name, ":") {
 		found = nil // qemu:commandline, lost for the same reason as xmlns:qemu
 	}
+
 	if f.mark != "*" && len(found) > 1 {
 		found = found[len(found)-1:] // encoding/xml keeps the last one
 	}
+
 	if scalarKind(f.kind) {
 		return keepScalars(out, found, f)
 	}
+
 	if len(found) == 0 && f.mark == "" {
 		found = []*tree.Node{nil}
 	}
+
 	for _, element := range found {
 		kid, err := s.keep(element, f.name, f.kind)
 		if err != nil {
@@ -156,6 +176,7 @@ func (s schema) keepChildren(out, in *tree.Node, f field) error {
 		}
 		out.Nodes = append(out.Nodes, kid)
 	}
+
 	return nil
 }
 
@@ -164,10 +185,12 @@ func keepScalars(out *tree.Node, found []*tree.Node, f field) error {
 	if len(found) > 0 {
 		text = found[0].Text
 	}
+
 	value, present, err := f.scalar(text, len(found) > 0)
 	if present {
 		out.Add(f.name).Text = value
 	}
+
 	return err
 }
 
@@ -189,16 +212,19 @@ func (f field) scalar(value string, present bool) (string, bool, error) {
 				return "", false, fmt.Errorf("field %q: %w", f.name, err)
 			}
 		}
+
 		value = strconv.Itoa(number)
 	case "b":
 		zero = "false"
 		value = strconv.FormatBool(strings.TrimSpace(value) == "true")
 	}
+
 	switch f.mark {
 	case "&":
 		return value, present, nil
 	case "?":
 		return value, value != zero, nil
 	}
+
 	return value, true, nil
 }

@@ -20,11 +20,15 @@ func launched(t *testing.T, name string) (inputs, answers [][]byte, vmi, defined
 	read := func(file string) []byte {
 		return expect.File(t, filepath.Join("..", "..", "testdata", "launcher", name, file))
 	}
-	files, err := filepath.Glob(filepath.Join("..", "..", "testdata", "launcher", name, "input*.xml"))
+
+	files, err := filepath.Glob(filepath.Join("..", "..", "testdata", "launcher", name,
+		"input*.xml"))
 	expect.NoError(t, err)
 	for n := range files {
-		inputs, answers = append(inputs, read(fmt.Sprintf("input%d.xml", n+1))), append(answers, read(fmt.Sprintf("answer%d.xml", n+1)))
+		inputs, answers = append(inputs, read(fmt.Sprintf("input%d.xml", n+1))), append(answers,
+			read(fmt.Sprintf("answer%d.xml", n+1)))
 	}
+
 	return inputs, answers, read("input1.vmi.json"), read("defined.xml")
 }
 
@@ -41,27 +45,33 @@ func TestRealLauncher(t *testing.T) {
 	lib := func(domain []byte) ([]byte, error) {
 		return libvirt.Readback(bytes.ReplaceAll(domain, []byte(watchdog), nil))
 	}
+
 	for name, calls := range map[string]int{"plain": 2, "hgx": 2, "node": 3} {
 		t.Run(name, func(t *testing.T) {
 			inputs, answers, vmi, defined := launched(t, name)
 			if len(inputs) != calls {
 				t.Fatalf("%d calls are recorded, want %d", len(inputs), calls)
 			}
+
 			n := 0
 			recorded := func([]byte) ([]byte, error) {
 				n++
 				return answers[n-1], nil
 			}
+
 			made, _ := V190.Sequence(t, inputs[0], vmi, recorded, lib)
 			if len(made) != len(inputs) {
 				t.Fatalf("%d calls, want %d", len(made), len(inputs))
 			}
+
 			for i := range made {
 				compare(t, fmt.Sprint("call ", i+1), sorted(t, inputs[i]), sorted(t, made[i]))
 			}
+
 			here, err := lib(answers[len(answers)-1])
 			expect.NoError(t, err)
-			expect.Same(t, without(watchdog, seen(t, V190, defined)), without(watchdog, seen(t, V190, here)), "devices in the end (-recorded +here)")
+			expect.Same(t, without(watchdog, seen(t, V190, defined)),
+				without(watchdog, seen(t, V190, here)), "devices in the end (-recorded +here)")
 		})
 	}
 }
@@ -70,8 +80,11 @@ func TestRealLauncher(t *testing.T) {
 func sorted(t *testing.T, domain []byte) []byte {
 	t.Helper()
 	sorted, err := edit(bytes.ReplaceAll(domain, []byte(watchdog), nil), func(devices *tree.Node) {
-		slices.SortFunc(devices.Nodes, func(a, b *tree.Node) int { return bytes.Compare(a.Bytes(), b.Bytes()) })
+		slices.SortFunc(devices.Nodes, func(a, b *tree.Node) int {
+			return bytes.Compare(a.Bytes(), b.Bytes())
+		})
 	})
+
 	expect.NoError(t, err)
 	return sorted
 }
@@ -89,6 +102,7 @@ func seen(t *testing.T, version Version, readback []byte) []string {
 		}
 		texts = append(texts, string(device.Bytes()))
 	}
+
 	slices.Sort(texts)
 	return texts
 }

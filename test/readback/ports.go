@@ -15,7 +15,10 @@ func Placeholders(domain []byte, n int) ([]byte, error) {
 	return edit(domain, func(devices *tree.Node) {
 		for i := range n {
 			name := fmt.Sprintf("placeholder-%d", i)
-			nic := &tree.Node{Name: "interface", Attrs: []tree.Attr{{Name: "type", Value: "ethernet"}}}
+			nic := &tree.Node{
+				Name: "interface", Attrs: []tree.Attr{{Name: "type", Value: "ethernet"}},
+			}
+
 			nic.Add("source")
 			nic.Add("target", "dev", name, "managed", "no")
 			nic.Add("model", "type", "virtio-non-transitional")
@@ -32,10 +35,13 @@ func WithoutPlaceholders(domain []byte) ([]byte, int, error) {
 	out, err := edit(domain, func(devices *tree.Node) {
 		before := len(devices.Nodes)
 		devices.Remove(func(n *tree.Node) bool {
-			return n.Name == "interface" && strings.HasPrefix(n.Find("alias").Attr("name"), "placeholder-")
+			return n.Name == "interface" &&
+				strings.HasPrefix(n.Find("alias").Attr("name"), "placeholder-")
 		})
+
 		removed = before - len(devices.Nodes)
 	})
+
 	return out, removed, err
 }
 
@@ -49,6 +55,7 @@ func AppendRootPorts(domain []byte, n int) ([]byte, error) {
 				highest = max(highest, tree.Number(c.Attr("index")))
 			}
 		}
+
 		for index := highest + 1; index <= min(highest+n, highestPortIndex); index++ {
 			port := &tree.Node{Name: "controller"}
 			port.Set("type", "pci")
@@ -64,10 +71,12 @@ func edit(domain []byte, change func(devices *tree.Node)) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	devices := root.Find("devices")
 	if devices == nil {
 		return nil, fmt.Errorf("domain has no <devices>")
 	}
+
 	change(devices)
 	return root.Bytes(), nil
 }
@@ -80,6 +89,7 @@ func insertAfter(devices *tree.Node, name string, element *tree.Node) {
 			at = i + 1
 		}
 	}
+
 	devices.Nodes = slices.Insert(devices.Nodes, at, element)
 }
 
@@ -92,6 +102,7 @@ func (v Version) TakeDevices(readback, original []byte, keepInterfaces bool) ([]
 	if err != nil {
 		return nil, fmt.Errorf("readback: %w", err)
 	}
+
 	devices := read.Find("devices")
 	return edit(original, func(old *tree.Node) {
 		if keepInterfaces {

@@ -54,20 +54,24 @@ func recordedLibvirt(t *testing.T, name string) Lib {
 func TestSequenceReproducesTheRecordings(t *testing.T) {
 	for _, r := range recordings() {
 		t.Run(r.name, func(t *testing.T) {
-			calls, answers := Main.Sequence(t, sample(t, r.name+".xml"), sample(t, r.name+".vmi.json"), identity, recordedLibvirt(t, r.name))
+			calls, answers := Main.Sequence(t, sample(t, r.name+".xml"),
+				sample(t, r.name+".vmi.json"), identity, recordedLibvirt(t, r.name))
 			if !slices.EqualFunc(calls, answers, slices.Equal) {
 				t.Error("the identity hook's answers are not its calls")
 			}
+
 			want := [][]byte{sample(t, r.name+".xml")}
 			if r.placeholders > 0 {
 				want = append(want, sample(t, r.name+".call2.xml"))
 			}
+
 			last, err := AppendRootPorts(sample(t, r.name+".calllast.xml"), r.source-r.recorded)
 			expect.NoError(t, err)
 			want = append(want, last)
 			if len(calls) != len(want) {
 				t.Fatalf("%d calls, want %d", len(calls), len(want))
 			}
+
 			for i := range want {
 				compare(t, r.name, want[i], calls[i])
 			}
@@ -80,10 +84,12 @@ func TestSequenceReproducesTheRecordings(t *testing.T) {
 // which has no addresses then.
 func TestReleaseDoesNotReadBackWithoutPlaceholders(t *testing.T) {
 	name := "02-8gpu-8nic-gate-off"
-	calls, _ := V190.Sequence(t, sample(t, name+".xml"), sample(t, name+".vmi.json"), identity, recordedLibvirt(t, name))
+	calls, _ := V190.Sequence(t, sample(t, name+".xml"), sample(t, name+".vmi.json"), identity,
+		recordedLibvirt(t, name))
 	if len(calls) != 2 {
 		t.Fatalf("%d calls, want 2", len(calls))
 	}
+
 	spec, err := V190.Remarshal(sample(t, name+".xml"))
 	expect.NoError(t, err)
 	want, err := AppendRootPorts(spec, 6)
@@ -98,6 +104,7 @@ func TestRemarshalLoses(t *testing.T) {
 <controller type="pci" index="1" model="pcie-expander-bus"><model name="pxb-pcie"></model><target busNr="247"><node>0</node></target></controller>
 <controller type="pci" index="2" model="pcie-root-port"><target chassis="2" port="0x0" hotplug="off"></target></controller>
 </devices><qemu:override></qemu:override></domain>`
+
 	cases := []struct {
 		version Version
 		want    string // the target of the root port
@@ -105,15 +112,19 @@ func TestRemarshalLoses(t *testing.T) {
 		{V190, "<target></target>"},
 		{Main, `<target hotplug="off"></target>`},
 	}
+
 	for _, c := range cases {
 		out, err := c.version.Remarshal([]byte(in))
 		expect.NoError(t, err)
 		text := string(out)
-		for _, gone := range []string{"multifunction", "rom", "chassis", "port=", "pxb-pcie", "qemu", "vfio"} {
+		for _, gone := range []string{
+			"multifunction", "rom", "chassis", "port=", "pxb-pcie", "qemu", "vfio",
+		} {
 			if strings.Contains(text, gone) {
 				t.Errorf("version %d keeps %q:\n%s", c.version, gone, text)
 			}
 		}
+
 		for _, kept := range []string{
 			`<hostdev type="pci" managed="no" mode="subsystem">`, `<driver></driver>`,
 			"<target busNr=\"247\">\n\t\t\t\t<node>0</node>\n\t\t\t</target>", c.want,

@@ -21,12 +21,14 @@ func Exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits CODE program args...")
 	}
+
 	argv := slices.Clone(args[2:])
 	for i, arg := range argv {
 		if file, ok := strings.CutPrefix(arg, "@"); ok {
 			argv[i] = ts.ReadFile(file)
 		}
 	}
+
 	err := ts.Exec(args[1], argv...)
 	code := 0
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
@@ -34,6 +36,7 @@ func Exits(ts *testscript.TestScript, neg bool, args []string) {
 	} else {
 		ts.Check(err)
 	}
+
 	if strconv.Itoa(code) != args[0] {
 		ts.Fatalf("exit status %d, want %s", code, args[0])
 	}

@@ -1,6 +1,6 @@
 // Package shapes makes random domains of machines with PCI Express. Half of them have shapes that
-// KubeVirt does not write: devices on conventional PCI, a user's bridges and expander buses, missing
-// indexes, controllers without an index, drives without a controller.
+// KubeVirt does not write: devices on conventional PCI, a user's bridges and expander buses,
+// missing indexes, controllers without an index, drives without a controller.
 package shapes
 
 import (
@@ -27,19 +27,28 @@ func Random(seed uint64) Domain {
 
 	b.ports()
 	b.devices()
-	b.Shuffle(len(b.elements), func(i, j int) { b.elements[i], b.elements[j] = b.elements[j], b.elements[i] })
+	b.Shuffle(len(b.elements), func(i, j int) {
+		b.elements[i], b.elements[j] = b.elements[j], b.elements[i]
+	})
 
 	var xml strings.Builder
-	fmt.Fprintf(&xml, "<domain type='qemu'>\n<name>shape-%d</name>\n<memory unit='GiB'>4</memory>\n", seed)
+	fmt.Fprintf(&xml,
+		"<domain type='qemu'>\n<name>shape-%d</name>\n<memory unit='GiB'>4</memory>\n", seed)
 	if b.hasDIMM {
 		xml.WriteString("<maxMemory slots='16' unit='GiB'>64</maxMemory>\n")
 	}
-	fmt.Fprintf(&xml, "<vcpu>4</vcpu>\n<os><type arch='%s' machine='%s'>hvm</type></os>\n", arch, b.machine)
+
+	fmt.Fprintf(&xml, "<vcpu>4</vcpu>\n<os><type arch='%s' machine='%s'>hvm</type></os>\n", arch,
+		b.machine)
 	if b.machine == "q35" { // virt has ACPI with UEFI only
 		xml.WriteString("<features><acpi/></features>\n")
 	}
-	xml.WriteString("<cpu mode='custom' match='exact'><model>" + map[string]string{"x86_64": "qemu64", "aarch64": "cortex-a57"}[arch] + "</model>" +
+
+	xml.WriteString("<cpu mode='custom' match='exact'><model>" + map[string]string{
+		"x86_64": "qemu64", "aarch64": "cortex-a57",
+	}[arch] + "</model>" +
 		"<numa><cell id='0' cpus='0-1' memory='2' unit='GiB'/><cell id='1' cpus='2-3' memory='2' unit='GiB'/></numa></cpu>\n")
+
 	xml.WriteString("<devices>\n" + strings.Join(b.elements, "\n") + "\n</devices>\n</domain>\n")
 	return Domain{[]byte(xml.String()), b.hostdevs}
 }
@@ -79,12 +88,14 @@ func (b *builder) address(n int) string {
 	if !b.one(n) {
 		return ""
 	}
+
 	if len(b.buses) > 0 && b.one(2) {
 		i := b.IntN(len(b.buses))
 		bus := b.buses[i]
 		b.buses = append(b.buses[:i], b.buses[i+1:]...)
 		return fmt.Sprintf("<address type='pci' domain='0' bus='%d' slot='0' function='0'/>", bus)
 	}
+
 	return b.onRootBus()
 }
 
@@ -96,6 +107,7 @@ func (b *builder) onRootBus() string {
 		if b.taken[key] {
 			continue
 		}
+
 		b.taken[key] = true
 		return fmt.Sprintf("<address type='pci' domain='0' bus='0' slot='%d' function='0'/>", slot)
 	}
@@ -106,25 +118,31 @@ func (b *builder) ports() {
 	if b.one(5) {
 		return // libvirt makes all, and one more
 	}
+
 	hasRoot := b.one(2)
 	count := b.IntN(20)
 	if b.one(10) {
 		count = 20 + b.IntN(60)
 	}
+
 	for range count {
 		b.index++
 		if !b.isKubeVirts && b.one(12) {
 			b.index += b.IntN(4) // missing indexes
 		}
+
 		address := ""
 		if b.one(4) {
 			address = b.onRootBusOnce()
 		}
+
 		b.port(address)
 	}
+
 	if !b.isKubeVirts {
 		b.others()
 	}
+
 	// Without the root bus a controller without an index would get its index.
 	if hasRoot || b.hasNoIndex {
 		b.add("<controller type='pci' index='0' model='pcie-root'/>")
@@ -136,13 +154,17 @@ func (b *builder) others() {
 	for range b.IntN(3) {
 		b.expander()
 	}
+
 	if b.one(3) {
 		b.index++
-		b.add("<controller type='pci' index='%d' model='%s'/>", b.index, pick(b, "pcie-to-pci-bridge", "pcie-to-pci-bridge", "dmi-to-pci-bridge"))
+		b.add("<controller type='pci' index='%d' model='%s'/>", b.index,
+			pick(b, "pcie-to-pci-bridge", "pcie-to-pci-bridge", "dmi-to-pci-bridge"))
 	}
+
 	if b.one(8) {
 		b.switches()
 	}
+
 	if b.one(8) {
 		b.hasNoIndex = true
 		b.add("<controller type='pci' model='pcie-root-port'/>")
@@ -155,11 +177,14 @@ func (b *builder) port(address string) {
 		b.add("<controller type='pci' model='pcie-root-port'>%s</controller>", address)
 		return
 	}
+
 	hotplug := ""
 	if b.one(6) {
 		hotplug = "<target hotplug='off'/>"
 	}
-	b.add("<controller type='pci' index='%d' model='pcie-root-port'>%s%s</controller>", b.index, hotplug, address)
+
+	b.add("<controller type='pci' index='%d' model='pcie-root-port'>%s%s</controller>", b.index,
+		hotplug, address)
 	b.buses = append(b.buses, b.index)
 }
 
@@ -179,14 +204,20 @@ func (b *builder) expander() {
 	if b.one(2) {
 		address = b.onRootBusOnce()
 	}
+
 	target := "<target/>"
 	if b.one(2) {
-		target = fmt.Sprintf("<target busNr='%d'><node>%d</node></target>", 250-20*expander%200, b.IntN(2))
+		target = fmt.Sprintf("<target busNr='%d'><node>%d</node></target>", 250-20*expander%200,
+			b.IntN(2))
 	}
-	b.add("<controller type='pci' index='%d' model='pcie-expander-bus'>%s%s</controller>", expander, target, address)
+
+	b.add("<controller type='pci' index='%d' model='pcie-expander-bus'>%s%s</controller>", expander,
+		target, address)
+
 	for slot := range b.IntN(4) {
 		b.index++
-		b.port(fmt.Sprintf("<address type='pci' domain='0' bus='%d' slot='%d' function='0'/>", expander, slot))
+		b.port(fmt.Sprintf("<address type='pci' domain='0' bus='%d' slot='%d' function='0'/>",
+			expander, slot))
 	}
 }
 
@@ -207,35 +238,48 @@ func (b *builder) devices() {
 		b.add("<disk type='file' device='disk'><driver name='qemu' type='raw'/><source file='/d%d'/><target dev='vd%c' bus='virtio'/>%s%s</disk>",
 			i, 'a'+i, b.alias(), b.address(4))
 	}
+
 	for range b.IntN(5) {
-		b.add("<interface type='ethernet'><model type='%s'/>%s%s</interface>", b.network(), b.alias(), b.address(4))
+		b.add("<interface type='ethernet'><model type='%s'/>%s%s</interface>", b.network(),
+			b.alias(), b.address(4))
 	}
+
 	for range b.IntN(5) {
 		b.hostdev()
 	}
+
 	b.controllers()
 	if b.one(3) {
 		b.add("<memballoon model='%s'>%s</memballoon>", pick(b, "none", "virtio"), "")
 	}
+
 	for range b.IntN(2) {
-		b.add("<rng model='virtio'><backend model='random'>/dev/urandom</backend>%s%s</rng>", b.alias(), b.address(4))
+		b.add("<rng model='virtio'><backend model='random'>/dev/urandom</backend>%s%s</rng>",
+			b.alias(), b.address(4))
 	}
+
 	for range b.IntN(2) {
-		b.add("<filesystem type='mount'><source dir='/tmp'/><target dir='t%d'/>%s%s</filesystem>", b.next, b.alias(), b.address(5))
+		b.add("<filesystem type='mount'><source dir='/tmp'/><target dir='t%d'/>%s%s</filesystem>",
+			b.next, b.alias(), b.address(5))
 	}
+
 	if b.one(4) {
 		b.add("<vsock model='virtio'><cid auto='yes'/>%s</vsock>", b.alias())
 	}
+
 	if b.one(4) {
 		b.add("<input type='tablet' bus='virtio'>%s</input>", b.alias())
 	}
+
 	if b.one(4) {
 		b.add("<channel type='unix'><target type='virtio' name='org.qemu.guest_agent.0'/></channel>")
 	}
+
 	b.videos()
 	if b.isKubeVirts {
 		return
 	}
+
 	b.conventional()
 }
 
@@ -252,6 +296,7 @@ func (b *builder) hostdev() {
 			b.next, b.alias(), b.address(3))
 		return
 	}
+
 	bus := 0x40 + len(b.hostdevs)
 	b.hostdevs = append(b.hostdevs, fmt.Sprintf("0000:%02x:00.0", bus))
 	b.add("<hostdev mode='subsystem' type='pci' managed='no'><source><address domain='0' bus='%d' slot='0' function='0'/></source>%s%s</hostdev>",
@@ -261,36 +306,48 @@ func (b *builder) hostdev() {
 // controllers adds controllers other than for PCI, and drives that need some.
 func (b *builder) controllers() {
 	if b.one(2) {
-		b.add("<controller type='usb' index='0' model='%s'/>", pick(b, "none", "qemu-xhci", "nec-xhci"))
+		b.add("<controller type='usb' index='0' model='%s'/>",
+			pick(b, "none", "qemu-xhci", "nec-xhci"))
 	}
+
 	if b.one(2) {
 		b.add("<controller type='scsi' index='0' model='virtio-scsi'/>")
 	}
+
 	if b.one(3) {
 		b.add("<controller type='virtio-serial' index='%d'/>", b.IntN(2))
 	}
+
 	if b.isKubeVirts {
 		return
 	}
+
 	if b.one(6) {
-		b.add("<controller type='scsi' index='%d' model='%s'/>", 1+b.IntN(2), pick(b, "lsilogic", "virtio-scsi", "lsisas1068", "virtio-transitional"))
+		b.add("<controller type='scsi' index='%d' model='%s'/>", 1+b.IntN(2),
+			pick(b, "lsilogic", "virtio-scsi", "lsisas1068", "virtio-transitional"))
 	}
+
 	if b.one(6) {
 		b.add("<disk type='file' device='disk'><source file='/s'/><target dev='sd%c' bus='scsi'/></disk>", 'a'+b.IntN(20))
 	}
+
 	if b.one(6) {
 		b.add("<disk type='file' device='cdrom'><source file='/c'/><target dev='sd%c' bus='sata'/></disk>", 'a'+b.IntN(20))
 	}
+
 	if b.one(8) {
 		b.add("<controller type='sata' index='%d'/>", 1+b.IntN(2))
 	}
+
 	if b.one(6) && b.machine == "q35" {
 		for _, part := range []string{"ehci1", "uhci1", "uhci2", "uhci3"}[:1+b.IntN(4)] {
 			b.add("<controller type='usb' index='1' model='ich9-%s'/>", part)
 		}
 	}
+
 	if b.one(8) {
-		b.add("<controller type='usb' index='2' model='%s'/>", pick(b, "piix3-uhci", "pci-ohci", "ehci"))
+		b.add("<controller type='usb' index='2' model='%s'/>",
+			pick(b, "piix3-uhci", "pci-ohci", "ehci"))
 	}
 }
 
@@ -298,18 +355,23 @@ func (b *builder) videos() {
 	if b.machine == "virt" {
 		return
 	}
+
 	switch {
 	case b.one(3):
 		b.add("<graphics type='vnc'/>")
 	case b.one(3):
-		b.add("<video><model type='%s'/>%s%s</video>", pick(b, "vga", "virtio", "bochs"), b.alias(), b.address(8))
+		b.add("<video><model type='%s'/>%s%s</video>", pick(b, "vga", "virtio", "bochs"), b.alias(),
+			b.address(8))
 	}
+
 	if b.isKubeVirts {
 		return
 	}
+
 	if b.one(4) {
 		b.add("<video><model type='qxl'/>%s</video>", b.alias())
 	}
+
 	if b.one(6) {
 		b.add("<video><model type='virtio' primary='yes'/>%s</video>", b.alias())
 	}
@@ -320,26 +382,35 @@ func (b *builder) conventional() {
 	if b.one(3) {
 		b.add("<watchdog model='i6300esb' action='reset'>%s%s</watchdog>", b.alias(), b.address(8))
 	}
+
 	for range b.IntN(2) * b.IntN(3) {
-		b.add("<sound model='%s'>%s%s</sound>", pick(b, "ich9", "ich6", "ac97"), b.alias(), b.address(8))
+		b.add("<sound model='%s'>%s%s</sound>", pick(b, "ich9", "ich6", "ac97"), b.alias(),
+			b.address(8))
 	}
+
 	if b.one(6) {
-		b.add("<shmem name='m%d'><model type='ivshmem-plain'/><size unit='M'>4</size>%s</shmem>", b.next, b.alias())
+		b.add("<shmem name='m%d'><model type='ivshmem-plain'/><size unit='M'>4</size>%s</shmem>",
+			b.next, b.alias())
 	}
+
 	if b.one(8) {
 		b.add("<serial type='pty'><target type='pci-serial'/>%s</serial>", b.alias())
 	}
+
 	if b.one(8) {
 		b.add("<iommu model='virtio'/>")
 	}
+
 	if b.one(8) {
 		b.hasDIMM = true
 		b.add("<memory model='dimm'><target><size unit='MiB'>128</size><node>0</node></target>%s</memory>", b.alias())
 	}
+
 	if b.one(8) {
 		b.hasDIMM = true
 		b.add("<memory model='virtio-mem'><target><size unit='MiB'>128</size><node>0</node><block unit='MiB'>2</block><requested unit='MiB'>128</requested></target>%s</memory>", b.alias())
 	}
+
 	if b.one(8) {
 		b.add("<disk type='file' device='disk' model='virtio-transitional'><source file='/t'/><target dev='vdz' bus='virtio'/>%s</disk>", b.alias())
 	}

@@ -45,6 +45,7 @@ func TestTenThousandCalls(t *testing.T) {
 	if testing.Short() {
 		count = 500
 	}
+
 	var first []byte
 	var open int
 	took := make([]time.Duration, count)
@@ -55,19 +56,24 @@ func TestTenThousandCalls(t *testing.T) {
 		if err != nil {
 			t.Fatalf("call %d: %v", i, err)
 		}
+
 		if i == 0 {
 			first, open = got, s.descriptors(t)
 		}
+
 		if !bytes.Equal(got, first) {
 			t.Fatalf("call %d: the answer differs from the first", i)
 		}
 	}
+
 	slices.Sort(took)
 	peak := s.peakMiB(t)
-	t.Logf("%d calls: median %v, 99th percentile %v, peak %.1f MiB", count, took[count/2], took[count*99/100], peak)
+	t.Logf("%d calls: median %v, 99th percentile %v, peak %.1f MiB", count, took[count/2],
+		took[count*99/100], peak)
 	if peak > goalMiB {
 		t.Errorf("peak of %.1f MiB after %d calls, more than %d", peak, count, goalMiB)
 	}
+
 	if now := s.descriptors(t); now > open {
 		t.Errorf("%d open files, %d after the first call", now, open)
 	}
@@ -91,6 +97,7 @@ func TestManyAtOnce(t *testing.T) {
 	named := func(name string) []byte {
 		return bytes.Replace(domain, []byte("<name>limits<"), []byte("<name>"+name+"<"), 1)
 	}
+
 	client, _ := s.dial(t)
 	for _, name := range names {
 		answer, err := client.OnDefineDomain(t.Context(), hooks.V1alpha3, named(name), nil)
@@ -99,6 +106,7 @@ func TestManyAtOnce(t *testing.T) {
 		}
 		want[name] = answer
 	}
+
 	var calls sync.WaitGroup
 	for i := range 16 {
 		client, _ := s.dial(t)
@@ -112,6 +120,7 @@ func TestManyAtOnce(t *testing.T) {
 			})
 		}
 	}
+
 	calls.Wait()
 	t.Logf("peak %.1f MiB", s.peakMiB(t))
 }
@@ -124,6 +133,7 @@ func TestHangUps(t *testing.T) {
 	if _, err := client.OnDefineDomain(t.Context(), hooks.V1alpha3, domain, nil); err != nil {
 		t.Fatal(err)
 	}
+
 	whole, open := time.Since(begin), s.descriptors(t)
 	cut := 0
 	const clients = 100
@@ -137,17 +147,22 @@ func TestHangUps(t *testing.T) {
 				t.Error(closed)
 			}
 		}
+
 		if err != nil {
 			cut++
 		}
+
 		cancel()
 	}
+
 	if cut == 0 || cut == clients {
 		t.Errorf("%d of %d clients hung up before their answer, want some", cut, clients)
 	}
+
 	if _, err := client.OnDefineDomain(t.Context(), hooks.V1alpha3, domain, nil); err != nil {
 		t.Errorf("the call after: %v", err)
 	}
+
 	// The server notices a closed connection soon, when it reads from it.
 	for deadline := time.Now().Add(10 * time.Second); s.descriptors(t) > open; {
 		if time.Now().After(deadline) {
@@ -175,6 +190,7 @@ func TestTermDuringCalls(t *testing.T) {
 					}
 					return
 				}
+
 				if answered.Add(1) == 100 {
 					if err := s.process.Process.Signal(syscall.SIGTERM); err != nil {
 						t.Error(err)
@@ -183,13 +199,16 @@ func TestTermDuringCalls(t *testing.T) {
 			}
 		})
 	}
+
 	callers.Wait()
 	if err := s.process.Wait(); err != nil {
 		t.Errorf("the program exited with %v\n%s", err, s.log)
 	}
+
 	if _, err := os.Lstat(s.socket); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the socket: %v, want it removed", err)
 	}
+
 	if strings.Contains(s.log.String(), "cut off") {
 		t.Errorf("a call was cut off\n%s", s.log)
 	}
@@ -203,22 +222,29 @@ func TestFullDisk(t *testing.T) {
 	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=16k"); err != nil {
 		t.Skipf("no small disk can be mounted: %v", err)
 	}
+
 	defer func() {
 		if err := syscall.Unmount(disk, 0); err != nil {
 			t.Error(err)
 		}
 	}()
+
 	domain := filled(1<<20, "<!--", "x", "-->") // larger than the disk
 	in, out := filepath.Join(t.TempDir(), "in.xml"), filepath.Join(disk, "out.xml")
-	expect.NoError(t, errors.Join(os.WriteFile(in, domain, 0o600), os.WriteFile(out, []byte("before"), 0o600)))
-	command := exec.Command(built(t), "mutate", "--domain", in, "--sysfs", t.TempDir(), "--layout", "root", "-o", out)
+	expect.NoError(t,
+		errors.Join(os.WriteFile(in, domain, 0o600), os.WriteFile(out, []byte("before"), 0o600)))
+	command := exec.Command(built(t), "mutate", "--domain", in, "--sysfs", t.TempDir(), "--layout",
+		"root", "-o", out)
 	said, err := command.CombinedOutput()
-	if command.ProcessState.ExitCode() != 2 || !strings.Contains(string(said), "no space left on device") {
+	if command.ProcessState.ExitCode() != 2 ||
+		!strings.Contains(string(said), "no space left on device") {
 		t.Errorf("%v: %s", err, said)
 	}
+
 	if got, err := os.ReadFile(out); err != nil || string(got) != "before" {
 		t.Errorf("the file now has %q, %v", got, err)
 	}
+
 	if entries, err := os.ReadDir(disk); err != nil || len(entries) != 1 {
 		t.Errorf("the disk has %v, %v", entries, err)
 	}

@@ -31,20 +31,27 @@ func TestWrongArguments(t *testing.T) {
 		refused   bool
 	}{
 		{arguments: "--laoyut mirror", says: "unknown flag: --laoyut (did you mean --layout?"},
-		{arguments: "--layout miror", says: `invalid --layout "miror": must be one of auto, keep, numa, root, mirror; did you mean mirror?`},
+		{arguments: "--layout miror",
+			says: `invalid --layout "miror": must be one of auto, keep, numa, root, mirror; did you mean mirror?`},
 		{arguments: "--version v1alpha3 --layout", says: "flag --layout needs a value"},
-		{arguments: "--version v1alpha4", says: `invalid --version "v1alpha4": must be one of v1alpha3, v1alpha2, v1alpha1`},
+		{arguments: "--version v1alpha4",
+			says: `invalid --version "v1alpha4": must be one of v1alpha3, v1alpha2, v1alpha1`},
 		{arguments: "--lock layuot", says: `invalid policy key "layuot"`},
 		{arguments: "--version v1alpha3 mirror", says: `unexpected argument "mirror"`},
 		{arguments: "---layout=mirror", says: "bad flag syntax: ---layout=mirror"},
 		{arguments: "--strict=false -x", says: "unknown shorthand flag: 'x'"},
-		{arguments: "--strict --dry-run -x", says: "unknown shorthand flag: 'x'"}, // a dry run never fails a VM
+		// a dry run never fails a VM
+		{arguments: "--strict --dry-run -x", says: "unknown shorthand flag: 'x'"},
 		{arguments: "--laoyut mirror --strict", says: "unknown flag: --laoyut", refused: true},
-		{arguments: "--strict true", says: `unexpected argument "true" (set a boolean flag with =, as in --strict=true)`, refused: true},
-		{arguments: "--strict=yes", says: `invalid --strict "yes": must be true or false`, refused: true},
+		{arguments: "--strict true",
+			says:    `unexpected argument "true" (set a boolean flag with =, as in --strict=true)`,
+			refused: true},
+		{arguments: "--strict=yes", says: `invalid --strict "yes": must be true or false`,
+			refused: true},
 		{arguments: "--strict --layout miror", says: `invalid --layout "miror"`, refused: true},
 		// What is not about the first wrong one holds: the socket is there.
-		{arguments: "--colour red --socket-dir /nowhere --socket-dir /var/run/kubevirt-hooks", says: "unknown flag: --colour"},
+		{arguments: "--colour red --socket-dir /nowhere --socket-dir /var/run/kubevirt-hooks",
+			says: "unknown flag: --colour"},
 	} {
 		t.Run(tt.arguments, func(t *testing.T) {
 			s := start(t, dir, nil, strings.Fields(tt.arguments)...)
@@ -53,7 +60,9 @@ func TestWrongArguments(t *testing.T) {
 			if err := s.process.Wait(); err != nil {
 				t.Errorf("the program exited with %v", err)
 			}
-			if _, log, _ := strings.Cut(strings.ReplaceAll(s.log.String(), `\"`, `"`), "domain left unchanged"); !strings.Contains(log, tt.says) {
+
+			if _, log, _ := strings.Cut(strings.ReplaceAll(s.log.String(), `\"`, `"`),
+				"domain left unchanged"); !strings.Contains(log, tt.says) {
 				t.Errorf("the call's line of the log lacks %q:\n%s", tt.says, s.log)
 			}
 		})
@@ -72,14 +81,20 @@ func TestWrongFirstArgument(t *testing.T) {
 		"--version": "flag --version needs a value",
 	} {
 		var log bytes.Buffer
+
 		// The first process of its namespace, as in a container.
-		sidecar := exec.Command("unshare", "--pid", "--fork", "--kill-child", "chroot", dir, "/hook-sidecar", arguments)
-		sidecar.Stderr, sidecar.Env = &log, []string{"CONTAINER_NAME=first", "PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
+		sidecar := exec.Command("unshare", "--pid", "--fork", "--kill-child", "chroot", dir,
+			"/hook-sidecar", arguments)
+		sidecar.Stderr, sidecar.Env = &log, []string{
+			"CONTAINER_NAME=first", "PATH=/usr/sbin:/usr/bin:/sbin:/bin",
+		}
+
 		expect.NoError(t, sidecar.Start())
 		socket := filepath.Join(dir, "var", "run", "kubevirt-hooks", hooks.SocketName("first"))
 		checkCarried(t, socket, domain, says, false)
 		expect.NoError(t, hookstest.Shutdown(t.Context(), socket))
-		if err := sidecar.Wait(); err != nil || !strings.Contains(strings.ReplaceAll(log.String(), `\"`, `"`), says) {
+		if err := sidecar.Wait(); err != nil ||
+			!strings.Contains(strings.ReplaceAll(log.String(), `\"`, `"`), says) {
 			t.Errorf("%s: the program exited with %v\n%s", arguments, err, &log)
 		}
 	}
@@ -90,7 +105,8 @@ func checkCarried(t *testing.T, socket string, domain []byte, says string, refus
 	t.Helper()
 	got, err := connect(t, socket).OnDefineDomain(t.Context(), hooks.V1alpha3, domain, vmi(0))
 	switch {
-	case refused && (status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), says)):
+	case refused &&
+		(status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), says)):
 		t.Errorf("answered with %v, want a refusal with %q", err, says)
 	case !refused && (err != nil || !bytes.Equal(got, domain)):
 		t.Errorf("changed %t, %v", !bytes.Equal(got, domain), err)

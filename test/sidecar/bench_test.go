@@ -38,6 +38,7 @@ func BenchmarkFirstCall(b *testing.B) {
 					boot(b, dir, groups, vm, figures)
 				}
 			}
+
 			b.ReportMetric(0, "ns/op") // of all starts with their pauses
 			for unit, values := range figures {
 				slices.Sort(values)
@@ -56,14 +57,17 @@ func boot(b *testing.B, dir string, groups []group, vm speed.VM, figures map[str
 	client, ready := s.dial(b)
 	note("start-ms", milliseconds(ready))
 	<-time.After(pollInterval)
+
 	for _, unit := range []string{"first-ms", "second-ms", "third-ms"} {
 		began := time.Now()
 		reply, err := client.OnDefineDomain(b.Context(), hooks.V1alpha3, vm.Domain, vm.VMI)
 		if err != nil || len(reply) <= len(vm.Domain) {
 			b.Fatalf("%d bytes, %v\n%s", len(reply), err, s.log)
 		}
+
 		note(unit, milliseconds(time.Since(began)))
 	}
+
 	note("peak-MiB", s.kib(b, "VmHWM")/1024)
 	note("own-peak-MiB", s.peakMiB(b))
 	s.end(b)

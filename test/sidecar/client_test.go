@@ -40,7 +40,8 @@ func TestInfoDuringCall(t *testing.T) {
 				select {
 				case each := <-calls:
 					slices.Sort(took)
-					t.Logf("%d times Info: median %v, worst %v; the goal is %v; the calls took %v", len(took), took[len(took)/2], took[len(took)-1], goal, each)
+					t.Logf("%d times Info: median %v, worst %v; the goal is %v; the calls took %v",
+						len(took), took[len(took)/2], took[len(took)-1], goal, each)
 					return
 				default:
 				}
@@ -59,13 +60,17 @@ func longestCalls(t *testing.T, client *hooks.Client) <-chan []time.Duration {
 		var took []time.Duration
 		for range 3 {
 			begin := time.Now()
-			if got, err := client.OnDefineDomain(t.Context(), hooks.V1alpha3, domain, vmi); err != nil || bytes.Equal(got, domain) {
+			if got, err := client.OnDefineDomain(t.Context(), hooks.V1alpha3, domain,
+				vmi); err != nil || bytes.Equal(got, domain) {
 				t.Errorf("changed %t, %v", !bytes.Equal(got, domain), err)
 			}
+
 			took = append(took, time.Since(begin))
 		}
+
 		ended <- took
 	}()
+
 	return ended
 }
 
@@ -78,10 +83,12 @@ func (s *container) askInfo(t *testing.T) time.Duration {
 	if _, err := client.Info(t.Context()); err != nil {
 		t.Errorf("Info: %v", err)
 	}
+
 	took := time.Since(begin)
 	if err := client.Close(); err != nil {
 		t.Error(err)
 	}
+
 	return took
 }
 
@@ -94,22 +101,29 @@ func stall(t *testing.T, socket string) net.Conn {
 	var headers bytes.Buffer
 	encoder := hpack.NewEncoder(&headers)
 	for _, field := range [][2]string{
-		{":method", "POST"}, {":scheme", "http"}, {":path", "/kubevirt.hooks.v1alpha3.Callbacks/OnDefineDomain"}, {":authority", "localhost"},
+		{":method", "POST"}, {":scheme", "http"},
+		{":path", "/kubevirt.hooks.v1alpha3.Callbacks/OnDefineDomain"}, {":authority", "localhost"},
 		{"content-type", "application/grpc"}, {"te", "trailers"},
 	} {
 		expect.NoError(t, encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}))
 	}
+
 	framer := http2.NewFramer(conn, conn)
 	part := append(binary.BigEndian.AppendUint32([]byte{0}, 7<<20), make([]byte, 8<<10)...)
 	if _, err = conn.Write([]byte(http2.ClientPreface)); err == nil {
 		err = framer.WriteSettings()
 	}
+
 	if err == nil {
-		err = framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: headers.Bytes(), EndHeaders: true})
+		err = framer.WriteHeaders(http2.HeadersFrameParam{
+			StreamID: 1, BlockFragment: headers.Bytes(), EndHeaders: true,
+		})
 	}
+
 	if err == nil {
 		err = framer.WriteData(1, false, part)
 	}
+
 	expect.NoError(t, err)
 	return conn
 }
@@ -124,12 +138,16 @@ func TestStalledClients(t *testing.T) {
 	for range 20 {
 		stalled = append(stalled, stall(t, s.socket))
 	}
+
 	begin := time.Now()
 	client, _ := s.dial(t)
-	if _, err := client.OnDefineDomain(t.Context(), hooks.V1alpha3, domain, vmi(30<<10)); err != nil {
+	if _, err := client.OnDefineDomain(t.Context(), hooks.V1alpha3, domain,
+		vmi(30<<10)); err != nil {
 		t.Fatal(err)
 	}
+
 	t.Logf("answered after %v", time.Since(begin))
+
 	for _, conn := range stalled {
 		expect.NoError(t, conn.SetReadDeadline(time.Now().Add(endsWithin)))
 		for buffer := make([]byte, 4<<10); ; {
@@ -141,6 +159,7 @@ func TestStalledClients(t *testing.T) {
 			}
 		}
 	}
+
 	if peak := s.peakMiB(t); peak > 61 {
 		t.Errorf("peak of %.1f MiB, more than a sidecar's memory", peak)
 	}

@@ -46,11 +46,13 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+
 	code := m.Run()
 	if err := os.RemoveAll(programDir); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}
+
 	os.Exit(code)
 }
 
@@ -84,6 +86,7 @@ func root(t testing.TB, host string) string {
 	); err != nil {
 		t.Fatal(err)
 	}
+
 	return dir
 }
 
@@ -105,16 +108,22 @@ exec setpriv --no-new-privs chroot --userspec=107:107 --groups=107 "$dir" /hook-
 func start(t testing.TB, dir string, groups []group, args ...string) *container {
 	t.Helper()
 	s := &container{
-		log: &bytes.Buffer{}, socket: filepath.Join(dir, "var", "run", "kubevirt-hooks", "hostdev-limits.sock"),
-		stamp: filepath.Join(t.TempDir(), "started"),
+		log:    &bytes.Buffer{},
+		socket: filepath.Join(dir, "var", "run", "kubevirt-hooks", "hostdev-limits.sock"),
+		stamp:  filepath.Join(t.TempDir(), "started"),
 	}
+
 	var dirs []string
 	for _, g := range groups {
 		dirs = append(dirs, g.dir)
 	}
+
 	s.process = exec.Command("unshare", append([]string{"--mount", "--propagation", "private",
 		"/bin/sh", "-euc", enter, "sh", dir, strings.Join(dirs, " "), s.stamp}, args...)...)
-	s.process.Stderr, s.process.Env = s.log, []string{"CONTAINER_NAME=limits", "PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
+	s.process.Stderr, s.process.Env = s.log, []string{
+		"CONTAINER_NAME=limits", "PATH=/usr/sbin:/usr/bin:/sbin:/bin",
+	}
+
 	expect.NoError(t, s.process.Start())
 	t.Cleanup(func() { s.end(t) })
 	return s
@@ -126,9 +135,12 @@ func (s *container) end(t testing.TB) {
 	if s.process.ProcessState != nil {
 		return
 	}
-	if err := s.process.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+
+	if err := s.process.Process.Signal(syscall.SIGTERM); err != nil &&
+		!errors.Is(err, os.ErrProcessDone) {
 		t.Error(err)
 	}
+
 	if err := s.process.Wait(); err != nil {
 		t.Errorf("the program exited with %v\n%s", err, s.log)
 	}
@@ -139,6 +151,7 @@ func connect(t testing.TB, socket string) *hooks.Client {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
+
 	for {
 		client, err := hooks.Dial(ctx, socket)
 		if err == nil {
@@ -149,6 +162,7 @@ func connect(t testing.TB, socket string) *hooks.Client {
 			})
 			return client
 		}
+
 		if ctx.Err() != nil {
 			t.Fatalf("the program does not listen: %v", err)
 		}
@@ -162,6 +176,7 @@ func (s *container) dial(t testing.TB) (*hooks.Client, time.Duration) {
 	if _, err := client.Info(t.Context()); err != nil {
 		t.Fatalf("Info: %v", err)
 	}
+
 	return client, time.Since(s.started(t))
 }
 
@@ -181,11 +196,13 @@ func (s *container) status(t testing.TB, name string) string {
 	if err != nil {
 		t.Fatalf("the program does not run: %v", err)
 	}
+
 	for line := range strings.Lines(string(data)) {
 		if value, ok := strings.CutPrefix(line, name+":"); ok {
 			return strings.TrimSpace(value)
 		}
 	}
+
 	t.Fatalf("/proc/PID/status has no %s", name)
 	return ""
 }

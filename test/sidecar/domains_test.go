@@ -12,16 +12,20 @@ func onDevices(count int) (domain []byte, host string) {
 	var lines strings.Builder
 	lines.WriteString("cpus 0 0-7\ncpus 1 8-15\n")
 	for i := range count {
-		fmt.Fprintf(&lines, "pci0000:%02x/0000:%02x:%02x.0/0000:%02x:00.0 node=%d group=%d driver=vfio-pci\n", i%2, i%2, i/2%32, i+2, i%2, i)
+		fmt.Fprintf(&lines,
+			"pci0000:%02x/0000:%02x:%02x.0/0000:%02x:00.0 node=%d group=%d driver=vfio-pci\n", i%2, i%2, i/2%32, i+2, i%2, i)
 	}
+
 	return around(devicesOf(count), nil), lines.String()
 }
 
 func devicesOf(count int) []byte {
 	var hostdevs bytes.Buffer
 	for i := range count {
-		fmt.Fprintf(&hostdevs, `<hostdev type="pci" managed="no"><source><address domain="0x0000" bus="0x%02x" slot="0x00" function="0x0"></address></source><alias name="ua-gpu-%d"></alias></hostdev>`+"\n", i+2, i)
+		fmt.Fprintf(&hostdevs,
+			`<hostdev type="pci" managed="no"><source><address domain="0x0000" bus="0x%02x" slot="0x00" function="0x0"></address></source><alias name="ua-gpu-%d"></alias></hostdev>`+"\n", i+2, i)
 	}
+
 	return hostdevs.Bytes()
 }
 
@@ -46,7 +50,8 @@ func filled(size int, opening, pattern, closing string) []byte {
 // fill is a pattern repeated, padded with a comment to a size.
 func fill(opening, pattern, closing string, count, size int) []byte {
 	body := opening + strings.Repeat(pattern, count)
-	return []byte(body + "<!--" + strings.Repeat(" ", size-len(body)-len(closing)-len("<!---->")) + "-->" + closing)
+	return []byte(body + "<!--" + strings.Repeat(" ", size-len(body)-len(closing)-len("<!---->")) +
+		"-->" + closing)
 }
 
 // attributes is an element with that many attributes.
@@ -56,6 +61,7 @@ func attributes(count int) []byte {
 	for i := range count {
 		fmt.Fprintf(&element, ` a%x=""`, i)
 	}
+
 	element.WriteString("/>")
 	return around(nil, element.Bytes())
 }

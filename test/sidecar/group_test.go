@@ -21,14 +21,18 @@ type setting struct{ file, value string }
 // memoryGroup limits a program to a sidecar's memory, without swap.
 func memoryGroup(t testing.TB) group {
 	bytes := strconv.Itoa(memoryBytes)
-	return newGroup(t, "memory", []setting{{"memory.limit_in_bytes", bytes}}, []setting{{"memory.max", bytes}, {"memory.swap.max", "0"}})
+	return newGroup(t, "memory", []setting{
+		{"memory.limit_in_bytes", bytes},
+	}, []setting{{"memory.max", bytes}, {"memory.swap.max", "0"}})
 }
 
 // cpuGroup limits a program to a sidecar's CPU time.
 func cpuGroup(t testing.TB) group {
 	const period = 100_000 // microseconds, as the kubelet sets it
 	quota := milliCPU * period / 1000
-	return newGroup(t, "cpu", []setting{{"cpu.cfs_period_us", strconv.Itoa(period)}, {"cpu.cfs_quota_us", strconv.Itoa(quota)}},
+	return newGroup(t, "cpu", []setting{
+		{"cpu.cfs_period_us", strconv.Itoa(period)}, {"cpu.cfs_quota_us", strconv.Itoa(quota)},
+	},
 		[]setting{{"cpu.max", fmt.Sprintf("%d %d", quota, period)}})
 }
 
@@ -39,16 +43,19 @@ func newGroup(t testing.TB, controller string, v1, v2 []setting) group {
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
 		g, settings = group{"/sys/fs/cgroup"}, v2
 	}
+
 	dir, err := os.MkdirTemp(g.dir, "hook-sidecar-")
 	if err != nil {
 		t.Skipf("no control group can be made: %v", err)
 	}
+
 	g.dir = dir
 	t.Cleanup(func() {
 		if err := os.Remove(dir); err != nil {
 			t.Error(err)
 		}
 	})
+
 	for _, s := range settings {
 		if err := os.WriteFile(filepath.Join(dir, s.file), []byte(s.value), 0o644); err != nil {
 			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
@@ -57,5 +64,6 @@ func newGroup(t testing.TB, controller string, v1, v2 []setting) group {
 			t.Fatal(err)
 		}
 	}
+
 	return g
 }

@@ -31,6 +31,7 @@ func TestLauncherEnds(t *testing.T) {
 	binary := built(t)
 	domain := filepath.Join(t.TempDir(), "vm.xml")
 	expect.NoError(t, os.WriteFile(domain, around(devicesOf(1), nil), 0o600))
+
 	for _, tt := range []struct {
 		name  string
 		stays bool // this process is the launcher
@@ -39,8 +40,12 @@ func TestLauncherEnds(t *testing.T) {
 			dir := hookstest.Dir(t)
 			socket := filepath.Join(dir, hooks.SocketName("launcher"))
 			var log bytes.Buffer
-			sidecar := exec.Command("unshare", "--pid", "--fork", "--kill-child", "sh", "-c", separate, binary, dir, socket, domain)
-			sidecar.Stderr, sidecar.Env = &log, []string{"CONTAINER_NAME=launcher", "PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
+			sidecar := exec.Command("unshare", "--pid", "--fork", "--kill-child", "sh", "-c",
+				separate, binary, dir, socket, domain)
+			sidecar.Stderr, sidecar.Env = &log, []string{
+				"CONTAINER_NAME=launcher", "PATH=/usr/sbin:/usr/bin:/sbin:/bin",
+			}
+
 			out, err := sidecar.StdoutPipe()
 			expect.NoError(t, err)
 			expect.NoError(t, sidecar.Start())
@@ -49,28 +54,36 @@ func TestLauncherEnds(t *testing.T) {
 			if _, err := out.Read(make([]byte, len("called\n"))); err != nil {
 				t.Fatalf("%v\n%s", err, &log)
 			}
+
 			if tt.stays {
 				if _, err := hookstest.Dial(t, socket).Info(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 			}
+
 			// A process that is there for one call.
-			if said, err := exec.Command(binary, "call", "--socket", socket, "--domain", domain).CombinedOutput(); err != nil {
+			if said, err := exec.Command(binary, "call", "--socket", socket, "--domain",
+				domain).CombinedOutput(); err != nil {
 				t.Fatalf("%v\n%s", err, said)
 			}
+
 			if tt.stays {
 				client := hookstest.Dial(t, socket)
 				if _, err := client.Info(t.Context()); err != nil {
 					t.Errorf("after the end of another process: %v", err)
 				}
+
 				if err := hookstest.Shutdown(t.Context(), socket); err != nil {
 					t.Error(err)
 				}
 			}
+
 			if err := sidecar.Wait(); err != nil {
 				t.Errorf("the program exited with %v\n%s", err, &log)
 			}
-			if ended := strings.Contains(log.String(), "virt-launcher has ended"); ended == tt.stays {
+
+			if ended := strings.Contains(log.String(),
+				"virt-launcher has ended"); ended == tt.stays {
 				t.Errorf("ended with the launcher: %t\n%s", ended, &log)
 			}
 		})

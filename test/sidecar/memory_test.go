@@ -15,8 +15,9 @@ import (
 type request struct {
 	name, root  string
 	domain, vmi []byte
-	refused     string // why the domain is returned unchanged, or the call fails; "" where it is placed
-	mostMiB     float64
+	// why the domain is returned unchanged, or the call fails; "" where it is placed
+	refused string
+	mostMiB float64
 }
 
 // TestMemory: whatever a request contains or makes the program build, the sidecar stays
@@ -34,18 +35,32 @@ func TestMemory(t *testing.T) {
 		{"16 devices", some, sixteen, vmi(30 << 10), "", goalMiB},
 		{"64 devices", some, sixtyFour, vmi(30 << 10), "", goalMiB},
 		{"VMI of 3 MiB", some, sixtyFour, large, "", limitMiB},
-		{"the most elements that are accepted", few, around(devicesOf(4), fill("<x>", "<a/>", "</x>", 49_000, 2<<20-8<<10)), large, "", limitMiB},
-		{"the most attributes that are accepted", few, around(devicesOf(4), fill("<x>", `<a b="" c="" d=""/>`, "</x>", 12_000, 2<<20-8<<10)), large, "", limitMiB},
-		{"domain of 3.9 MiB of text", few, filled(39<<20/10, "<!--", " ", "-->"), large, tooManyBytes, limitMiB},
-		{"domain of 3.9 MiB of elements", few, filled(39<<20/10, "<x>", "<a b=\"c\"/>", "</x>"), large, tooManyBytes, limitMiB},
-		{"domain of 8 MiB of text", few, filled(8<<20, "<!--", " ", "-->"), large, tooLarge, limitMiB},
-		{"domain of 8 MiB of elements", few, filled(8<<20, "<x>", "<a/>", "</x>"), large, tooLarge, limitMiB},
+		{"the most elements that are accepted", few,
+			around(devicesOf(4), fill("<x>", "<a/>", "</x>", 49_000, 2<<20-8<<10)), large, "",
+			limitMiB},
+		{"the most attributes that are accepted", few,
+			around(devicesOf(4), fill("<x>", `<a b="" c="" d=""/>`, "</x>", 12_000, 2<<20-8<<10)),
+			large, "", limitMiB},
+		{"domain of 3.9 MiB of text", few, filled(39<<20/10, "<!--", " ", "-->"), large,
+			tooManyBytes, limitMiB},
+		{"domain of 3.9 MiB of elements", few, filled(39<<20/10, "<x>", "<a b=\"c\"/>", "</x>"),
+			large, tooManyBytes, limitMiB},
+		{"domain of 8 MiB of text", few, filled(8<<20, "<!--", " ", "-->"), large, tooLarge,
+			limitMiB},
+		{"domain of 8 MiB of elements", few, filled(8<<20, "<x>", "<a/>", "</x>"), large, tooLarge,
+			limitMiB},
 		{"a million attributes", few, attributes(1_000_000), large, tooLarge, limitMiB},
 		{"20 vCPUs pinned to every CPU", few, pinned(20, "0-65535"), nil, "", limitMiB},
-		{"as many vCPUs pinned to every CPU as are accepted", few, pinned(8000, "0-65535"), nil, "", limitMiB},
-		{"as many numbers as are accepted", few, pinned(1, strings.Repeat("0,2,4,6,", 250_000)+"8"), nil, "", limitMiB},
-		{"a cell of every vCPU", few, bytes.Replace(pinned(20, "0-65535"), []byte(`cpus="0-7"`), []byte(`cpus="0-65535"`), 1), nil, "", limitMiB},
-		{"memory on every node", few, bytes.Replace(four, []byte(`nodeset="0"`), []byte(`nodeset="0-65535"`), 1), nil, "", limitMiB},
+		{"as many vCPUs pinned to every CPU as are accepted", few, pinned(8000, "0-65535"), nil, "",
+			limitMiB},
+		{"as many numbers as are accepted", few, pinned(1, strings.Repeat("0,2,4,6,", 250_000)+"8"),
+			nil, "", limitMiB},
+		{"a cell of every vCPU", few,
+			bytes.Replace(pinned(20, "0-65535"), []byte(`cpus="0-7"`), []byte(`cpus="0-65535"`), 1),
+			nil, "", limitMiB},
+		{"memory on every node", few,
+			bytes.Replace(four, []byte(`nodeset="0"`), []byte(`nodeset="0-65535"`), 1), nil, "",
+			limitMiB},
 		{"as many hostdevs as are accepted", many, most, nil, "", limitMiB},
 		{"as many hostdevs as are accepted, none in sysfs", few, most, nil, "", limitMiB},
 		{"1500 hostdevs", many, tooMany, nil, "1500 hostdevs", limitMiB},
@@ -54,10 +69,13 @@ func TestMemory(t *testing.T) {
 		{"110000 hostDevices", few, four, listed("hostDevices", 110_000), tooManyFields, limitMiB},
 		{"110000 conditions", few, four, listed("conditions", 110_000), tooManyFields, limitMiB},
 		{"110000 annotations", few, four, annotated("", 110_000), tooManyFields, limitMiB},
-		{"as many interfaces as are accepted", few, four, listed("interfaces", 19_999), "", limitMiB},
+		{"as many interfaces as are accepted", few, four, listed("interfaces", 19_999), "",
+			limitMiB},
 		{"as many gpus as are accepted", few, four, listed("gpus", 19_999), "", limitMiB},
-		{"as many annotations of this hook as are accepted", few, four, annotated("hostdev.vm.kubevirt.io/", 19_999), "", limitMiB},
+		{"as many annotations of this hook as are accepted", few, four,
+			annotated("hostdev.vm.kubevirt.io/", 19_999), "", limitMiB},
 	}
+
 	for _, r := range requests {
 		t.Run(r.name, func(t *testing.T) { r.test(t, four) })
 	}
@@ -77,15 +95,20 @@ func (r request) test(t *testing.T, next []byte) {
 			t.Fatalf("changed %t, %v\n%.2000s", !bytes.Equal(got, r.domain), err, s.log)
 		}
 	}
-	if got, err := client.OnDefineDomain(t.Context(), hooks.V1alpha3, next, nil); err != nil || bytes.Equal(got, next) {
+
+	if got, err := client.OnDefineDomain(t.Context(), hooks.V1alpha3, next, nil); err != nil ||
+		bytes.Equal(got, next) {
 		t.Errorf("the call after: changed %t, %v", !bytes.Equal(got, next), err)
 	}
+
 	peak, file := s.peakMiB(t), s.kib(t, "RssFile")/1024
 	s.end(t) // the log is complete then
 	if !strings.Contains(s.log.String()+failed, r.refused) {
 		t.Errorf("neither the log nor the error %q has %q\n%.2000s", failed, r.refused, s.log)
 	}
-	t.Logf("peak %.1f MiB, and %.1f MiB of the program's file; log %d bytes", peak, file, s.log.Len())
+
+	t.Logf("peak %.1f MiB, and %.1f MiB of the program's file; log %d bytes", peak, file,
+		s.log.Len())
 	if peak > r.mostMiB {
 		t.Errorf("peak of %.1f MiB, more than %.0f", peak, r.mostMiB)
 	}
@@ -117,11 +140,15 @@ func onRoots(count int) (domain []byte, host string) {
 	var hostdevs bytes.Buffer
 	var lines strings.Builder
 	lines.WriteString("cpus 0 0-7\ncpus 1 8-15\n")
+
 	for i := range count {
 		bus, slot := 1+i/32, i%32
-		fmt.Fprintf(&hostdevs, `<hostdev type="pci"><source><address bus="%d" slot="%d"/></source></hostdev>`, bus, slot)
-		fmt.Fprintf(&lines, "pci0000:00/0000:00:%02x.%d/0000:%02x:%02x.0 node=0 group=%d driver=vfio-pci\n", bus/8, bus%8, bus, slot, i)
+		fmt.Fprintf(&hostdevs,
+			`<hostdev type="pci"><source><address bus="%d" slot="%d"/></source></hostdev>`, bus, slot)
+		fmt.Fprintf(&lines,
+			"pci0000:00/0000:00:%02x.%d/0000:%02x:%02x.0 node=0 group=%d driver=vfio-pci\n", bus/8, bus%8, bus, slot, i)
 	}
+
 	return around(hostdevs.Bytes(), nil), lines.String()
 }
 
@@ -140,5 +167,7 @@ func annotated(prefix string, count int) []byte {
 	for i := range count {
 		fmt.Fprintf(&entries, `,"%s%x":""`, prefix, i)
 	}
-	return []byte(`{"kind":"VirtualMachineInstance","metadata":{"annotations":{` + entries.String()[1:] + `}}}`)
+
+	return []byte(`{"kind":"VirtualMachineInstance","metadata":{"annotations":{` +
+		entries.String()[1:] + `}}}`)
 }

@@ -29,7 +29,10 @@ func TestPluginOf19(t *testing.T) {
 	cmd := exec.Command(built(t), "call", "--plugin=1.10", "--socket", socket, "--domain", "-")
 	cmd.Stdin = strings.NewReader(string(around(nil, nil)))
 	out, err := cmd.CombinedOutput()
-	for _, want := range []string{"call GuestDefinition on " + socket, "unknown service", "no structured plugin of KubeVirt 1.10;", "--plugin=1.9"} {
+	for _, want := range []string{
+		"call GuestDefinition on " + socket, "unknown service",
+		"no structured plugin of KubeVirt 1.10;", "--plugin=1.9",
+	} {
 		if err == nil || !strings.Contains(string(out), want) {
 			t.Errorf("%v: %s\nwant %s", err, out, want)
 		}

@@ -22,13 +22,16 @@ func wrapped(t *testing.T, log []byte) []byte {
 	out := bytes.NewBuffer(nil)
 	line := func(text string) {
 		expect.NoError(t, json.NewEncoder(out).Encode(map[string]string{
-			"component": "shim-sidecar", "hook": "onDefineDomain", "level": "info", "msg": text, "pos": "sidecar_shim.go:252", "timestamp": "2026-11-22T10:00:00.000000Z",
+			"component": "shim-sidecar", "hook": "onDefineDomain", "level": "info", "msg": text,
+			"pos": "sidecar_shim.go:252", "timestamp": "2026-11-22T10:00:00.000000Z",
 		}))
 	}
+
 	line("Executing onDefineDomain")
 	for text := range strings.Lines(string(log)) {
 		line(strings.TrimSuffix(text, "\n"))
 	}
+
 	return out.Bytes()
 }
 
@@ -39,6 +42,7 @@ func TestLogQueries(t *testing.T) {
 	if _, err := exec.LookPath("jq"); err != nil {
 		t.Skip(err)
 	}
+
 	domain, host := onDevices(2)
 	sys := filepath.Join(t.TempDir(), "sys")
 	expect.NoError(t, os.CopyFS(sys, expect.Host(t, host)))
@@ -50,19 +54,25 @@ func TestLogQueries(t *testing.T) {
 
 	page := expect.File(t, filepath.Join("..", "..", "docs", "troubleshooting.md"))
 	queries := regexp.MustCompile(`(?m)^kubectl logs .*\| (jq .*)$`).FindAllSubmatch(page, -1)
+
 	// One line per device, and one warning.
 	want := []string{`^\{"alias":"ua-gpu-0","id":"0000:02:00.0","outcome":"placed","reason":"memnode"}
 \{"alias":"ua-gpu-1","id":"0000:03:00.0","outcome":"placed","reason":"memnode"}
 $`, `^\{"code":"unknown-policy-key","text":"unknown annotation hostdev.vm.kubevirt.io/colour: [^"]*","remedy":"[^"]+"}
 $`}
+
 	if len(queries) != len(want) {
 		t.Fatalf("the page has the queries %q", queries)
 	}
+
 	for i, query := range queries {
-		for name, lines := range map[string][]byte{"its own": log.Bytes(), "the shim's": wrapped(t, log.Bytes())} {
+		for name, lines := range map[string][]byte{
+			"its own": log.Bytes(), "the shim's": wrapped(t, log.Bytes()),
+		} {
 			jq := exec.Command("sh", "-c", string(query[1]))
 			jq.Stdin = bytes.NewReader(lines)
-			if got, err := jq.CombinedOutput(); err != nil || !regexp.MustCompile(want[i]).Match(got) {
+			if got, err := jq.CombinedOutput(); err != nil ||
+				!regexp.MustCompile(want[i]).Match(got) {
 				t.Errorf("%s of %s log: %v\n%s", query[1], name, err, got)
 			}
 		}

@@ -41,6 +41,7 @@ func serveInto(t *testing.T, filled int) *serving {
 	if _, err := write.Write(bytes.Repeat([]byte("\n"), filled)); err != nil {
 		t.Fatal(err)
 	}
+
 	s := &serving{stderr: read}
 	s.Cmd = exec.Command(built(t), "serve", "--socket-dir", dir, "--sysfs", t.TempDir())
 	s.Stderr, s.Env = write, []string{"CONTAINER_NAME=stderr"}
@@ -55,7 +56,8 @@ func serveInto(t *testing.T, filled int) *serving {
 func (s *serving) call(t *testing.T, devices int) {
 	t.Helper()
 	domain := around(devicesOf(devices), nil)
-	if got, err := s.client.OnDefineDomain(t.Context(), hooks.V1alpha3, domain, nil); err != nil || len(got) < len(domain) {
+	if got, err := s.client.OnDefineDomain(t.Context(), hooks.V1alpha3, domain, nil); err != nil ||
+		len(got) < len(domain) {
 		t.Fatalf("%d bytes, %v", len(got), err)
 	}
 }
@@ -98,6 +100,7 @@ func TestLostLog(t *testing.T) {
 	for range calls {
 		s.call(t, 0)
 	}
+
 	lines := make(chan int)
 	go func() {
 		arrived, lost := 0, 0
@@ -105,25 +108,32 @@ func TestLostLog(t *testing.T) {
 			if len(scan.Bytes()) == 0 {
 				continue
 			}
+
 			var line struct {
 				Msg   string
 				Lines int
 			}
+
 			if err := json.Unmarshal(scan.Bytes(), &line); err != nil {
 				t.Errorf("%v: %s", err, scan.Bytes())
 			}
+
 			if strings.Contains(line.Msg, "lost") {
 				lost += line.Lines
 			} else {
 				arrived++
 			}
 		}
+
 		if lost == 0 {
 			t.Error("the log does not say that lines are lost")
 		}
+
 		lines <- arrived + lost
 	}()
+
 	s.term(t)
+
 	// listening, a line per call, stopping
 	if got, want := <-lines, 1+calls+1; got != want {
 		t.Errorf("%d lines arrived or were counted, want %d", got, want)
@@ -143,10 +153,13 @@ func TestShimLog(t *testing.T) {
 			if _, err := write.Write(bytes.Repeat([]byte("\n"), filled)); err != nil {
 				t.Fatal(err)
 			}
+
 			if filled == 0 {
 				read.Close()
 			}
-			command := exec.CommandContext(t.Context(), binary, "onDefineDomain", "--vmi", "", "--sysfs", t.TempDir(), "--domain", domain)
+
+			command := exec.CommandContext(t.Context(), binary, "onDefineDomain", "--vmi", "",
+				"--sysfs", t.TempDir(), "--domain", domain)
 			command.Stderr = write
 			kill := time.AfterFunc(endsWithin, func() { command.Process.Kill() })
 			defer kill.Stop()

@@ -42,9 +42,11 @@ func (t *twins) ask(ctx context.Context, vm speed.VM) (running, fresh answer, er
 	if err == nil {
 		fresh, err = t.askFresh(ctx, vm)
 	}
+
 	if err == nil {
 		running.Log, err = t.logged(ctx, len(fresh.Log))
 	}
+
 	return running, fresh, err
 }
 
@@ -53,22 +55,26 @@ func (t *twins) askServer(ctx context.Context, vm speed.VM) (domain, refused str
 	if err != nil {
 		return "", "", err
 	}
+
 	reply, err := client.OnDefineDomain(ctx, hooks.V1alpha3, vm.Domain, vm.VMI)
 	if status.Code(err) == codes.FailedPrecondition {
 		_, refused, _ = strings.Cut(err.Error(), "desc = ")
 		err = nil
 	}
+
 	return string(reply), refused, errors.Join(err, client.Close())
 }
 
 // askFresh finds in the log why the process refuses a call.
 func (t *twins) askFresh(ctx context.Context, vm speed.VM) (a answer, err error) {
 	var out, log bytes.Buffer
-	command := t.fresh("onDefineDomain", "--sysfs", t.sysfs, "--vmi", string(vm.VMI), "--domain", string(vm.Domain))
+	command := t.fresh("onDefineDomain", "--sysfs", t.sysfs, "--vmi", string(vm.VMI), "--domain",
+		string(vm.Domain))
 	command.Stdout, command.Stderr = &out, &log
 	if err := command.Start(); err != nil {
 		return a, err
 	}
+
 	stop := context.AfterFunc(ctx, func() { command.Process.Kill() })
 	defer stop()
 	err = command.Wait()
@@ -76,12 +82,14 @@ func (t *twins) askFresh(ctx context.Context, vm speed.VM) (a answer, err error)
 	for line := range bytes.Lines(log.Bytes()) {
 		a.Log = appendOutcome(a.Log, line)
 	}
+
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && a.Domain == "" && len(a.Log) > 0 {
 		var first struct{ Error string }
 		err = json.Unmarshal([]byte(a.Log[0]), &first)
 		a.Refused = first.Error
 	}
+
 	return a, err
 }
 
@@ -91,6 +99,7 @@ func (t *twins) logged(ctx context.Context, count int) (lines []string, err erro
 	if err := t.stderr.SetReadDeadline(until); err != nil {
 		return nil, err
 	}
+
 	for len(lines) < count {
 		line, err := t.log.ReadBytes('\n')
 		if err != nil {
@@ -98,6 +107,7 @@ func (t *twins) logged(ctx context.Context, count int) (lines []string, err erro
 		}
 		lines = appendOutcome(lines, line)
 	}
+
 	return lines, nil
 }
 
@@ -108,16 +118,20 @@ func appendOutcome(lines []string, line []byte) []string {
 	if err := json.Unmarshal(line, &fields); err != nil {
 		return lines // an error and a hint for a person
 	}
+
 	about := []any{"domain planned", "domain left unchanged", "device", "warning"}
 	if !slices.Contains(about, fields["msg"]) && fields["level"] != "ERROR" {
 		return lines
 	}
+
 	for _, name := range []string{"time", "ms", "protocol"} {
 		delete(fields, name)
 	}
+
 	text, err := json.Marshal(fields)
 	if err != nil {
 		return append(lines, err.Error())
 	}
+
 	return append(lines, string(text))
 }

@@ -34,9 +34,11 @@ func NewBench(b *testing.B) *Bench {
 	ctx, cancel := context.WithTimeout(b.Context(), patience)
 	defer cancel()
 	var err error
-	if bench.echo, err = Start(ctx, exec.Command(filepath.Join(bench.dir, "echo"), socket), socket, io.Discard); err != nil {
+	if bench.echo, err = Start(ctx, exec.Command(filepath.Join(bench.dir, "echo"), socket), socket,
+		io.Discard); err != nil {
 		b.Fatal(err)
 	}
+
 	b.Cleanup(func() { bench.echo.Stop() }) // ends by the signal
 	return bench
 }
@@ -53,22 +55,27 @@ func (bench *Bench) Run(b *testing.B, vm VM, layout, sysfs string) time.Duration
 	starting, cancel := context.WithTimeout(b.Context(), patience)
 	defer cancel()
 	sockets := hookstest.Dir(b)
-	command := Hook(filepath.Join(bench.dir, "hook-sidecar"), "serve", "--socket-dir", sockets, "--sysfs", sysfs)
-	hook, err := Start(starting, command, filepath.Join(sockets, hooks.SocketName(container)), io.Discard)
+	command := Hook(filepath.Join(bench.dir, "hook-sidecar"), "serve", "--socket-dir", sockets,
+		"--sysfs", sysfs)
+	hook, err := Start(starting, command, filepath.Join(sockets, hooks.SocketName(container)),
+		io.Discard)
 	expect.NoError(b, err)
 	defer func() {
 		if err := hook.Stop(); err != nil {
 			b.Error(err)
 		}
 	}()
+
 	r := race{hook: hook, echo: bench.echo, vm: vm, took: map[*Server][]time.Duration{}}
 	for range warmUp {
 		expect.NoError(b, r.round(b.Context()))
 	}
+
 	clear(r.took)
 	for b.Loop() {
 		expect.NoError(b, r.round(b.Context()))
 	}
+
 	b.ReportMetric(0, "ns/op") // of both calls and the pauses
 	median, echo := r.percentile(hook, 50), r.percentile(bench.echo, 50)
 	b.ReportMetric(float64(median.Nanoseconds()), "p50-ns")
@@ -93,8 +100,10 @@ func Directory(tb testing.TB, host fs.FS) string {
 		if err != nil || path.Base(name) != "class" {
 			return err
 		}
-		return os.WriteFile(filepath.Join(dir, path.Dir(name), "config"), make([]byte, configBytes), 0o644)
+		return os.WriteFile(filepath.Join(dir, path.Dir(name), "config"), make([]byte, configBytes),
+			0o644)
 	})
+
 	expect.NoError(tb, err)
 	return dir
 }

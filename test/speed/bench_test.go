@@ -15,8 +15,11 @@ func BenchmarkGrowth(b *testing.B) {
 	for _, count := range []int{1, 10, 50, 100, 200} {
 		b.Run(fmt.Sprintf("devices=%d", count), func(b *testing.B) { grow(b, bench, count, "") })
 	}
+
 	for _, others := range []int{0, 4096} {
-		b.Run(fmt.Sprintf("devices=16/functions=%d", others), func(b *testing.B) { grow(b, bench, 16, speed.Functions(others)) })
+		b.Run(fmt.Sprintf("devices=16/functions=%d", others), func(b *testing.B) {
+			grow(b, bench, 16, speed.Functions(others))
+		})
 	}
 }
 

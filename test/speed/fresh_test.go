@@ -50,26 +50,41 @@ func TestLikeFresh(t *testing.T) {
 	asUser := func(args ...string) *exec.Cmd {
 		command := speed.Hook(filepath.Join(base, "hook-sidecar"), args...)
 		if os.Geteuid() == 0 {
-			command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+			command.SysProcAttr = &syscall.SysProcAttr{
+				Credential: &syscall.Credential{Uid: nobody, Gid: nobody},
+			}
 		}
+
 		return command
 	}
+
 	if os.Geteuid() == 0 {
 		expect.NoError(t, os.Chown(sockets, nobody, nobody))
 	}
+
 	read, write, err := os.Pipe()
 	expect.NoError(t, err)
 	defer read.Close()
 	starting, cancel := context.WithTimeout(t.Context(), answersWithin)
 	defer cancel()
-	server, err := speed.Start(starting, asUser("serve", "--socket-dir", sockets, "--sysfs", host.dir.Name()), filepath.Join(sockets, "hostdev-speed.sock"), write)
+	server, err := speed.Start(starting,
+		asUser("serve", "--socket-dir", sockets, "--sysfs", host.dir.Name()), filepath.Join(sockets,
+			"hostdev-speed.sock"), write)
+
 	expect.NoError(t, err)
 	defer func() {
 		if err := errors.Join(server.Stop(), write.Close()); err != nil {
 			t.Error(err)
 		}
 	}()
-	compare(t, &twins{server: server, stderr: read, log: bufio.NewReader(read), fresh: asUser, sysfs: host.dir.Name()}, host, vm)
+
+	compare(t, &twins{
+		server: server,
+		stderr: read,
+		log:    bufio.NewReader(read),
+		fresh:  asUser,
+		sysfs:  host.dir.Name(),
+	}, host, vm)
 }
 
 // compare changes the host and compares the answers, step by step.
@@ -82,8 +97,10 @@ func compare(t *testing.T, twins *twins, host *host, vm speed.VM) {
 		for range host.rng.IntN(3) { // none, at times: nothing has changed is a case, too
 			made = append(made, host.change())
 		}
+
 		annotations := policyOf(step, host)
-		history = append(history, fmt.Sprintf("step %d, %v:\n\t%s", step, annotations, strings.Join(made, "\n\t")))
+		history = append(history,
+			fmt.Sprintf("step %d, %v:\n\t%s", step, annotations, strings.Join(made, "\n\t")))
 		asked, err := vm.Annotated(annotations)
 		expect.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), answersWithin)
@@ -93,14 +110,18 @@ func compare(t *testing.T, twins *twins, host *host, vm speed.VM) {
 			t.Fatalf("-seed %d, step %d of %d: %v\n(-a process that has just started +the server):\n%s\nThe last changes:\n%s",
 				*seed, step, *steps, err, d, strings.Join(history[max(0, len(history)-5):], "\n"))
 		}
+
 		answers[fmt.Sprint(running)] = true
+
 		if running.Refused != "" {
 			refused++
 		} else if strings.Contains(running.Domain, "pcie-expander-bus") {
 			placed++
 		}
 	}
-	t.Logf("%d answers, %d of them different: %d placed devices, %d were refused", *steps, len(answers), placed, refused)
+
+	t.Logf("%d answers, %d of them different: %d placed devices, %d were refused", *steps,
+		len(answers), placed, refused)
 	if len(answers) < *steps/3 || placed < *steps/3 || refused == 0 {
 		t.Error("the changes change too little, so nothing was tried")
 	}
@@ -109,15 +130,22 @@ func compare(t *testing.T, twins *twins, host *host, vm speed.VM) {
 // policyOf is the policy of a step: each layout in turn, the rest at random.
 func policyOf(step int, host *host) map[string]string {
 	const prefix = "hostdev.vm.kubevirt.io/"
-	annotations := map[string]string{prefix + "layout": []string{"auto", "numa", "root", "mirror", "keep"}[step%5]}
-	for key, value := range map[string]string{"strict": "true", "companions": "add", "nccl-topology": "fwcfg"} {
+	annotations := map[string]string{
+		prefix + "layout": []string{"auto", "numa", "root", "mirror", "keep"}[step%5],
+	}
+
+	for key, value := range map[string]string{
+		"strict": "true", "companions": "add", "nccl-topology": "fwcfg",
+	} {
 		annotations[prefix+key] = value
 	}
+
 	for _, key := range []string{"strict", "companions", "nccl-topology"} {
 		if host.rng.IntN(4) > 0 {
 			delete(annotations, prefix+key)
 		}
 	}
+
 	return annotations
 }
 
@@ -137,6 +165,7 @@ pci0000:c0/0000:c0:02.0/0000:c2:00.0 node=1 group=22 driver=vfio-pci class=0x030
 pci0000:c0/0000:c0:03.0/0000:c3:00.0 node=0 group=23 driver=nvidia class=0x030200
 pci0000:c0/0000:c0:03.0/0000:c3:00.0/` + mediated + ` type=nvidia-222 group=24
 `
+
 	files := expect.Host(t, lines)
 	vm, err := speed.VMWith(append(ids, "0000:03:00.1", "0000:c1:00.1", "0000:c2:00.0", mediated))
 	expect.NoError(t, err)
@@ -151,6 +180,7 @@ pci0000:c0/0000:c0:03.0/0000:c3:00.0/` + mediated + ` type=nvidia-222 group=24
 			t.Error(err)
 		}
 	})
+
 	expect.NoError(t, h.restore("bus", "devices", "kernel"))
 	return h, vm
 }

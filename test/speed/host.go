@@ -12,6 +12,7 @@ func Host(devices int) (lines string, addresses []string) {
 	var host strings.Builder
 	classes := []string{"0x030200", "0x020700"} // GPU and NIC
 	host.WriteString("cpus 0 0-31\ncpus 1 32-63\n")
+
 	for i := range devices {
 		root, unit := i/8, i/2%4
 		segment, bus := root/8, root%8*0x20
@@ -22,8 +23,11 @@ func Host(devices int) (lines string, addresses []string) {
 		for _, bridge := range [][2]int{{bus, unit + 1}, {upstream, 0}, {upstream + 1, i % 2}} {
 			fmt.Fprintf(&host, "%04x:%02x:%02x.0/", segment, bridge[0], bridge[1])
 		}
-		fmt.Fprintf(&host, "%s node=%d group=%d driver=vfio-pci class=%s\n", address, root%2, i, classes[i%2])
+
+		fmt.Fprintf(&host, "%s node=%d group=%d driver=vfio-pci class=%s\n", address, root%2, i,
+			classes[i%2])
 	}
+
 	return host.String(), addresses
 }
 
@@ -35,8 +39,10 @@ func Functions(count int) string {
 	var host strings.Builder
 	for i := range count {
 		bus := fmt.Sprintf("%04x:01", othersFrom+i/256)
-		fmt.Fprintf(&host, "pci%s:00/%[1]s:00:01.0/%s:%02x.%d node=%d group=%d driver=vfio-pci class=0x020000\n",
+		fmt.Fprintf(&host,
+			"pci%s:00/%[1]s:00:01.0/%s:%02x.%d node=%d group=%d driver=vfio-pci class=0x020000\n",
 			bus[:4], bus, i%256/8, i%8, i/256%2, 10_000+i)
 	}
+
 	return host.String()
 }

@@ -26,19 +26,23 @@ func (r *race) round(ctx context.Context) error {
 	if r.rounds++; r.rounds%2 == 0 {
 		slices.Reverse(order)
 	}
+
 	for _, s := range order {
 		took, reply, err := s.call(ctx, r.vm)
 		if err != nil {
 			return err
 		}
+
 		if placed := bytes.Contains(reply, []byte("pcie-expander-bus")); placed != (s == r.hook) {
 			return fmt.Errorf("%s returned a domain with expander buses: %t", s.process, placed)
 		}
+
 		r.took[s] = append(r.took[s], took)
 		if err := s.rest(ctx); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -49,6 +53,7 @@ func (s *Server) call(ctx context.Context, vm VM) (took time.Duration, reply []b
 	if err != nil {
 		return 0, nil, err
 	}
+
 	reply, err = client.OnDefineDomain(ctx, hooks.V1alpha3, vm.Domain, vm.VMI)
 	took = time.Since(start)
 	return took, reply, errors.Join(err, client.Close())

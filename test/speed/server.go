@@ -26,6 +26,7 @@ func Build(dir string) error {
 	if err != nil {
 		return fmt.Errorf("go env GOMOD: %w", err)
 	}
+
 	root := filepath.Dir(string(bytes.TrimSpace(mod)))
 	return errors.Join(
 		program.Build(filepath.Join(dir, "hook-sidecar"), root),
@@ -53,14 +54,17 @@ func Start(ctx context.Context, command *exec.Cmd, socket string, log io.Writer)
 	if err := command.Start(); err != nil {
 		return nil, err
 	}
+
 	s := &Server{Socket: socket, process: command}
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
+
 	for {
 		conn, err := net.Dial("unix", socket)
 		if err == nil {
 			return s, conn.Close()
 		}
+
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -86,6 +90,7 @@ func (s *Server) rest(ctx context.Context) error {
 		if err != nil || !busy {
 			return err
 		}
+
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("%s does not come to rest: %w", s.process, err)
 		}
@@ -99,6 +104,7 @@ func runs(dir string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+
 	for _, thread := range threads {
 		stat, err := os.ReadFile(filepath.Join(dir, thread.Name(), "stat"))
 		if errors.Is(err, syscall.ESRCH) || errors.Is(err, os.ErrNotExist) {
@@ -107,10 +113,12 @@ func runs(dir string) (bool, error) {
 		if err != nil {
 			return false, err
 		}
+
 		end := bytes.LastIndexByte(stat, ')')
 		if state := stat[end+2]; state == 'R' || state == 'D' {
 			return true, nil
 		}
 	}
+
 	return false, nil
 }

@@ -33,7 +33,13 @@ func newHost(dir *os.Root, intact fstest.MapFS, seed uint64) *host {
 			all[name] = true
 		}
 	}
-	return &host{dir: dir, intact: intact, paths: slices.Sorted(maps.Keys(all)), rng: rand.New(rand.NewPCG(seed, seed))}
+
+	return &host{
+		dir:    dir,
+		intact: intact,
+		paths:  slices.Sorted(maps.Keys(all)),
+		rng:    rand.New(rand.NewPCG(seed, seed)),
+	}
 }
 
 // pick returns a path whose name in its directory matches a pattern.
@@ -63,6 +69,7 @@ func (h *host) change() string {
 	case kind < 3:
 		link, device := h.device()
 		text, err = "restore "+device, h.restore(link, device)
+
 	case kind < 6:
 		text, err = h.replace(h.pick("numa_node")) // the attribute that counts most
 	case kind < 9:
@@ -72,9 +79,11 @@ func (h *host) change() string {
 	default:
 		text, err = "restore everything", h.restore("bus", "devices", "kernel")
 	}
+
 	if err != nil {
 		text += fmt.Sprintf(" (%v)", err)
 	}
+
 	return text
 }
 
@@ -84,11 +93,15 @@ func (h *host) restore(names ...string) error {
 	for _, name := range names {
 		errs = append(errs, h.drop(name))
 	}
+
 	for _, path := range h.paths {
-		if slices.ContainsFunc(names, func(name string) bool { return path == name || strings.HasPrefix(path, name+"/") }) {
+		if slices.ContainsFunc(names, func(name string) bool {
+			return path == name || strings.HasPrefix(path, name+"/")
+		}) {
 			errs = append(errs, h.put(path))
 		}
 	}
+
 	return errors.Join(errs...)
 }
 
@@ -99,25 +112,30 @@ func (h *host) put(name string) error {
 		if letter != '/' || h.intact[above] != nil {
 			continue
 		}
+
 		if info, err := h.dir.Lstat(above); err != nil || !info.IsDir() {
 			if err := errors.Join(h.drop(above), h.dir.Mkdir(above, 0o755)); err != nil {
 				return err
 			}
 		}
+
 		if err := h.dir.Chmod(above, 0o755); err != nil {
 			return err
 		}
 	}
+
 	file := h.intact[name]
 	if file == nil {
 		return nil
 	}
+
 	if err := h.drop(name); err != nil {
 		return err
 	}
 	if file.Mode.Type() == fs.ModeSymlink {
 		return h.dir.Symlink(string(file.Data), name)
 	}
+
 	return h.dir.WriteFile(name, file.Data, 0o644)
 }
 
@@ -128,6 +146,7 @@ func (h *host) drop(name string) error {
 	if err != nil {
 		return nil
 	}
+
 	if info.IsDir() {
 		err = fs.WalkDir(h.dir.FS(), name, func(path string, entry fs.DirEntry, err error) error {
 			if entry.IsDir() {
@@ -136,14 +155,17 @@ func (h *host) drop(name string) error {
 			return nil
 		})
 	}
+
 	return errors.Join(err, h.dir.RemoveAll(name))
 }
 
 // contents are what an attribute may contain, the invalid included.
 func contents() []string {
 	return []string{
-		"0\n", "1\n", "0\n", "1\n", "-1\n", "7\n", "0,1\n", "0-1\n", "4294967296\n", "-2\n", "0x030200\n", "0x10de\n",
-		"", "\n", "no number\n", "\x00\x00", " 1 \n", "1\n1\n", strings.Repeat("1", 5000), strings.Repeat("x", 70_000), "\xff\xfe",
+		"0\n", "1\n", "0\n", "1\n", "-1\n", "7\n", "0,1\n", "0-1\n", "4294967296\n", "-2\n",
+		"0x030200\n", "0x10de\n",
+		"", "\n", "no number\n", "\x00\x00", " 1 \n", "1\n1\n", strings.Repeat("1", 5000),
+		strings.Repeat("x", 70_000), "\xff\xfe",
 	}
 }
 
@@ -156,23 +178,32 @@ func (h *host) replace(name string) (text string, err error) {
 	if h.rng.IntN(6) == 0 {
 		return "forbid " + name, h.dir.Chmod(name, 0)
 	}
+
 	isDirectory := h.intact[name] == nil
 	if err := h.drop(name); err != nil {
 		return "remove " + name, err
 	}
+
 	switch kind := h.rng.IntN(8); {
 	case kind < 1 || isDirectory && kind < 5:
 		return "remove " + name, nil
 	case kind < 5:
 		content := contents()[h.rng.IntN(len(contents()))]
-		return fmt.Sprintf("write %.20q to %s", content, name), h.dir.WriteFile(name, []byte(content), 0o644)
+		return fmt.Sprintf("write %.20q to %s", content, name), h.dir.WriteFile(name,
+			[]byte(content), 0o644)
+
 	case kind < 6:
 		return "pipe at " + name, syscall.Mkfifo(filepath.Join(h.dir.Name(), name), 0o644)
 	case kind < 7:
 		return "directory at " + name, h.dir.Mkdir(name, 0o755)
 	}
+
 	_, device := h.device()
-	targets := []string{device, "../" + device, "nowhere", filepath.Base(name), "/etc", "/etc/hostname", "../../../../../../../../etc", filepath.Join(h.dir.Name(), "devices"), "."}
+	targets := []string{
+		device, "../" + device, "nowhere", filepath.Base(name), "/etc", "/etc/hostname",
+		"../../../../../../../../etc", filepath.Join(h.dir.Name(), "devices"), ".",
+	}
+
 	target := targets[h.rng.IntN(len(targets))]
 	return "link " + name + " to " + target, h.dir.Symlink(target, name)
 }
@@ -186,13 +217,16 @@ func (h *host) move() (string, error) {
 	if h.rng.IntN(3) == 0 {
 		to = filepath.Join(beside, filepath.Base(device))
 	}
+
 	text := "move " + device + " to " + to
 	if err := errors.Join(h.dir.Rename(device, to), h.drop(link)); err != nil {
 		return text, err
 	}
+
 	up := strings.Repeat("../", strings.Count(link, "/"))
 	if err := errors.Join(h.dir.Symlink(up+to, link), h.drop(to+"/numa_node")); err != nil {
 		return text, err
 	}
+
 	return text, h.dir.WriteFile(to+"/numa_node", []byte(fmt.Sprintln(h.rng.IntN(2))), 0o644)
 }

@@ -32,16 +32,21 @@ func VMWith(ids []string) (VM, error) {
 	if err != nil {
 		return vm, err
 	}
+
 	lists := map[string][]any{"gpus": {}, "hostDevices": {}}
 	var elements strings.Builder
 	for i, id := range ids {
-		list, prefix, name, resource := "gpus", "ua-gpu-", fmt.Sprintf("gpu%d", i), "nvidia.com/GH100_H100_SXM5_80GB"
+		list, prefix, name, resource := "gpus", "ua-gpu-", fmt.Sprintf("gpu%d",
+			i), "nvidia.com/GH100_H100_SXM5_80GB"
 		if i%2 == 1 {
-			list, prefix, name, resource = "hostDevices", "ua-hostdevice-", fmt.Sprintf("nic%d", i), "mellanox.com/MT2910"
+			list, prefix, name, resource = "hostDevices", "ua-hostdevice-", fmt.Sprintf("nic%d",
+				i), "mellanox.com/MT2910"
 		}
+
 		lists[list] = append(lists[list], map[string]any{"name": name, "deviceName": resource})
 		elements.WriteString(hostdev(id, prefix+name))
 	}
+
 	vm.Domain = hostdevs.ReplaceAllLiteral(vm.Domain, []byte(elements.String()))
 	return vm.edit(func(vmi map[string]any) {
 		devices := vmi["spec"].(map[string]any)["domain"].(map[string]any)["devices"].(map[string]any)
@@ -53,16 +58,20 @@ func VMWith(ids []string) (VM, error) {
 func hostdev(id, alias string) string {
 	kind, source := `type="pci" managed="no"`, ""
 	if strings.Contains(id, ":") {
-		source = fmt.Sprintf(`type="pci" domain="0x%s" bus="0x%s" slot="0x%s" function="0x%s"`, id[:4], id[5:7], id[8:10], id[11:])
+		source = fmt.Sprintf(`type="pci" domain="0x%s" bus="0x%s" slot="0x%s" function="0x%s"`,
+			id[:4], id[5:7], id[8:10], id[11:])
 	} else {
 		kind, source = `type="mdev" mode="subsystem" model="vfio-pci"`, fmt.Sprintf("uuid=%q", id)
 	}
+
 	return fmt.Sprintf("\t\t<hostdev %s>\n\t\t\t<source>\n\t\t\t\t<address %s></address>\n\t\t\t</source>\n\t\t\t<alias name=%q></alias>\n\t\t</hostdev>\n", kind, source, alias)
 }
 
 // Annotated is the VM with these annotations and no others.
 func (vm VM) Annotated(annotations map[string]string) (VM, error) {
-	return vm.edit(func(vmi map[string]any) { vmi["metadata"].(map[string]any)["annotations"] = annotations })
+	return vm.edit(func(vmi map[string]any) {
+		vmi["metadata"].(map[string]any)["annotations"] = annotations
+	})
 }
 
 // edit is the VM with another VMI.
@@ -71,6 +80,7 @@ func (vm VM) edit(change func(vmi map[string]any)) (VM, error) {
 	if err := json.NewDecoder(bytes.NewReader(vm.VMI)).Decode(&vmi); err != nil {
 		return vm, err
 	}
+
 	change(vmi)
 	var err error
 	vm.VMI, err = json.Marshal(vmi)

@@ -26,6 +26,7 @@ func AddressOf(device *Node) *Address {
 	if at.Attr("type") != "pci" || a == (Address{}) {
 		return nil
 	}
+
 	return &a
 }
 
@@ -72,6 +73,7 @@ func Read(domain []byte) (*Tree, error) {
 	if root.Find("devices") == nil {
 		return nil, errors.New("read domain: no <devices>")
 	}
+
 	return Of(root), nil
 }
 
@@ -81,6 +83,7 @@ func Of(root *Node) *Tree {
 	for _, cell := range root.Find("cpu", "numa").All("cell") {
 		t.Cells = append(t.Cells, Number(cell.Attr("id")))
 	}
+
 	count := map[string]int{}
 	var unnumbered []Controller
 	for _, node := range root.Find("devices").Nodes {
@@ -89,16 +92,20 @@ func Of(root *Node) *Tree {
 		if kind == "controller" {
 			kind += " " + node.Attr("type")
 		}
+
 		device.Label = fmt.Sprintf("%s %d", kind, count[kind])
 		count[kind]++
+
 		if index := node.Attr("index"); kind == "controller pci" && index != "" {
 			device.Label = "controller " + index
 			t.Controllers[Number(index)] = readController(node)
 		} else if kind == "controller pci" && node.Attr("model") != "pcie-root" {
 			unnumbered = append(unnumbered, readController(node))
 		}
+
 		t.Devices = append(t.Devices, device)
 	}
+
 	// libvirt gives each the lowest free index (src/conf/domain_postparse.c,
 	// virDomainControllerFindUnusedIndex).
 	for _, c := range unnumbered {
@@ -109,19 +116,24 @@ func Of(root *Node) *Tree {
 		}
 		t.Controllers[c.Index] = c
 	}
+
 	return t
 }
 
 func readController(node *Node) Controller {
 	target := node.Find("target")
-	c := Controller{Model: node.Attr("model"), At: AddressOf(node), Index: Number(node.Attr("index")),
+	c := Controller{Model: node.Attr("model"), At: AddressOf(node),
+		Index: Number(node.Attr("index")),
 		BusNr: Unknown, Cell: Unknown, Hotplug: target.Attr("hotplug")}
+
 	if number, given := target.Lookup("busNr"); given {
 		c.BusNr = Number(number)
 	}
+
 	if cell := target.Find("node"); cell != nil {
 		c.Cell = Number(cell.Text)
 	}
+
 	return c
 }
 
@@ -131,11 +143,14 @@ func hostID(device *Node) string {
 	switch {
 	case device.Name != "hostdev":
 	case device.Attr("type") == "pci":
-		return fmt.Sprintf("%04x:%02x:%02x.%x", Number(source.Attr("domain")), Number(source.Attr("bus")),
+		return fmt.Sprintf("%04x:%02x:%02x.%x", Number(source.Attr("domain")),
+			Number(source.Attr("bus")),
 			Number(source.Attr("slot")), Number(source.Attr("function")))
+
 	case device.Attr("type") == "mdev":
 		return strings.ToLower(source.Attr("uuid"))
 	}
+
 	return ""
 }
 
@@ -147,6 +162,7 @@ func (t *Tree) Hostdevs() map[string]Device {
 			all[device.ID] = device
 		}
 	}
+
 	return all
 }
 
@@ -159,11 +175,13 @@ func (t *Tree) Above(at *Address) (above []Controller) {
 		if !exists {
 			break
 		}
+
 		above = append(above, c)
 		if at = c.At; c.Model == ExpanderBus {
 			break
 		}
 	}
+
 	return above
 }
 
@@ -188,8 +206,10 @@ func (t *Tree) Spot(id string) (Spot, bool) {
 			spot.Bridges = append(spot.Bridges, fmt.Sprint(bridge.Index))
 		}
 	}
+
 	if at != nil {
 		spot.Slot = fmt.Sprintf("%d/%d", at.Bus, at.Slot)
 	}
+
 	return spot, bus != 0
 }

@@ -15,11 +15,13 @@ func (t *Tree) Holes() (holes []int) {
 			highest = max(highest, device.At.Bus)
 		}
 	}
+
 	for index := range highest + 1 {
 		if _, exists := t.Controllers[index]; !exists {
 			holes = append(holes, index)
 		}
 	}
+
 	return holes
 }
 
@@ -31,11 +33,14 @@ func (t *Tree) FreePorts() (free []Controller) {
 			used[device.At.Bus] = true
 		}
 	}
+
 	for index, c := range t.Controllers {
-		if isPort := c.Model == "pcie-root-port" || c.Model == "pcie-switch-downstream-port"; isPort && !used[index] {
+		if isPort := c.Model == "pcie-root-port" ||
+			c.Model == "pcie-switch-downstream-port"; isPort && !used[index] {
 			free = append(free, c)
 		}
 	}
+
 	return free
 }
 
@@ -60,15 +65,18 @@ func (t *Tree) Hidden() (hidden []Address) {
 			taken[*device.At] = true
 		}
 	}
+
 	for _, device := range t.Devices {
 		if device.At == nil {
 			continue
 		}
+
 		slot := Address{Bus: device.At.Bus, Slot: device.At.Slot}
 		if !taken[slot] && slot != (Address{Slot: 0x1f}) && !slices.Contains(hidden, slot) {
 			hidden = append(hidden, slot)
 		}
 	}
+
 	return hidden
 }
 
@@ -85,6 +93,7 @@ func (t *Tree) BusShortages() (shortages []string) {
 			starts[index] = c.BusNr
 		}
 	}
+
 	for _, index := range slices.Sorted(maps.Keys(starts)) {
 		limit := 256
 		for other, start := range starts {
@@ -92,9 +101,13 @@ func (t *Tree) BusShortages() (shortages []string) {
 				limit = min(limit, start)
 			}
 		}
+
 		if need, has := 1+bridges[index], limit-starts[index]; need > has {
-			shortages = append(shortages, fmt.Sprintf("root bus %d starts at bus number %d and needs %d, has %d", index, starts[index], need, has))
+			shortages = append(shortages,
+				fmt.Sprintf("root bus %d starts at bus number %d and needs %d, has %d", index,
+					starts[index], need, has))
 		}
 	}
+
 	return shortages
 }

@@ -19,19 +19,26 @@ func (t *Tree) OutOfOrder(devices []string) (wrong []string) {
 		if rank < 0 || d.At == nil {
 			continue
 		}
+
 		parts[d.At.Bus] = append(parts[d.At.Bus], part{d.ID, rank, *d.At})
+
 		for _, c := range t.Above(d.At) {
 			if known, found := first[c.Index]; !found || rank < known {
 				first[c.Index] = rank
 			}
 		}
 	}
+
 	for index, rank := range first {
 		switch c := t.Controllers[index]; {
 		case c.Model == ExpanderBus:
-			expanders = append(expanders, part{fmt.Sprintf("expander bus %d", index), rank, Address{Bus: c.BusNr}})
+			expanders = append(expanders, part{
+				fmt.Sprintf("expander bus %d", index), rank, Address{Bus: c.BusNr},
+			})
 		case c.At != nil:
-			parts[c.At.Bus] = append(parts[c.At.Bus], part{fmt.Sprintf("controller %d", index), rank, *c.At})
+			parts[c.At.Bus] = append(parts[c.At.Bus], part{
+				fmt.Sprintf("controller %d", index), rank, *c.At,
+			})
 		}
 	}
 
@@ -40,6 +47,7 @@ func (t *Tree) OutOfOrder(devices []string) (wrong []string) {
 			wrong = append(wrong, outOfOrder(parts[bus], devices)...)
 		}
 	}
+
 	return append(wrong, outOfOrder(expanders, devices)...)
 }
 
@@ -51,16 +59,21 @@ type part struct {
 }
 
 func (p part) compare(q part) int {
-	return cmp.Or(cmp.Compare(p.at.Bus, q.at.Bus), cmp.Compare(p.at.Slot, q.at.Slot), cmp.Compare(p.at.Function, q.at.Function))
+	return cmp.Or(cmp.Compare(p.at.Bus, q.at.Bus), cmp.Compare(p.at.Slot, q.at.Slot),
+		cmp.Compare(p.at.Function, q.at.Function))
 }
 
-// outOfOrder sorts parts by address and returns neighbours that are not in the order of their ranks.
+// outOfOrder sorts parts by address and returns neighbours that are not in the order of their
+// ranks.
 func outOfOrder(parts []part, devices []string) (wrong []string) {
 	slices.SortFunc(parts, part.compare)
 	for i := range max(0, len(parts)-1) {
 		if a, b := parts[i], parts[i+1]; a.rank >= b.rank {
-			wrong = append(wrong, fmt.Sprintf("%s with %s comes before %s with %s", a.name, devices[a.rank], b.name, devices[b.rank]))
+			wrong = append(wrong,
+				fmt.Sprintf("%s with %s comes before %s with %s", a.name, devices[a.rank], b.name,
+					devices[b.rank]))
 		}
 	}
+
 	return wrong
 }

@@ -15,13 +15,16 @@ func Violations(before, after []byte) []string {
 	if err != nil {
 		return []string{err.Error()}
 	}
+
 	if c.Tree, err = Read(after); err != nil {
 		return []string{err.Error()}
 	}
+
 	c.indexes(was)
 	for _, controller := range c.Controllers {
 		c.controller(controller, was)
 	}
+
 	c.violations = append(c.violations, c.BusShortages()...)
 	c.freePorts(was)
 	c.functions(was)
@@ -48,6 +51,7 @@ func (c *checker) indexes(before *Tree) {
 			c.violated("index %d is above 255", index)
 		}
 	}
+
 	holes := before.Holes()
 	for _, index := range c.Holes() {
 		if !slices.Contains(holes, index) {
@@ -61,7 +65,9 @@ func (c *checker) indexes(before *Tree) {
 func accepts(parent, child string) bool {
 	switch parent {
 	case "pcie-root":
-		return child == "pcie-root-port" || child == ExpanderBus || child == "dmi-to-pci-bridge" || child == "pcie-to-pci-bridge"
+		return child == "pcie-root-port" || child == ExpanderBus || child == "dmi-to-pci-bridge" ||
+			child == "pcie-to-pci-bridge"
+
 	case ExpanderBus:
 		return child == "pcie-root-port" || child == "dmi-to-pci-bridge"
 	case "pcie-switch-upstream-port":
@@ -69,6 +75,7 @@ func accepts(parent, child string) bool {
 	case "pcie-root-port", "pcie-switch-downstream-port":
 		return child == "pcie-switch-upstream-port" || child == "pcie-to-pci-bridge"
 	}
+
 	return true
 }
 
@@ -79,30 +86,39 @@ func (c *checker) controller(controller Controller, before *Tree) {
 	index := controller.Index
 	if controller.Model == ExpanderBus {
 		if controller.Cell != Unknown && !slices.Contains(c.Cells, controller.Cell) {
-			c.violated("expander bus %d is on cell %d, which does not exist", index, controller.Cell)
+			c.violated("expander bus %d is on cell %d, which does not exist", index,
+				controller.Cell)
 		}
+
 		was := before.Controllers[index]
 		if controller.BusNr == Unknown && !(was.Model == ExpanderBus && was.BusNr == Unknown) {
 			c.violated("expander bus %d has no busNr", index)
 		}
 	}
+
 	if controller.At == nil {
 		return
 	}
+
 	parent, exists := c.Controllers[controller.At.Bus]
 	if !exists && slices.Contains(before.Holes(), controller.At.Bus) {
 		parent, exists = Controller{Index: controller.At.Bus, Model: "pcie-root-port"}, true
 	}
+
 	if !exists {
 		c.violated("controller %d is on bus %d, which does not exist", index, controller.At.Bus)
 		return
 	}
+
 	if parent.Index >= index {
-		c.violated("controller %d is under controller %d, which QEMU makes later", index, parent.Index)
+		c.violated("controller %d is under controller %d, which QEMU makes later", index,
+			parent.Index)
 	}
+
 	if parent.Index == 0 {
 		parent.Model = "pcie-root"
 	}
+
 	if !accepts(parent.Model, controller.Model) {
 		c.violated("%s %d is on %s %d", controller.Model, index, parent.Model, parent.Index)
 	}
@@ -131,11 +147,14 @@ func (c *checker) functions(before *Tree) {
 		if device.At == nil {
 			continue
 		}
+
 		if other, twice := taken[*device.At]; twice {
 			c.violated("%s and %s are both at %s", other, device.Label, device.At)
 		}
+
 		taken[*device.At] = device.Label
 	}
+
 	hidden := before.Hidden()
 	for _, slot := range c.Hidden() {
 		if !slices.Contains(hidden, slot) && !c.fillsFunctionZero(slot) {
@@ -144,24 +163,27 @@ func (c *checker) functions(before *Tree) {
 	}
 }
 
-// fillsFunctionZero reports whether libvirt puts a root port at a slot of root
-// ports on pcie.0: it gives a port without an address, or of a missing index, the lowest free function
+// fillsFunctionZero reports whether libvirt puts a root port at a slot of root ports on pcie.0:
+// it gives a port without an address, or of a missing index, the lowest free function
 // (src/conf/domain_addr.c, virDomainPCIAddressFindUnusedFunctionOnBus).
 func (c *checker) fillsFunctionZero(slot Address) bool {
 	pending := len(c.Holes()) > 0
 	for _, controller := range c.Controllers {
 		pending = pending || controller.Model == "pcie-root-port" && controller.At == nil
 	}
+
 	for _, device := range c.Devices {
-		if device.At != nil && device.At.Bus == 0 && device.At.Slot == slot.Slot && device.Attr("model") != "pcie-root-port" {
+		if device.At != nil && device.At.Bus == 0 && device.At.Slot == slot.Slot &&
+			device.Attr("model") != "pcie-root-port" {
 			return false
 		}
 	}
+
 	return pending && slot.Bus == 0
 }
 
-// multifunction: a slot of expander buses with several functions says so at function 0, or QEMU does
-// not start: "single function device can't be populated in function 1" (hw/pci/pci.c,
+// multifunction: a slot of expander buses with several functions says so at function 0, or QEMU
+// does not start: "single function device can't be populated in function 1" (hw/pci/pci.c,
 // pci_init_multifunction).
 func (c *checker) multifunction() {
 	first := map[int]Device{} // function 0 of slots of the root bus
@@ -170,11 +192,13 @@ func (c *checker) multifunction() {
 			first[device.At.Slot] = device
 		}
 	}
+
 	for _, device := range c.Devices {
 		if device.Attr("model") != ExpanderBus || device.At == nil || device.At.Function == 0 {
 			continue
 		}
-		if lead := first[device.At.Slot]; lead.Node == nil || lead.Find("address").Attr("multifunction") != "on" {
+		if lead := first[device.At.Slot]; lead.Node == nil ||
+			lead.Find("address").Attr("multifunction") != "on" {
 			c.violated("%s is at %s, and function 0 has no multifunction", device.Label, device.At)
 		}
 	}
@@ -190,6 +214,7 @@ func (c *checker) unmoved(before *Tree) {
 	for _, device := range c.Devices {
 		now[device.Label] = fmt.Sprint(device.At)
 	}
+
 	for _, device := range before.Devices {
 		if device.Name == "hostdev" || device.Name == "controller" && device.Attr("type") == "pci" {
 			continue
@@ -214,6 +239,7 @@ func (c *checker) hostdevs(before *Tree) {
 		}
 		return names
 	}
+
 	was, now := aliases(before), aliases(c.Tree)
 	if len(now) < len(was) || !slices.Equal(was, now[:len(was)]) {
 		c.violated("hostdevs %q have become %q", was, now)

@@ -32,10 +32,12 @@ func (b Bus) slots() string {
 	for i, part := range parts {
 		parts[i] = part[strings.LastIndex(part, ":")+1:]
 	}
+
 	parts[0] = "root bus"
 	if b.root != 0 {
 		parts[0] = fmt.Sprintf("expander bus %d", b.root)
 	}
+
 	return strings.Join(parts, " > ")
 }
 
@@ -49,13 +51,16 @@ func (t *Tree) Buses() map[int]Bus {
 			under[c.At.Bus] = append(under[c.At.Bus], c)
 		}
 	}
+
 	buses := map[int]Bus{}
 	number(0, Bus{0, "pci0000:00", 0}, under, buses)
+
 	for _, index := range slices.Sorted(maps.Keys(t.Controllers)) {
 		if c := t.Controllers[index]; c.Model == ExpanderBus {
 			number(index, Bus{c.BusNr, fmt.Sprintf("pci0000:%02x", c.BusNr), c.BusNr}, under, buses)
 		}
 	}
+
 	return buses
 }
 
@@ -66,10 +71,14 @@ func number(index int, bus Bus, under map[int][]Controller, buses map[int]Bus) i
 	slices.SortFunc(children, func(x, y Controller) int {
 		return cmp.Or(cmp.Compare(x.At.Slot, y.At.Slot), cmp.Compare(x.At.Function, y.At.Function))
 	})
+
 	next := bus.Number + 1
 	for _, c := range children {
-		next = number(c.Index, Bus{next, bus.Path(c.At.Slot, c.At.Function), bus.root}, under, buses)
+		next = number(c.Index, Bus{
+			next, bus.Path(c.At.Slot, c.At.Function), bus.root,
+		}, under, buses)
 	}
+
 	return next
 }
 
@@ -85,11 +94,13 @@ func (t *Tree) Seen() map[string]string {
 		if d.Name == "controller" && d.Attr("type") != "pci" {
 			label = fmt.Sprintf("controller %s %s", d.Attr("type"), d.Attr("index"))
 		}
+
 		if d.At != nil {
 			bus := buses[d.At.Bus]
 			seen[label] = fmt.Sprintf("%s > %02x.%x at %s", bus.slots(), d.At.Slot, d.At.Function,
 				bus.address(d.At.Slot, d.At.Function))
 		}
 	}
+
 	return seen
 }

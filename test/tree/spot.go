@@ -32,6 +32,7 @@ func PathSpot(path string, node int) Spot {
 			spot.Bridges = append(spot.Bridges, part)
 		}
 	}
+
 	return spot
 }
 
@@ -45,16 +46,20 @@ func PathType(a, b Spot) string {
 		}
 		return "SYS"
 	}
+
 	if a.Slot == b.Slot {
 		return "PIX"
 	}
+
 	met := 0
 	for met < len(a.Bridges) && met < len(b.Bridges) && a.Bridges[met] == b.Bridges[met] {
 		met++
 	}
+
 	if met == 0 {
 		return "PHB"
 	}
+
 	switches := map[string]bool{}
 	for _, bridges := range [][]string{a.Bridges, b.Bridges} {
 		for depth := met; depth < len(bridges); depth++ {
@@ -63,8 +68,10 @@ func PathType(a, b Spot) string {
 			switches[bridges[depth-(depth+1)%2]] = true
 		}
 	}
+
 	if len(switches) > 1 {
 		return "PXB"
 	}
+
 	return "PIX"
 }

@@ -35,9 +35,11 @@ func TestPathType(t *testing.T) {
 			t.Errorf("%v and %v: %s, want %s", test.other, device, got, test.want)
 		}
 	}
+
 	if got := PathType(at(0, "pci0000:00/port0/a.0"), at(0, "pci0000:00/port0/b.0")); got != "PIX" {
 		t.Errorf("two devices under one port: %s, want PIX", got)
 	}
+
 	if got := PathType(at(Unknown, "virtual/a"), at(Unknown, "virtual/b")); got != "SYS" {
 		t.Errorf("two devices of no root and no node: %s, want SYS", got)
 	}
@@ -57,18 +59,25 @@ func TestRead(t *testing.T) {
 	got, err := Read([]byte(domain))
 	expect.NoError(t, err)
 	spot, placed := got.Spot("0000:3b:01.2")
-	if !placed || spot.Root != "expander bus 1" || spot.Node != 1 || spot.Slot != "4/0" || !slices.Equal(spot.Bridges, []string{"2", "3", "4"}) {
+	if !placed || spot.Root != "expander bus 1" || spot.Node != 1 || spot.Slot != "4/0" ||
+		!slices.Equal(spot.Bridges, []string{"2", "3", "4"}) {
 		t.Errorf("spot %+v, %v", spot, placed)
 	}
+
 	if _, placed := got.Spot("4a1f"); placed {
 		t.Error("a device without an address is placed")
 	}
-	if expander, port := got.Controllers[1], got.Controllers[2]; expander.BusNr != 200 || expander.Cell != 1 || port.BusNr != Unknown || port.Cell != Unknown || port.Hotplug != "off" {
+
+	if expander, port := got.Controllers[1], got.Controllers[2]; expander.BusNr != 200 ||
+		expander.Cell != 1 || port.BusNr != Unknown || port.Cell != Unknown ||
+		port.Hotplug != "off" {
 		t.Errorf("controllers %+v, %+v", expander, port)
 	}
+
 	if !slices.Equal(got.Cells, []int{0, 1}) || len(got.Devices) != 7 {
 		t.Errorf("cells %v, %d devices", got.Cells, len(got.Devices))
 	}
+
 	for _, device := range got.Devices[5:] {
 		if device.At != nil {
 			t.Errorf("%s is at %s", device.Label, device.At)
@@ -88,8 +97,10 @@ func TestOutOfOrder(t *testing.T) {
 <hostdev type="mdev"><source><address uuid="c"/></source><address type="pci" bus="5" slot="0"/></hostdev>
 <hostdev type="mdev"><source><address uuid="d"/></source></hostdev>
 </devices></domain>`
+
 	guest, err := Read([]byte(domain))
 	expect.NoError(t, err)
+
 	for order, want := range map[string]string{
 		"c a b":   "",
 		"c b":     "",

@@ -41,6 +41,7 @@ func Parse(document []byte) (*Node, error) {
 		if err != nil {
 			return nil, fmt.Errorf("parse XML at byte %d: %w", start, err)
 		}
+
 		parent := stack[len(stack)-1]
 		switch t := token.(type) {
 		case xml.StartElement:
@@ -50,22 +51,29 @@ func Parse(document []byte) (*Node, error) {
 			}
 			parent.Nodes = append(parent.Nodes, node)
 			stack = append(stack, node)
+
 		case xml.EndElement:
 			if len(stack) == 1 || parent.Name != rawName(t.Name) {
-				return nil, fmt.Errorf("parse XML at byte %d: </%s> closes <%s>", start, rawName(t.Name), parent.Name)
+				return nil, fmt.Errorf("parse XML at byte %d: </%s> closes <%s>", start,
+					rawName(t.Name), parent.Name)
 			}
 			parent.End = int(dec.InputOffset())
 			stack = stack[:len(stack)-1]
+
 		case xml.CharData:
 			parent.Text += string(t)
 		}
 	}
+
 	if len(stack) != 1 {
 		return nil, fmt.Errorf("parse XML: <%s> is not closed", stack[len(stack)-1].Name)
 	}
+
 	if len(top.Nodes) != 1 || strings.TrimSpace(top.Text) != "" {
-		return nil, fmt.Errorf("parse XML: %d root elements, want 1 and no text beside it", len(top.Nodes))
+		return nil, fmt.Errorf("parse XML: %d root elements, want 1 and no text beside it",
+			len(top.Nodes))
 	}
+
 	top.Nodes[0].dropWhitespace()
 	return top.Nodes[0], nil
 }
@@ -99,11 +107,13 @@ func (n *Node) Lookup(name string) (string, bool) {
 	if n == nil {
 		return "", false
 	}
+
 	for _, a := range n.Attrs {
 		if a.Name == name {
 			return a.Value, true
 		}
 	}
+
 	return "", false
 }
 
@@ -115,6 +125,7 @@ func (n *Node) Set(name, value string) {
 			return
 		}
 	}
+
 	n.Attrs = append(n.Attrs, Attr{name, value})
 }
 
@@ -125,12 +136,15 @@ func (n *Node) Find(path ...string) *Node {
 		if n == nil {
 			return nil
 		}
+
 		i := slices.IndexFunc(n.Nodes, func(k *Node) bool { return k.Name == name })
 		if i < 0 {
 			return nil
 		}
+
 		n = n.Nodes[i]
 	}
+
 	return n
 }
 
@@ -139,12 +153,14 @@ func (n *Node) All(name string) []*Node {
 	if n == nil {
 		return nil
 	}
+
 	var found []*Node
 	for _, kid := range n.Nodes {
 		if kid.Name == name {
 			found = append(found, kid)
 		}
 	}
+
 	return found
 }
 
@@ -155,6 +171,7 @@ func (n *Node) Add(name string, attrs ...string) *Node {
 	for i := 0; i+1 < len(attrs); i += 2 {
 		kid.Attrs = append(kid.Attrs, Attr{attrs[i], attrs[i+1]})
 	}
+
 	n.Nodes = append(n.Nodes, kid)
 	return kid
 }
@@ -177,19 +194,23 @@ func (n *Node) print(b *bytes.Buffer, depth int) {
 	for _, a := range n.Attrs {
 		b.WriteString(" " + a.Name + `="` + escape(a.Value) + `"`)
 	}
+
 	b.WriteString(">" + escape(n.Text))
 	for _, kid := range n.Nodes {
 		b.WriteString("\n")
 		kid.print(b, depth+1)
 	}
+
 	if len(n.Nodes) > 0 {
 		b.WriteString("\n" + strings.Repeat("\t", depth))
 	}
+
 	b.WriteString("</" + n.Name + ">")
 }
 
 func escape(s string) string {
 	var b strings.Builder
+
 	// EscapeText fails only when its writer does, and a Builder never does.
 	_ = xml.EscapeText(&b, []byte(s))
 	return b.String()

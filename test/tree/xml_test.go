@@ -14,18 +14,23 @@ func TestPrintsAsVirtLauncher(t *testing.T) {
 	if err != nil || len(files) < 7 {
 		t.Fatalf("recorded calls: %d files, %v", len(files), err)
 	}
+
 	for _, file := range files {
 		want := expect.File(t, file)
 		root, err := Parse(want)
 		if err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}
-		expect.Same(t, string(want), string(root.Bytes()), "%s printed again (-file +printed)", file)
+
+		expect.Same(t, string(want), string(root.Bytes()), "%s printed again (-file +printed)",
+			file)
 	}
 }
 
 func TestParseRefuses(t *testing.T) {
-	for _, bad := range []string{"", "text", "<a>", "<a></b>", "<a/><b/>", "</a>", "<a/>text", `<a x="&no;"/>`} {
+	for _, bad := range []string{
+		"", "text", "<a>", "<a></b>", "<a/><b/>", "</a>", "<a/>text", `<a x="&no;"/>`,
+	} {
 		if _, err := Parse([]byte(bad)); err == nil {
 			t.Errorf("Parse(%q) succeeded, want an error", bad)
 		}

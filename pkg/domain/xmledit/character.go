@@ -24,6 +24,7 @@ func checkCharacters(text string) error {
 			i++
 			continue
 		}
+
 		r, size := utf8.DecodeRuneInString(text[i:])
 		switch {
 		case r == utf8.RuneError && size == 1:
@@ -31,8 +32,10 @@ func checkCharacters(text string) error {
 		case !isCharacter(r):
 			return errorAt(text, i, "character %U is not allowed in XML", r)
 		}
+
 		i += size
 	}
+
 	return nil
 }
 
@@ -46,6 +49,7 @@ func isCharacter(r rune) bool {
 	case r <= 0xfffd:
 		return r >= 0xe000
 	}
+
 	return 0x10000 <= r && r <= utf8.MaxRune
 }
 
@@ -58,6 +62,7 @@ func nameEnd(text string, at int) int {
 			at++
 			continue
 		}
+
 		r, size := utf8.DecodeRuneInString(text[at:])
 		switch {
 		case r == ':' && !colon:
@@ -66,12 +71,15 @@ func nameEnd(text string, at int) int {
 		default:
 			return at
 		}
+
 		at += size
 	}
+
 	return at
 }
 
-// isNameStart is NameStartChar of XML 1.0 (fifth edition, as libxml2; production 4) without the colon.
+// isNameStart is NameStartChar of XML 1.0 (fifth edition, as libxml2; production 4) without the
+// colon.
 func isNameStart(r rune) bool {
 	switch {
 	case r < utf8.RuneSelf:
@@ -87,6 +95,7 @@ func isNameStart(r rune) bool {
 	case r <= 0xfffd:
 		return 0xf900 <= r && r <= 0xfdcf || r >= 0xfdf0
 	}
+
 	return 0x10000 <= r && r <= 0xeffff
 }
 

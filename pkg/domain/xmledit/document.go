@@ -79,11 +79,13 @@ func (e *Element) Child(local string) *Element {
 	if e == nil {
 		return nil
 	}
+
 	for _, child := range e.Children {
 		if child.Is("", local) {
 			return child
 		}
 	}
+
 	return nil
 }
 
@@ -92,11 +94,13 @@ func (e *Element) Attr(name string) *Attr {
 	if e == nil {
 		return nil
 	}
+
 	for i := range e.Attrs {
 		if e.Attrs[i].Name == name {
 			return &e.Attrs[i]
 		}
 	}
+
 	return nil
 }
 
@@ -117,12 +121,14 @@ func (d *Document) Text(e *Element) string {
 	if e == nil || e.ClosesItself() {
 		return ""
 	}
+
 	var text strings.Builder
 	from := e.Open().End
 	for _, child := range e.Children {
 		text.WriteString(characters(d.text[from:child.Whole().Start]))
 		from = child.Whole().End
 	}
+
 	text.WriteString(characters(d.text[from:e.Close().Start]))
 	return text.String()
 }

@@ -22,21 +22,29 @@ func (d *Document) Apply(edits []Edit) ([]byte, error) {
 	slices.SortStableFunc(sorted, func(a, b Edit) int {
 		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End))
 	})
+
 	size := len(d.text)
 	for _, e := range sorted {
 		size += len(e.New)
 	}
+
 	changed, from := make([]byte, 0, size), 0
 	for _, e := range sorted {
 		if e.Start < 0 || e.End < e.Start || e.End > len(d.text) {
-			return nil, fmt.Errorf("edit of bytes %d to %d in a document of %d bytes", e.Start, e.End, len(d.text))
+			return nil, fmt.Errorf("edit of bytes %d to %d in a document of %d bytes", e.Start,
+				e.End, len(d.text))
 		}
+
 		if e.Start < from {
-			return nil, fmt.Errorf("edit of bytes %d to %d overlaps the one before it, which ends at %d", e.Start, e.End, from)
+			return nil,
+				fmt.Errorf("edit of bytes %d to %d overlaps the one before it, which ends at %d",
+					e.Start, e.End, from)
 		}
+
 		changed = append(append(changed, d.text[from:e.Start]...), e.New...)
 		from = e.End
 	}
+
 	return append(changed, d.text[from:]...), nil
 }
 
@@ -46,10 +54,12 @@ func (d *Document) SetAttr(e *Element, name, value string) Edit {
 	if a := e.Attr(name); a != nil {
 		return Edit{a.Text().Start, a.Text().End, Escape(value)}
 	}
+
 	at, quote := e.Open().Start+len("<")+len(e.Name), d.quote(e)
 	if n := len(e.Attrs); n > 0 {
 		at = e.Attrs[n-1].Whole().End
 	}
+
 	return Edit{at, at, " " + name + "=" + quote + Escape(value) + quote}
 }
 
@@ -75,6 +85,7 @@ func Escape(text string) string {
 	if strings.IndexFunc(text, isUnusual) < 0 { // nearly all
 		return text
 	}
+
 	var escaped strings.Builder
 	_ = xml.EscapeText(&escaped, []byte(text)) // a strings.Builder never fails to write
 	return escaped.String()
@@ -88,7 +99,9 @@ func (d *Document) RemoveAttr(a *Attr) Edit {
 // Replace puts an element, written as for InsertAfter, in the place of e.
 func (d *Document) Replace(e *Element, element string) Edit {
 	layout := d.layout(e)
-	return Edit{e.Whole().Start, e.Whole().End, strings.TrimPrefix(layout.indent(element), layout.lead)}
+	return Edit{
+		e.Whole().Start, e.Whole().End, strings.TrimPrefix(layout.indent(element), layout.lead),
+	}
 }
 
 // Remove removes e with the newline and the indentation before it, or the whitespace before it
@@ -110,6 +123,7 @@ func (d *Document) RemoveChildren(parent *Element, isGone func(*Element) bool, k
 			edits = append(edits, d.Remove(child))
 		}
 	}
+
 	isEmpty = isEmpty && len(edits) == len(parent.Children) && d.isBlank(from, parent.Close().Start)
 
 	switch {
@@ -120,6 +134,7 @@ func (d *Document) RemoveChildren(parent *Element, isGone func(*Element) bool, k
 	case !keep:
 		return []Edit{d.Remove(parent)}
 	}
+
 	return edits
 }
 
@@ -138,8 +153,10 @@ func (d *Document) lastLine(offset int) string {
 	if i < 0 {
 		return whitespace
 	}
+
 	if i > 0 && whitespace[i-1] == '\r' {
 		i--
 	}
+
 	return whitespace[i:]
 }

@@ -10,7 +10,8 @@ import (
 // The digits are those of the ten bytes' offsets.
 func TestApply(t *testing.T) {
 	const src = "<a>345</a>"
-	digits := strings.NewReplacer("0", "<", "1", "a", "2", ">", "6", "<", "7", "/", "8", "a", "9", ">")
+	digits := strings.NewReplacer("0", "<", "1", "a", "2", ">", "6", "<", "7", "/", "8", "a", "9",
+		">")
 	for _, test := range []struct {
 		name  string
 		edits []xmledit.Edit
@@ -33,7 +34,8 @@ func TestApply(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got, err := mustParse(t, src).Apply(test.edits)
-			if want := digits.Replace(test.want); (err != nil) != (want == "") || string(got) != want {
+			if want := digits.Replace(test.want); (err != nil) != (want == "") ||
+				string(got) != want {
 				t.Errorf("Apply: %q, error %v; want %q", got, err, want)
 			}
 		})
@@ -54,6 +56,7 @@ func (c editCase) run(t *testing.T) {
 	if got != c.want {
 		t.Errorf("%q becomes\n%q, want\n%q", c.src, got, c.want)
 	}
+
 	mustParse(t, got)
 }
 
@@ -62,17 +65,26 @@ const element = "<n x=\"1\">\n\t<m></m>\n</n>"
 
 func TestEditAttributes(t *testing.T) {
 	set := func(name, value string) func(*xmledit.Document, *xmledit.Element) xmledit.Edit {
-		return func(d *xmledit.Document, e *xmledit.Element) xmledit.Edit { return d.SetAttr(e, name, value) }
+		return func(d *xmledit.Document, e *xmledit.Element) xmledit.Edit {
+			return d.SetAttr(e, name, value)
+		}
 	}
-	remove := func(d *xmledit.Document, e *xmledit.Element) xmledit.Edit { return d.RemoveAttr(e.Attr("x")) }
+
+	remove := func(d *xmledit.Document, e *xmledit.Element) xmledit.Edit {
+		return d.RemoveAttr(e.Attr("x"))
+	}
+
 	for _, test := range []editCase{
 		{"set keeps single quotes", `<e  x = 'a' y="b"/>`, set("x", "c"), `<e  x = 'c' y="b"/>`},
 		{"set keeps double quotes", `<e x = 'a' y="b"/>`, set("y", "c"), `<e x = 'a' y="c"/>`},
 		{"set adds with the neighbour's quote", `<e x='a' />`, set("z", "c"), `<e x='a' z='c' />`},
-		{"set adds with the parent's quote", `<a x='a'><e/></a>`, set("z", "c"), `<a x='a'><e z='c'/></a>`},
+		{"set adds with the parent's quote", `<a x='a'><e/></a>`, set("z", "c"),
+			`<a x='a'><e z='c'/></a>`},
 		{"set adds the first of all", `<a><e></e></a>`, set("z", "c"), `<a><e z="c"></e></a>`},
-		{"set escapes", `<e x='a'/>`, set("x", `<&>"'`+"\n"), `<e x='&lt;&amp;&gt;&#34;&#39;&#xA;'/>`},
-		{"set after a value with a greater than", `<e y="a>b"/>`, set("x", ""), `<e y="a>b" x=""/>`},
+		{"set escapes", `<e x='a'/>`, set("x", `<&>"'`+"\n"),
+			`<e x='&lt;&amp;&gt;&#34;&#39;&#xA;'/>`},
+		{"set after a value with a greater than", `<e y="a>b"/>`, set("x", ""),
+			`<e y="a>b" x=""/>`},
 		{"remove the first", `<e x="1" y="2"/>`, remove, `<e y="2"/>`},
 		{"remove the last", "<e y='2'\n\tx='1' ></e>", remove, "<e y='2' ></e>"},
 		{"remove the only one", "<e x='1'/>", remove, "<e/>"},
@@ -82,19 +94,28 @@ func TestEditAttributes(t *testing.T) {
 }
 
 func TestInsertBeside(t *testing.T) {
-	after := func(d *xmledit.Document, e *xmledit.Element) xmledit.Edit { return d.InsertAfter(e, element) }
-	before := func(d *xmledit.Document, e *xmledit.Element) xmledit.Edit { return d.InsertBefore(e, element) }
+	after := func(d *xmledit.Document, e *xmledit.Element) xmledit.Edit {
+		return d.InsertAfter(e, element)
+	}
+
+	before := func(d *xmledit.Document, e *xmledit.Element) xmledit.Edit {
+		return d.InsertBefore(e, element)
+	}
+
 	for _, test := range []editCase{
-		{"after, tabs", "<a>\n\t<e/>\n</a>", after, "<a>\n\t<e/>\n\t<n x=\"1\">\n\t\t<m></m>\n\t</n>\n</a>"},
+		{"after, tabs", "<a>\n\t<e/>\n</a>", after,
+			"<a>\n\t<e/>\n\t<n x=\"1\">\n\t\t<m></m>\n\t</n>\n</a>"},
 		{"after, spaces", "<a>\n  <b>\n    <e/></b></a>", after,
 			"<a>\n  <b>\n    <e/>\n    <n x=\"1\">\n      <m></m>\n    </n></b></a>"},
 		{"after, carriage returns", "<a>\r\n <e/>\r\n</a>", after,
 			"<a>\r\n <e/>\r\n <n x=\"1\">\r\n  <m></m>\r\n </n>\r\n</a>"},
 		{"after, one line", "<a><e/></a>", after, `<a><e/><n x="1"><m></m></n></a>`},
-		{"after, one line with spaces", "<a> <e/> </a>", after, `<a> <e/><n x="1"><m></m></n> </a>`},
+		{"after, one line with spaces", "<a> <e/> </a>", after,
+			`<a> <e/><n x="1"><m></m></n> </a>`},
 		{"after, an empty line before", "<a>\n\n\t<e/>\n</a>", after,
 			"<a>\n\n\t<e/>\n\t<n x=\"1\">\n\t\t<m></m>\n\t</n>\n</a>"},
-		{"after, no indentation", "<a>\n<e/>\n</a>", after, "<a>\n<e/>\n<n x=\"1\">\n  <m></m>\n</n>\n</a>"},
+		{"after, no indentation", "<a>\n<e/>\n</a>", after,
+			"<a>\n<e/>\n<n x=\"1\">\n  <m></m>\n</n>\n</a>"},
 		{"before", "<a>\n\t<!-- c -->\n\t<e/>\n</a>", before,
 			"<a>\n\t<!-- c -->\n\t<n x=\"1\">\n\t\t<m></m>\n\t</n>\n\t<e/>\n</a>"},
 		{"before, one line", "<a><b/> <e/></a>", before, `<a><b/><n x="1"><m></m></n> <e/></a>`},
@@ -104,17 +125,23 @@ func TestInsertBeside(t *testing.T) {
 }
 
 func TestInsertLast(t *testing.T) {
-	last := func(d *xmledit.Document, e *xmledit.Element) xmledit.Edit { return d.InsertLast(e, element) }
+	last := func(d *xmledit.Document, e *xmledit.Element) xmledit.Edit {
+		return d.InsertLast(e, element)
+	}
+
 	two := func(d *xmledit.Document, e *xmledit.Element) xmledit.Edit {
 		return d.InsertLast(e, "<n></n>", "<o></o>")
 	}
+
 	for _, test := range []editCase{
-		{"last, after a child", "<e>\n\t<b/>\n</e>", two, "<e>\n\t<b/>\n\t<n></n>\n\t<o></o>\n</e>"},
+		{"last, after a child", "<e>\n\t<b/>\n</e>", two,
+			"<e>\n\t<b/>\n\t<n></n>\n\t<o></o>\n</e>"},
 		{"last, closes itself", "<a>\n\t<e x='1' />\n</a>", two,
 			"<a>\n\t<e x='1'>\n\t\t<n></n>\n\t\t<o></o>\n\t</e>\n</a>"},
 		{"last, empty", "<a>\n\t<e></e>\n</a>", last,
 			"<a>\n\t<e>\n\t\t<n x=\"1\">\n\t\t\t<m></m>\n\t\t</n>\n\t</e>\n</a>"},
-		{"last, whitespace", "<a>\n  <e>\n  </e>\n</a>", two, "<a>\n  <e>\n    <n></n>\n    <o></o>\n  </e>\n</a>"},
+		{"last, whitespace", "<a>\n  <e>\n  </e>\n</a>", two,
+			"<a>\n  <e>\n    <n></n>\n    <o></o>\n  </e>\n</a>"},
 		{"last, after a comment", "<a>\n  <e>\n    <!-- c -->\n  </e>\n</a>", two,
 			"<a>\n  <e>\n    <!-- c -->\n    <n></n>\n    <o></o>\n  </e>\n</a>"},
 		{"last, one line", "<a><e/></a>", last, `<a><e><n x="1"><m></m></n></e></a>`},
@@ -129,14 +156,21 @@ func TestInsertLast(t *testing.T) {
 
 func TestRemoveAndReplace(t *testing.T) {
 	remove := (*xmledit.Document).Remove
-	replace := func(d *xmledit.Document, e *xmledit.Element) xmledit.Edit { return d.Replace(e, element) }
+	replace := func(d *xmledit.Document, e *xmledit.Element) xmledit.Edit {
+		return d.Replace(e, element)
+	}
+
 	for _, test := range []editCase{
-		{"remove a line", "<a>\n\t<b/>\n\t<e>\n\t</e>\n\t<c/>\n</a>", remove, "<a>\n\t<b/>\n\t<c/>\n</a>"},
-		{"remove with carriage returns", "<a>\r\n <b/>\r\n <e/>\r\n</a>", remove, "<a>\r\n <b/>\r\n</a>"},
-		{"remove keeps an empty line", "<a>\n\n\t<e/>\n\t<c/>\n</a>", remove, "<a>\n\n\t<c/>\n</a>"},
+		{"remove a line", "<a>\n\t<b/>\n\t<e>\n\t</e>\n\t<c/>\n</a>", remove,
+			"<a>\n\t<b/>\n\t<c/>\n</a>"},
+		{"remove with carriage returns", "<a>\r\n <b/>\r\n <e/>\r\n</a>", remove,
+			"<a>\r\n <b/>\r\n</a>"},
+		{"remove keeps an empty line", "<a>\n\n\t<e/>\n\t<c/>\n</a>", remove,
+			"<a>\n\n\t<c/>\n</a>"},
 		{"remove on one line", "<a><b/> <e/> <c/></a>", remove, "<a><b/> <c/></a>"},
 		{"remove after text", "<a>text<e/></a>", remove, "<a>text</a>"},
-		{"replace", "<a>\n\t<e>old</e>\n</a>", replace, "<a>\n\t<n x=\"1\">\n\t\t<m></m>\n\t</n>\n</a>"},
+		{"replace", "<a>\n\t<e>old</e>\n</a>", replace,
+			"<a>\n\t<n x=\"1\">\n\t\t<m></m>\n\t</n>\n</a>"},
 	} {
 		t.Run(test.name, test.run)
 	}
@@ -159,11 +193,13 @@ func find(e *xmledit.Element, name string) *xmledit.Element {
 	if e.Name == name {
 		return e
 	}
+
 	for _, child := range e.Children {
 		if found := find(child, name); found != nil {
 			return found
 		}
 	}
+
 	return nil
 }
 
@@ -174,7 +210,8 @@ func BenchmarkParse(b *testing.B) {
 		bytes int
 	}{{"64KiB", 64 << 10}, {"1MiB", 1 << 20}, {"8MiB", xmledit.MaxBytes}} {
 		count := (size.bytes - 100) / len(device)
-		src := []byte("<domain>\n  <devices>" + strings.Repeat(device, count) + "\n  </devices>\n</domain>")
+		src := []byte("<domain>\n  <devices>" + strings.Repeat(device, count) +
+			"\n  </devices>\n</domain>")
 		b.Run(size.name, func(b *testing.B) {
 			b.SetBytes(int64(len(src)))
 			b.ReportAllocs()

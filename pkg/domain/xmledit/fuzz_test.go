@@ -28,23 +28,31 @@ func FuzzParse(f *testing.F) {
 			if !errors.As(err, &at) || at.Line < 1 || at.Column < 1 {
 				t.Fatalf("Parse: %v", err)
 			}
+
 			// encoding/xml does not check instructions.
-			if wantErr == nil && !bytes.Contains(src, []byte("<?")) && !beyondEncodingXML(at.Reason) {
+			if wantErr == nil && !bytes.Contains(src, []byte("<?")) &&
+				!beyondEncodingXML(at.Reason) {
 				t.Errorf("Parse: %v; encoding/xml reads %q", err, want)
 			}
+
 			return
 		}
+
 		if got := mustApply(t, d); !bytes.Equal(got, src) {
 			t.Errorf("without edits:\n%q, want\n%q", got, src)
 		}
+
 		checkSpans(t, string(src), d.Root(), nil)
+
 		if wantErr != nil {
 			// It knows the names of the fourth edition of XML, which are fewer.
-			if !strings.Contains(wantErr.Error(), "name") && !strings.Contains(wantErr.Error(), "expected") {
+			if !strings.Contains(wantErr.Error(), "name") &&
+				!strings.Contains(wantErr.Error(), "expected") {
 				t.Errorf("encoding/xml: %v", wantErr)
 			}
 			return
 		}
+
 		if got := ownOutline(d, d.Root()); got != want {
 			t.Errorf("read as\n%q, encoding/xml reads\n%q", got, want)
 		}
@@ -55,8 +63,10 @@ func FuzzParse(f *testing.F) {
 // does so in a document that is read token by token.
 func beyondEncodingXML(reason string) bool {
 	for _, part := range []string{
-		"whitespace is missing", "duplicate attribute", "nested deeper", "is not UTF-8", "is not allowed in XML",
-		"refers to no character", "at the very start only", "an XML declaration must end with", "must be utf-8",
+		"whitespace is missing", "duplicate attribute", "nested deeper", "is not UTF-8",
+		"is not allowed in XML",
+		"refers to no character", "at the very start only", "an XML declaration must end with",
+		"must be utf-8",
 		"document type", "second root", "outside the root", "no element",
 		"invalid namespace declaration",
 	} {
@@ -64,6 +74,7 @@ func beyondEncodingXML(reason string) bool {
 			return true
 		}
 	}
+
 	return false
 }
 
@@ -79,9 +90,11 @@ func ownOutline(d *xmledit.Document, e *xmledit.Element) string {
 	for _, a := range e.Attrs {
 		fmt.Fprintf(&all, " %s=%q", a.Name, spaces.Replace(a.Value))
 	}
+
 	for _, child := range e.Children {
 		all.WriteString("\n" + ownOutline(d, child))
 	}
+
 	fmt.Fprintf(&all, "\n%q>", d.Text(e))
 	return all.String()
 }
@@ -100,6 +113,7 @@ func outline(src []byte) (string, error) {
 		if err != nil {
 			return "", err
 		}
+
 		switch token := token.(type) {
 		case xml.StartElement:
 			fmt.Fprintf(&all, "\n<%s", rawName(token.Name))
@@ -107,12 +121,14 @@ func outline(src []byte) (string, error) {
 				fmt.Fprintf(&all, " %s=%q", rawName(a.Name), spaces.Replace(a.Value))
 			}
 			texts = append(texts, "")
+
 		case xml.EndElement:
 			if len(texts) == 0 {
 				return "", errors.New("closed once too often")
 			}
 			fmt.Fprintf(&all, "\n%q>", texts[len(texts)-1])
 			texts = texts[:len(texts)-1]
+
 		case xml.CharData:
 			if len(texts) > 0 {
 				texts[len(texts)-1] += string(token)
@@ -150,14 +166,17 @@ func FuzzApply(f *testing.F) {
 		if err != nil || len(src) > 1<<16 || bytes.Count(src, []byte("<")) > 400 {
 			return // what is added must not exceed the limits of size and depth
 		}
+
 		edit := randomEdit(d, rand.New(rand.NewPCG(seed, 0)), value)
 		changed := mustApply(t, d, edit)
 		if got := string(changed[:edit.Start]); got != string(src[:edit.Start]) {
 			t.Errorf("before the edit: %q, want %q", got, src[:edit.Start])
 		}
+
 		if got := string(changed[edit.Start+len(edit.New):]); got != string(src[edit.End:]) {
 			t.Errorf("after the edit: %q, want %q", got, src[edit.End:])
 		}
+
 		if _, err := xmledit.Parse(changed); err != nil {
 			t.Errorf("%q with %+v: %v", src, edit, err)
 		}
@@ -170,10 +189,12 @@ func randomEdit(d *xmledit.Document, random *rand.Rand, value string) xmledit.Ed
 	for len(e.Children) > 0 && random.IntN(4) > 0 {
 		e = e.Children[random.IntN(len(e.Children))]
 	}
+
 	kind := random.IntN(7)
 	if e.Parent == nil && kind > 2 {
 		kind = 0
 	}
+
 	switch kind {
 	case 0:
 		return d.InsertLast(e, element, element)
@@ -184,6 +205,7 @@ func randomEdit(d *xmledit.Document, random *rand.Rand, value string) xmledit.Ed
 			return d.SetAttr(e, "name", value)
 		}
 		return d.RemoveAttr(&e.Attrs[random.IntN(len(e.Attrs))])
+
 	case 3:
 		return d.InsertAfter(e, element)
 	case 4:
@@ -191,5 +213,6 @@ func randomEdit(d *xmledit.Document, random *rand.Rand, value string) xmledit.Ed
 	case 5:
 		return d.Remove(e)
 	}
+
 	return d.Replace(e, element)
 }

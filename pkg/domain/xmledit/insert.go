@@ -14,13 +14,16 @@ func (d *Document) layout(e *Element) layout {
 	if lead == "" {
 		return layout{}
 	}
+
 	own, above := lead[strings.LastIndexByte(lead, '\n')+1:], ""
 	if e.Parent != nil {
 		above = indentation(d.lead(e.Parent))
 	}
+
 	if unit, found := strings.CutPrefix(own, above); found && unit != "" {
 		return layout{lead: lead, unit: unit}
 	}
+
 	return layout{lead: lead, unit: d.unit()}
 }
 
@@ -55,9 +58,11 @@ func (l layout) indent(elements ...string) string {
 			for range len(line) - len(content) {
 				out.WriteString(l.unit)
 			}
+
 			out.WriteString(content)
 		}
 	}
+
 	return out.String()
 }
 
@@ -79,6 +84,7 @@ func (d *Document) InsertLast(parent *Element, elements ...string) Edit {
 	if n := len(parent.Children); n > 0 {
 		return d.InsertAfter(parent.Children[n-1], elements...)
 	}
+
 	own := d.layout(parent)
 	inner := own
 	switch newline := d.newline(); {
@@ -88,16 +94,21 @@ func (d *Document) InsertLast(parent *Element, elements ...string) Edit {
 		own.lead = newline
 		inner = layout{lead: newline + d.unit(), unit: d.unit()}
 	}
+
 	added := inner.indent(elements...)
 	if parent.ClosesItself() {
 		slash := parent.Open().End - len("/>")
-		return Edit{d.trimmed(slash), parent.Open().End, ">" + added + own.lead + "</" + parent.Name + ">"}
+		return Edit{
+			d.trimmed(slash), parent.Open().End, ">" + added + own.lead + "</" + parent.Name + ">",
+		}
 	}
+
 	// The parent may hold a comment or text; whitespace before the close tag stays.
 	at := max(parent.Open().End, d.trimmed(parent.Close().Start))
 	if at == parent.Close().Start {
 		added += own.lead
 	}
+
 	return Edit{at, at, added}
 }
 
@@ -105,10 +116,12 @@ func (d *Document) InsertLast(parent *Element, elements ...string) Edit {
 // written, by which RemoveChildren restores it.
 func (d *Document) Fill(parent *Element, elements ...string) Edit {
 	was := d.text[parent.start:parent.end]
-	isEmpty := len(parent.Children) == 0 && (parent.ClosesItself() || d.isBlank(parent.Open().End, parent.Close().Start))
+	isEmpty := len(parent.Children) == 0 &&
+		(parent.ClosesItself() || d.isBlank(parent.Open().End, parent.Close().Start))
 	if isEmpty && !strings.Contains(was, "--") { // a comment cannot hold it
 		elements = append([]string{wasPrefix + was + wasSuffix}, elements...)
 	}
+
 	return d.InsertLast(parent, elements...)
 }
 
@@ -128,12 +141,14 @@ func (d *Document) was(parent *Element) string {
 	if len(parent.Children) > 0 {
 		end = parent.Children[0].Whole().Start
 	}
+
 	comment := strings.Trim(d.text[parent.Open().End:end], space)
 	text, isOne := strings.CutPrefix(comment, wasPrefix)
 	text, ends := strings.CutSuffix(text, wasSuffix)
 	if !isOne || !ends {
 		return ""
 	}
+
 	return text
 }
 
@@ -146,5 +161,6 @@ func (d *Document) newline() string {
 	case strings.HasSuffix(before, "\r"):
 		return "\r\n"
 	}
+
 	return "\n"
 }

@@ -27,6 +27,7 @@ func markupEnd(text string, at int) (int, error) {
 	case strings.HasPrefix(rest, openInstruction):
 		return instructionEnd(text, at)
 	}
+
 	return 0, errorAt(text, at, "a document type or other declaration is not accepted")
 }
 
@@ -39,6 +40,7 @@ func commentEnd(text string, at int) (int, error) {
 	if !strings.HasPrefix(text[inside+i:], closeComment) {
 		return 0, errorAt(text, inside+i, "-- inside a comment")
 	}
+
 	return inside + i + len(closeComment), nil
 }
 
@@ -53,8 +55,10 @@ func instructionEnd(text string, at int) (int, error) {
 	case strings.EqualFold(text[target:end], "xml"):
 		return 0, errorAt(text, at, "an XML declaration is accepted at the very start only")
 	case !strings.HasPrefix(text[end:], closeInstruction) && skip(text, end) == end:
-		return 0, errorAt(text, end, "whitespace is missing after the target of a processing instruction")
+		return 0, errorAt(text, end,
+			"whitespace is missing after the target of a processing instruction")
 	}
+
 	return closed(text, at, text[at:end], closeInstruction, "a processing instruction")
 }
 
@@ -65,6 +69,7 @@ func closed(text string, at int, open, close, what string) (int, error) {
 	if i < 0 {
 		return 0, errorAt(text, at, "%s is never closed", what)
 	}
+
 	return inside + i + len(close), nil
 }
 
@@ -81,23 +86,32 @@ func declaration(text string, at int) (int, error) {
 	if len(attrs) == 0 || attrs[0].Name != "version" {
 		return 0, errorAt(text, at, "an XML declaration must begin with the version")
 	}
+
 	last := -1
 	for _, a := range attrs {
 		i := slices.Index([]string{"version", "encoding", "standalone"}, a.Name)
 		if i <= last {
-			return 0, errorAt(text, a.Whole().Start, "unexpected %s in an XML declaration", topology.Abridge(a.Name))
+			return 0, errorAt(text, a.Whole().Start, "unexpected %s in an XML declaration",
+				topology.Abridge(a.Name))
 		}
+
 		last = i
 		written := text[a.Text().Start:a.Text().End]
 		switch {
 		case a.Name == "version" && written != "1.0":
-			return 0, errorAt(text, a.Text().Start, "invalid XML version %q: must be 1.0", topology.Abridge(written))
+			return 0, errorAt(text, a.Text().Start, "invalid XML version %q: must be 1.0",
+				topology.Abridge(written))
+
 		case a.Name == "encoding" && !strings.EqualFold(written, "utf-8"):
-			return 0, errorAt(text, a.Text().Start, "invalid encoding %q: must be utf-8", topology.Abridge(written))
+			return 0, errorAt(text, a.Text().Start, "invalid encoding %q: must be utf-8",
+				topology.Abridge(written))
+
 		case a.Name == "standalone" && written != "yes" && written != "no":
-			return 0, errorAt(text, a.Text().Start, "invalid standalone %q: must be yes or no", topology.Abridge(written))
+			return 0, errorAt(text, a.Text().Start, "invalid standalone %q: must be yes or no",
+				topology.Abridge(written))
 		}
 	}
+
 	return end + len(closeInstruction), nil
 }
 
@@ -107,6 +121,7 @@ func characters(content string) string {
 	if !strings.ContainsAny(content, "<&\r") {
 		return content
 	}
+
 	var all strings.Builder
 	for at := 0; at < len(content); {
 		end := textEnd(content, at)
@@ -115,14 +130,17 @@ func characters(content string) string {
 		if at = end; at == len(content) {
 			break
 		}
+
 		end, _ = markupEnd(content, at)
 		if strings.HasPrefix(content[at:], openCDATA) {
 			// References do not count in it, but its newlines do (2.7, 2.11).
 			inside := content[at+len(openCDATA) : end-len(closeCDATA)]
 			all.WriteString(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(inside))
 		}
+
 		at = end
 	}
+
 	return all.String()
 }
 
@@ -142,6 +160,7 @@ func resolve(text string, at Span, value bool) (string, error) {
 	if !isSpecial(plain, value) {
 		return plain, nil
 	}
+
 	var resolved strings.Builder
 	for i := at.Start; i < at.End; {
 		switch b := text[i]; {
@@ -153,6 +172,7 @@ func resolve(text string, at Span, value bool) (string, error) {
 			resolved.WriteRune(r)
 			i = end
 			continue
+
 		case b == '\r' && strings.HasPrefix(text[i:at.End], "\r\n"): // its line feed follows
 		case value && isSpace(b):
 			resolved.WriteByte(' ')
@@ -161,8 +181,10 @@ func resolve(text string, at Span, value bool) (string, error) {
 		default:
 			resolved.WriteByte(b)
 		}
+
 		i++
 	}
+
 	return resolved.String(), nil
 }
 
@@ -178,6 +200,7 @@ func isSpecial(plain string, value bool) bool {
 			}
 		}
 	}
+
 	return false
 }
 
@@ -199,6 +222,7 @@ func reference(text string, within Span) (rune, int, error) {
 	case "quot":
 		return '"', end, nil
 	}
+
 	digits, isNumber := strings.CutPrefix(name, "#")
 	switch {
 	case !isNumber && (name == "" || nameEnd(text, start) != start+length):
@@ -206,13 +230,17 @@ func reference(text string, within Span) (rune, int, error) {
 	case !isNumber:
 		return 0, 0, errorAt(text, within.Start, "unknown entity &%s;", topology.Abridge(name))
 	}
+
 	base := 10
 	if hex, found := strings.CutPrefix(digits, "x"); found {
 		digits, base = hex, 16
 	}
+
 	code, err := strconv.ParseUint(digits, base, 31)
 	if err != nil || !isCharacter(rune(code)) {
-		return 0, 0, errorAt(text, within.Start, "&%s; refers to no character of XML", topology.Abridge(name))
+		return 0, 0, errorAt(text, within.Start, "&%s; refers to no character of XML",
+			topology.Abridge(name))
 	}
+
 	return rune(code), end, nil
 }

@@ -15,12 +15,18 @@ import (
 // own five, and elements nested deeper than 256. A byte order mark at the start is kept.
 func Parse(src []byte) (*Document, error) {
 	if len(src) > MaxBytes {
-		return nil, errorAt(string(src[:MaxBytes]), MaxBytes, "the document has %d bytes, more than %d", len(src), MaxBytes)
+		return nil, errorAt(string(src[:MaxBytes]), MaxBytes,
+			"the document has %d bytes, more than %d", len(src), MaxBytes)
 	}
-	p := parser{text: string(src), scope: map[string][]string{"xml": {"http://www.w3.org/XML/1998/namespace"}}}
+
+	p := parser{
+		text:  string(src),
+		scope: map[string][]string{"xml": {"http://www.w3.org/XML/1998/namespace"}},
+	}
 	if err := p.parse(); err != nil {
 		return nil, err
 	}
+
 	return &Document{text: p.text, root: p.root}, nil
 }
 
@@ -46,28 +52,35 @@ func (p *parser) parse() error {
 	if err := checkCharacters(p.text); err != nil {
 		return err
 	}
+
 	at := 0
 	if strings.HasPrefix(p.text, bom) {
 		at = len(bom)
 	}
+
 	var err error
-	if strings.HasPrefix(p.text[at:], "<?xml") && nameEnd(p.text, at+len(openInstruction)) == at+len("<?xml") {
+	if strings.HasPrefix(p.text[at:], "<?xml") &&
+		nameEnd(p.text, at+len(openInstruction)) == at+len("<?xml") {
 		if at, err = declaration(p.text, at); err != nil {
 			return err
 		}
 	}
+
 	for at < len(p.text) {
 		if at, err = p.next(at); err != nil {
 			return err
 		}
 	}
+
 	if len(p.open) > 0 {
 		e := p.open[len(p.open)-1]
 		return p.fail(e.Open().Start, "<%s> is never closed", topology.Abridge(e.Name))
 	}
+
 	if p.root == nil {
 		return p.fail(len(p.text), "the document has no element")
 	}
+
 	return nil
 }
 
@@ -76,6 +89,7 @@ func (p *parser) next(at int) (int, error) {
 	if p.text[at] != '<' {
 		return p.characters(at)
 	}
+
 	switch rest := p.text[at+len("<"):]; {
 	case rest == "":
 	case rest[0] == '/':
@@ -86,6 +100,7 @@ func (p *parser) next(at int) (int, error) {
 		}
 		return markupEnd(p.text, at)
 	}
+
 	return p.start(at)
 }
 
@@ -97,9 +112,11 @@ func (p *parser) characters(at int) (int, error) {
 	case len(p.open) == 0:
 		return 0, p.fail(first, "text outside the root element")
 	}
+
 	if i := strings.Index(p.text[at:end], closeCDATA); i >= 0 {
 		return 0, p.fail(at+i, "%s outside a CDATA section", closeCDATA)
 	}
+
 	_, err := resolve(p.text, Span{at, end}, false)
 	return end, err
 }
@@ -109,6 +126,7 @@ func (p *parser) start(at int) (int, error) {
 	if len(p.elements) == cap(p.elements) {
 		p.elements = make([]Element, 0, 64) // the others stay where they are
 	}
+
 	p.elements = append(p.elements, Element{Name: p.text[name:nameEnd(p.text, name)]})
 	e := &p.elements[len(p.elements)-1]
 	switch {
@@ -119,24 +137,29 @@ func (p *parser) start(at int) (int, error) {
 	case len(p.open) > 0:
 		e.Parent = p.open[len(p.open)-1]
 		e.Parent.Children = append(e.Parent.Children, e)
+
 	case p.root != nil:
 		return 0, p.fail(at, "second root element <%s>", topology.Abridge(e.Name))
 	default:
 		p.root = e
 	}
+
 	end, err := p.openTag(e, name+len(e.Name))
 	if err != nil {
 		return 0, err
 	}
+
 	e.start, e.openEnd, e.closeStart, e.end = int32(at), int32(end), int32(end), int32(end)
 	if err := p.bind(e); err != nil {
 		return 0, err
 	}
+
 	if p.text[end-len("/>")] == '/' {
 		p.unbind(e)
 	} else {
 		p.open = append(p.open, e)
 	}
+
 	return end, nil
 }
 
@@ -146,22 +169,28 @@ func (p *parser) openTag(e *Element, at int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+
 	p.tag = attrs
 	if p.text[end] == '?' {
 		return 0, p.fail(end, "a tag cannot end with ?>")
 	}
+
 	if i := duplicate(attrs); i >= 0 {
-		return 0, p.fail(attrs[i].Whole().Start, "duplicate attribute %s in <%s>", topology.Abridge(attrs[i].Name), topology.Abridge(e.Name))
+		return 0, p.fail(attrs[i].Whole().Start, "duplicate attribute %s in <%s>",
+			topology.Abridge(attrs[i].Name), topology.Abridge(e.Name))
 	}
+
 	if cap(p.attrs)-len(p.attrs) < len(attrs) {
 		p.attrs = make([]Attr, 0, max(128, len(attrs)))
 	}
+
 	start := len(p.attrs)
 	p.attrs = append(p.attrs, attrs...)
 	e.Attrs = slices.Clip(p.attrs[start:])
 	if p.text[end] == '/' {
 		end += len("/")
 	}
+
 	return end + len(">"), nil
 }
 
@@ -176,8 +205,10 @@ func duplicate(attrs []Attr) int {
 				}
 			}
 		}
+
 		return -1
 	}
+
 	seen := make(map[string]bool, len(attrs))
 	return slices.IndexFunc(attrs, func(a Attr) bool {
 		found := seen[a.Name]
@@ -193,14 +224,18 @@ func (p *parser) end(at int) (int, error) {
 	if name == "" || end == len(p.text) || p.text[end] != '>' {
 		return 0, p.fail(at, "invalid close tag: want </name>")
 	}
+
 	end += len(">")
 	if len(p.open) == 0 {
 		return 0, p.fail(at, "</%s> closes no element", topology.Abridge(name))
 	}
+
 	e := p.open[len(p.open)-1]
 	if e.Name != name {
-		return 0, p.fail(at, "</%s> where </%s> is expected", topology.Abridge(name), topology.Abridge(e.Name))
+		return 0, p.fail(at, "</%s> where </%s> is expected", topology.Abridge(name),
+			topology.Abridge(e.Name))
 	}
+
 	e.closeStart, e.end = int32(at), int32(end)
 	p.open = p.open[:len(p.open)-1]
 	p.unbind(e)
@@ -216,15 +251,19 @@ func attributes(text string, at int, attrs []Attr) (all []Attr, end int, err err
 		switch {
 		case next == len(text):
 			return nil, 0, errorAt(text, next, "the document ends inside a tag")
-		case text[next] == '>' || strings.HasPrefix(text[next:], "/>") || strings.HasPrefix(text[next:], "?>"):
+		case text[next] == '>' || strings.HasPrefix(text[next:], "/>") ||
+			strings.HasPrefix(text[next:], "?>"):
 			return attrs, next, nil
+
 		case next == at:
 			return nil, 0, errorAt(text, at, "whitespace is missing before an attribute")
 		}
+
 		a, err := attribute(text, next)
 		if err != nil {
 			return nil, 0, err
 		}
+
 		attrs = append(attrs, a)
 		at = a.Whole().End
 	}
@@ -236,24 +275,33 @@ func attribute(text string, start int) (Attr, error) {
 	if end == start {
 		return Attr{}, errorAt(text, start, "an attribute without a name")
 	}
+
 	a := Attr{Name: text[start:end]}
 	equals := skip(text, end)
 	if equals == len(text) || text[equals] != '=' {
-		return Attr{}, errorAt(text, start, "attribute %s without a value", topology.Abridge(a.Name))
+		return Attr{}, errorAt(text, start, "attribute %s without a value",
+			topology.Abridge(a.Name))
 	}
+
 	open := skip(text, equals+1)
 	if open == len(text) || (text[open] != '"' && text[open] != '\'') {
-		return Attr{}, errorAt(text, open, "the value of attribute %s is not in quotes", topology.Abridge(a.Name))
+		return Attr{}, errorAt(text, open, "the value of attribute %s is not in quotes",
+			topology.Abridge(a.Name))
 	}
+
 	length := strings.IndexByte(text[open+1:], text[open])
 	if length < 0 {
-		return Attr{}, errorAt(text, open, "the value of attribute %s is never closed", topology.Abridge(a.Name))
+		return Attr{}, errorAt(text, open, "the value of attribute %s is never closed",
+			topology.Abridge(a.Name))
 	}
+
 	value := Span{open + 1, open + 1 + length}
 	a.start, a.textStart, a.textEnd = int32(start), int32(value.Start), int32(value.End)
 	if i := strings.IndexByte(text[value.Start:value.End], '<'); i >= 0 {
-		return Attr{}, errorAt(text, value.Start+i, "an unescaped < in the value of attribute %s", topology.Abridge(a.Name))
+		return Attr{}, errorAt(text, value.Start+i, "an unescaped < in the value of attribute %s",
+			topology.Abridge(a.Name))
 	}
+
 	var err error
 	a.Value, err = resolve(text, value, true)
 	return a, err
@@ -268,19 +316,26 @@ func (p *parser) bind(e *Element) error {
 		if !ok {
 			continue
 		}
-		if a.Name != "xmlns" && (prefix == "" || a.Value == "" || prefix == "xml" || prefix == "xmlns") {
-			return p.fail(a.Whole().Start, "invalid namespace declaration %s=%q", topology.Abridge(a.Name), topology.Abridge(a.Value))
+
+		if a.Name != "xmlns" &&
+			(prefix == "" || a.Value == "" || prefix == "xml" || prefix == "xmlns") {
+			return p.fail(a.Whole().Start, "invalid namespace declaration %s=%q",
+				topology.Abridge(a.Name), topology.Abridge(a.Value))
 		}
+
 		p.scope[prefix] = append(p.scope[prefix], a.Value)
 	}
+
 	// A colon at the start or the end is a part of the name.
 	e.Local = e.Name
 	if before, after, found := strings.Cut(e.Name, ":"); found && before != "" && after != "" {
 		e.Space, e.Local = before, after
 	}
+
 	if bound := p.scope[e.Space]; len(bound) > 0 {
 		e.Space = bound[len(bound)-1]
 	}
+
 	return nil
 }
 

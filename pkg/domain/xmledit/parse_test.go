@@ -49,22 +49,34 @@ func checkSpans(t *testing.T, src string, e, parent *xmledit.Element) {
 	if e.Parent != parent {
 		t.Errorf("<%s> has the wrong parent", e.Name)
 	}
+
 	whole, open, end := cut(src, e.Whole()), cut(src, e.Open()), cut(src, e.Close())
-	if !strings.HasPrefix(open, "<"+e.Name) || !strings.HasSuffix(open, ">") || !strings.HasPrefix(whole, open) {
+	if !strings.HasPrefix(open, "<"+e.Name) || !strings.HasSuffix(open, ">") ||
+		!strings.HasPrefix(whole, open) {
 		t.Errorf("<%s>: open tag %q of %q", e.Name, open, whole)
 	}
+
 	if e.ClosesItself() != strings.HasSuffix(open, "/>") || e.ClosesItself() != (end == "") {
-		t.Errorf("<%s>: closes itself: %v, open tag %q, close tag %q", e.Name, e.ClosesItself(), open, end)
+		t.Errorf("<%s>: closes itself: %v, open tag %q, close tag %q", e.Name, e.ClosesItself(),
+			open, end)
 	}
-	if !e.ClosesItself() && (!strings.HasPrefix(end, "</"+e.Name) || !strings.HasSuffix(whole, end)) {
+
+	if !e.ClosesItself() &&
+		(!strings.HasPrefix(end, "</"+e.Name) || !strings.HasSuffix(whole, end)) {
 		t.Errorf("<%s>: close tag %q of %q", e.Name, end, whole)
 	}
+
 	for _, a := range e.Attrs {
-		all, quote := cut(src, a.Whole()), cut(src, xmledit.Span{Start: a.Text().End, End: a.Whole().End})
-		if !strings.HasPrefix(all, a.Name) || !strings.HasSuffix(all, quote+cut(src, a.Text())+quote) {
-			t.Errorf("<%s>: attribute %s is %q, its value %q", e.Name, a.Name, all, cut(src, a.Text()))
+		all, quote := cut(src, a.Whole()), cut(src, xmledit.Span{
+			Start: a.Text().End, End: a.Whole().End,
+		})
+		if !strings.HasPrefix(all, a.Name) ||
+			!strings.HasSuffix(all, quote+cut(src, a.Text())+quote) {
+			t.Errorf("<%s>: attribute %s is %q, its value %q", e.Name, a.Name, all,
+				cut(src, a.Text()))
 		}
 	}
+
 	for _, child := range e.Children {
 		checkSpans(t, src, child, e)
 	}
@@ -85,9 +97,11 @@ func (r refusal) run(t *testing.T) {
 	if !errors.As(err, &at) {
 		t.Fatalf("Parse: document %v, error %v; want an *Error", d, err)
 	}
+
 	if at.Line != r.line || at.Column != r.column || !strings.Contains(at.Reason, r.reason) {
 		t.Errorf("Parse: %v; want line %d, column %d: …%s…", err, r.line, r.column, r.reason)
 	}
+
 	if len(at.Reason) > 200 {
 		t.Errorf("Parse: a reason of %d bytes", len(at.Reason))
 	}
@@ -136,15 +150,20 @@ func TestParseRefusesContent(t *testing.T) {
 		{"reference to no character", "<a>&#0;</a>", 1, 4, "no character"},
 		{"reference to a surrogate", "<a>&#xD800;</a>", 1, 4, "no character"},
 		{"reference without digits", "<a>&#x;</a>", 1, 4, "no character"},
-		{"other encoding", "<?xml version='1.0' encoding='latin1'?><a/>", 1, 31, `encoding "latin1"`},
-		{"other encoding with spaces", "<?xml version='1.0' encoding = \"utf-16\"?><a/>", 1, 33, `encoding "utf-16"`},
+		{"other encoding", "<?xml version='1.0' encoding='latin1'?><a/>", 1, 31,
+			`encoding "latin1"`},
+		{"other encoding with spaces", "<?xml version='1.0' encoding = \"utf-16\"?><a/>", 1, 33,
+			`encoding "utf-16"`},
 		{"other version", "<?xml version='1.1'?><a/>", 1, 16, `version "1.1"`},
 		{"late declaration", "\n<?xml version='1.0'?><a/>", 2, 1, "very start"},
 		{"declaration in capitals", "<?XML version='1.0'?><a/>", 1, 1, "very start"},
 		{"declaration without a version", "<?xml?><a/>", 1, 1, "must begin with the version"},
-		{"declaration in disorder", "<?xml version='1.0' standalone='no' encoding='utf-8'?><a/>", 1, 37, "unexpected encoding"},
-		{"declaration of something else", "<?xml version='1.0' foo='bar'?><a/>", 1, 21, "unexpected foo"},
-		{"neither yes nor no", "<?xml version='1.0' standalone='maybe'?><a/>", 1, 33, `invalid standalone "maybe"`},
+		{"declaration in disorder", "<?xml version='1.0' standalone='no' encoding='utf-8'?><a/>", 1,
+			37, "unexpected encoding"},
+		{"declaration of something else", "<?xml version='1.0' foo='bar'?><a/>", 1, 21,
+			"unexpected foo"},
+		{"neither yes nor no", "<?xml version='1.0' standalone='maybe'?><a/>", 1, 33,
+			`invalid standalone "maybe"`},
 		{"a version by reference", "<?xml version='&#49;.0'?><a/>", 1, 16, "must be 1.0"},
 		{"a number with a sign", "<a>&#+65;</a>", 1, 4, "no character"},
 		{"a hex number with a sign", "<a>&#x+41;</a>", 1, 4, "no character"},
@@ -166,9 +185,12 @@ func TestParseRefusesContent(t *testing.T) {
 		{"instruction without a target", "<a/><? x?>", 1, 5, "without a target"},
 		{"end of CDATA in text", "<a>]]></a>", 1, 4, "CDATA"},
 		{"columns count bytes", "<a>€<b></a>", 1, 10, "</a> where </b> is expected"},
-		{"depth 257", strings.Repeat("<a>", 257) + strings.Repeat("</a>", 257), 1, 256*3 + 1, "nested deeper than 256"},
-		{"too large", strings.Repeat("\n", xmledit.MaxBytes) + "<a/>", xmledit.MaxBytes + 1, 1, "more than 8388608"},
-		{"a long name is cut", "<" + strings.Repeat("n", 90) + ">", 1, 1, "<" + strings.Repeat("n", 40) + "…> is never closed"},
+		{"depth 257", strings.Repeat("<a>", 257) + strings.Repeat("</a>", 257), 1, 256*3 + 1,
+			"nested deeper than 256"},
+		{"too large", strings.Repeat("\n", xmledit.MaxBytes) + "<a/>", xmledit.MaxBytes + 1, 1,
+			"more than 8388608"},
+		{"a long name is cut", "<" + strings.Repeat("n", 90) + ">", 1, 1, "<" +
+			strings.Repeat("n", 40) + "…> is never closed"},
 	} {
 		t.Run(test.name, test.run)
 	}
@@ -192,32 +214,41 @@ func TestNamespaces(t *testing.T) {
 			visit(child)
 		}
 	}
+
 	visit(d.Root())
+
 	// By Namespaces in XML 1.0, sections 5 and 6; an undeclared prefix stands for itself.
 	want := []string{
 		"a=+a", "q:b=urn:q+b", "r:b=urn:q+b", "c=urn:d+c", "d=urn:d+d", "e=+e",
 		"q:f=urn:x+f", "q:g=urn:x+g", "q:h=urn:q+h", "i=+i", "xmlns:j=xmlns+j", "p:k=p+k",
 	}
+
 	expect.Same(t, want, got, "namespaces (-want +got)")
 }
 
 func TestValuesAndText(t *testing.T) {
-	d := mustParse(t, "<a x='&lt;&#65;' p:x='2' z='1\t2\r\n3&#10;'>one<b>no</b>&amp;<!-- no --><![CDATA[<two>]]>\r\n<?no?>3</a>")
+	d := mustParse(t,
+		"<a x='&lt;&#65;' p:x='2' z='1\t2\r\n3&#10;'>one<b>no</b>&amp;<!-- no --><![CDATA[<two>]]>\r\n<?no?>3</a>")
 	a := d.Root()
 	if a.Value("x") != "<A" || a.Value("p:x") != "2" || a.Value("y") != "" || a.Attr("y") != nil {
 		t.Errorf("attributes %+v", a.Attrs)
 	}
+
 	// XML 1.0, 3.3.3: whitespace counts as spaces in a value, unless it is written as references.
 	if got, want := a.Value("z"), "1 2 3\n"; got != want {
 		t.Errorf("value %q, want %q", got, want)
 	}
+
 	// XML 1.0, 2.11: a parser passes on each newline as a line feed.
 	if got, want := d.Text(a), "one&<two>\n3"; got != want {
 		t.Errorf("text %q, want %q", got, want)
 	}
-	if a.Child("b") == nil || a.Child("c") != nil || a.Child("c").Child("d") != nil || a.Child("c").Value("x") != "" {
+
+	if a.Child("b") == nil || a.Child("c") != nil || a.Child("c").Child("d") != nil ||
+		a.Child("c").Value("x") != "" {
 		t.Error("children by name")
 	}
+
 	if got := d.Text(nil) + d.Text(mustParse(t, "<e/>").Root()); got != "" {
 		t.Errorf("text of nothing is %q", got)
 	}
@@ -231,6 +262,7 @@ func TestParseManyOfAKind(t *testing.T) {
 	if got := len(d.Root().Children); got != million {
 		t.Errorf("%d siblings, want %d", got, million)
 	}
+
 	// Names of four letters and digits, a000 and up: a million fit 8 MiB.
 	names := func(format string, n int) string {
 		var src strings.Builder
@@ -239,12 +271,15 @@ func TestParseManyOfAKind(t *testing.T) {
 		}
 		return src.String()
 	}
+
 	d = mustParse(t, "<a"+names(" %s=''", million)+"/>")
 	if got := len(d.Root().Attrs); got != million {
 		t.Errorf("%d attributes, want %d", got, million)
 	}
+
 	const namespaces = 200_000
-	d = mustParse(t, "<a"+names(" xmlns:%s='u'", namespaces)+">"+names("<%s:b/>", namespaces)+"</a>")
+	d = mustParse(t, "<a"+names(" xmlns:%s='u'", namespaces)+">"+names("<%s:b/>", namespaces)+
+		"</a>")
 	if got := len(d.Root().Children); got != namespaces || !d.Root().Children[got-1].Is("u", "b") {
 		t.Errorf("%d elements with a prefix, want %d", got, namespaces)
 	}
@@ -256,6 +291,7 @@ func mustParse(t testing.TB, src string) *xmledit.Document {
 	if err != nil {
 		t.Fatalf("Parse(%.80q): %v", src, err)
 	}
+
 	return d
 }
 
@@ -265,5 +301,6 @@ func mustApply(t testing.TB, d *xmledit.Document, edits ...xmledit.Edit) []byte 
 	if err != nil {
 		t.Fatalf("Apply: %v", err)
 	}
+
 	return changed
 }

@@ -38,11 +38,13 @@ func Dir(tb testing.TB) string {
 	if err != nil {
 		tb.Fatal(err)
 	}
+
 	tb.Cleanup(func() {
 		if err := os.RemoveAll(dir); err != nil {
 			tb.Error(err)
 		}
 	})
+
 	return dir
 }
 
@@ -66,6 +68,7 @@ func Start(tb testing.TB, config hooks.Config) *Server {
 		config.HookSocket = filepath.Join(Dir(tb), hooks.SocketName("hook-sidecar-0"))
 		config.PluginSocket = filepath.Join(Dir(tb), "hook.sock")
 	}
+
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Server{
 		Server:       hooks.New(config),
@@ -74,21 +77,25 @@ func Start(tb testing.TB, config hooks.Config) *Server {
 		cancel:       cancel,
 		done:         make(chan struct{}),
 	}
+
 	go func() {
 		defer close(s.done)
 		s.err = s.Run(ctx)
 	}()
+
 	tb.Cleanup(func() {
 		s.Stop()
 		if err := s.Wait(); err != nil {
 			tb.Errorf("Run: %v", err)
 		}
 	})
+
 	select {
 	case <-s.Ready():
 	case <-s.done:
 		tb.Fatalf("the server did not start: %v", s.err)
 	}
+
 	return s
 }
 
@@ -111,20 +118,24 @@ func Dial(tb testing.TB, socket string) *hooks.Client {
 	if err != nil {
 		tb.Fatal(err)
 	}
+
 	tb.Cleanup(func() {
 		if err := client.Close(); err != nil {
 			tb.Error(err)
 		}
 	})
+
 	return client
 }
 
 // Shutdown calls Shutdown, as virt-launcher does when the guest has ended.
 func Shutdown(ctx context.Context, socket string) (err error) {
-	conn, err := grpc.NewClient("unix:"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient("unix:"+socket,
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return err
 	}
+
 	defer func() { err = errors.Join(err, conn.Close()) }()
 	_, err = v1alpha3.NewCallbacksClient(conn).Shutdown(ctx, &v1alpha3.ShutdownParams{})
 	return err

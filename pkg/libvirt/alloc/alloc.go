@@ -27,16 +27,16 @@ type Version struct {
 	// VIR_APPEND_ELEMENT_COPY in 9.0, virDomainControllerInsert in 11.3).
 	AppendsControllers bool
 
-	// AddsPortForBridge is true where a bridge to conventional PCI without an address, and without a
-	// free port, gets a root port. Else the domain is refused (measured).
+	// AddsPortForBridge is true where a bridge to conventional PCI without an address, and
+	// without a free port, gets a root port. Else the domain is refused (measured).
 	AddsPortForBridge bool
 
 	// PrefersVirtioSCSI is true where a SCSI controller without a model is virtio-scsi on aarch64's
 	// virt, whatever QEMU has (measured).
 	PrefersVirtioSCSI bool
 
-	// CopiesSCSIModel is true where a SCSI controller that libvirt adds has the model of the domain's
-	// first one (measured).
+	// CopiesSCSIModel is true where a SCSI controller that libvirt adds has the model of the
+	// domain's first one (measured).
 	CopiesSCSIModel bool
 }
 
@@ -44,16 +44,19 @@ type Version struct {
 var (
 	Libvirt9  = Version{Name: "9.0", AppendsControllers: true}
 	Libvirt11 = Version{Name: "11.3"}
-	Libvirt12 = Version{Name: "12.8", AddsPortForBridge: true, PrefersVirtioSCSI: true, CopiesSCSIModel: true}
+	Libvirt12 = Version{
+		Name: "12.8", AddsPortForBridge: true, PrefersVirtioSCSI: true, CopiesSCSIModel: true,
+	}
 )
 
-// Machine has the inputs of libvirt's answer beside the domain: its version, QEMU's build, and the host.
+// Machine has the inputs of libvirt's answer beside the domain: its version, QEMU's build, and
+// the host.
 type Machine struct {
 	Version
 
-	// HasLSI is true where QEMU has the lsilogic SCSI controller, then libvirt's default model, else
-	// that is virtio-scsi (src/qemu/qemu_postparse.c, qemuDomainGetSCSIControllerModel). Debian's
-	// QEMU has it, that of CentOS, which virt-launcher has, does not.
+	// HasLSI is true where QEMU has the lsilogic SCSI controller, then libvirt's default model,
+	// else that is virtio-scsi (src/qemu/qemu_postparse.c, qemuDomainGetSCSIControllerModel).
+	// Debian's QEMU has it, that of CentOS, which virt-launcher has, does not.
 	HasLSI bool
 
 	// IsConventional reports whether a device of the host is a conventional PCI device, by its
@@ -80,6 +83,7 @@ func Simulate(d *domain.Domain, devices []libvirt.Device, m Machine) (Layout, er
 	if err != nil {
 		return Layout{}, err
 	}
+
 	if err := g.addControllers(first); err != nil {
 		return Layout{}, err
 	}
@@ -88,6 +92,7 @@ func Simulate(d *domain.Domain, devices []libvirt.Device, m Machine) (Layout, er
 	if _, err := g.pass(false); err != nil {
 		return Layout{}, err
 	}
+
 	return g.layout(), nil
 }
 
@@ -97,11 +102,13 @@ func (g *guest) pass(isDry bool) (*addresses, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	if libvirt.IsQ35(g.domain.Machine) {
 		if err := g.assignChipset(a); err != nil {
 			return nil, err
 		}
 	}
+
 	return a, g.assign(a)
 }
 
@@ -124,6 +131,7 @@ func (g *guest) addControllers(a *addresses) error {
 		if known[index] {
 			continue
 		}
+
 		c := newController(domain.Controller{Index: index, Model: a.buses[index].model})
 		g.added = append(g.added, &c)
 		if _, err := a.next(c.flags, anyFunction); err != nil {
@@ -138,6 +146,7 @@ func (g *guest) addControllers(a *addresses) error {
 			g.controllers = insert(g.controllers, c)
 		}
 	}
+
 	return nil
 }
 
@@ -148,8 +157,11 @@ func (g *guest) layout() Layout {
 	for i, c := range g.own {
 		d.Controllers[i].Address = c.at
 	}
+
 	for _, c := range g.added {
-		d.Controllers = append(d.Controllers, domain.Controller{Index: c.index, Model: c.model, Address: c.at})
+		d.Controllers = append(d.Controllers, domain.Controller{
+			Index: c.index, Model: c.model, Address: c.at,
+		})
 	}
 
 	d.Hostdevs = slices.Clone(d.Hostdevs)
@@ -161,5 +173,6 @@ func (g *guest) layout() Layout {
 	for i, o := range g.devices {
 		devices[i].Address = o.at
 	}
+
 	return Layout{Domain: &d, Devices: devices}
 }

@@ -16,8 +16,8 @@ import (
 	"hook-sidecar/test/tree"
 )
 
-// TestLikeLibvirt compares the simulation with a real libvirt on random domains: every controller and
-// device has the address that libvirt gives it. ALLOC_DOMAINS is how many.
+// TestLikeLibvirt compares the simulation with a real libvirt on random domains: every controller
+// and device has the address that libvirt gives it. ALLOC_DOMAINS is how many.
 func TestLikeLibvirt(t *testing.T) {
 	count := 150
 	if text := os.Getenv("ALLOC_DOMAINS"); text != "" {
@@ -25,6 +25,7 @@ func TestLikeLibvirt(t *testing.T) {
 		count, err = strconv.Atoi(text)
 		expect.NoError(t, err)
 	}
+
 	lib := oracle.New(t)
 	machine := alloc.Machine{Version: alloc.Libvirt9, HasLSI: true}
 	switch {
@@ -46,15 +47,18 @@ func TestLikeLibvirt(t *testing.T) {
 			}
 			continue
 		}
+
 		if simulated != nil {
 			t.Errorf("seed %d: the simulation refuses, libvirt does not: %v", seed, simulated)
 			continue
 		}
+
 		accepted++
 		if want := addresses(t, back); !equal(want, got) {
 			expect.Same(t, want, got, "seed %d (-libvirt +simulation)\n%s", seed, xml)
 		}
 	}
+
 	t.Logf("%d of %d domains are accepted, others refused: %v", accepted, count, refusals)
 	if accepted < count*3/4 {
 		t.Errorf("libvirt accepts %d of %d domains", accepted, count)
@@ -70,11 +74,13 @@ func equal(a, b map[string]string) bool {
 	if len(a) != len(b) {
 		return false
 	}
+
 	for name, at := range a {
 		if b[name] != at {
 			return false
 		}
 	}
+
 	return true
 }
 
@@ -87,21 +93,26 @@ func simulate(t *testing.T, xml []byte, m alloc.Machine) (map[string]string, err
 	if err != nil {
 		return nil, err
 	}
+
 	all := map[string]string{}
 	add := func(name string, a *domain.GuestAddress) {
 		if a != nil {
 			all[name] = fmt.Sprintf("%02x:%02x.%x", a.Bus, a.Slot, a.Function)
 		}
 	}
+
 	for _, c := range layout.Domain.Controllers {
 		add(fmt.Sprintf("controller %d %s", c.Index, c.Model), c.Address)
 	}
+
 	for _, h := range layout.Domain.Hostdevs {
 		add(h.Alias, h.Address)
 	}
+
 	for _, o := range layout.Devices {
 		add(name(o.Alias, o.Element, o.Type, o.Index, o.Model), o.Address)
 	}
+
 	return all, nil
 }
 
@@ -115,16 +126,21 @@ func addresses(t *testing.T, back []byte) map[string]string {
 		if d.At == nil {
 			continue
 		}
-		label := name(d.Find("alias").Attr("name"), d.Name, d.Attr("type"), d.Attr("index"), d.Attr("model"))
+
+		label := name(d.Find("alias").Attr("name"), d.Name, d.Attr("type"), d.Attr("index"),
+			d.Attr("model"))
 		if d.Name == "controller" && d.Attr("type") == "pci" {
 			label = fmt.Sprintf("controller %s %s", d.Attr("index"), d.Attr("model"))
 		}
+
 		all[label] = fmt.Sprintf("%02x:%02x.%x", d.At.Bus, d.At.Slot, d.At.Function)
 	}
+
 	const chipsets = "controller sata 0" // the simulation knows it where the domain has it
 	if all[chipsets] == "00:1f.2" {
 		delete(all, chipsets)
 	}
+
 	return all
 }
 
@@ -139,5 +155,6 @@ func name(alias, element, kind, index, model string) string {
 	case kind == "usb" && index == "1":
 		return "controller usb 1 " + model
 	}
+
 	return fmt.Sprintf("controller %s %s", kind, index)
 }

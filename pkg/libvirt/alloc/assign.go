@@ -14,8 +14,10 @@ import (
 // have (src/conf/domain_conf.c, virDomainDeviceInfoIterateFlags). It decides which buses are added
 // for addresses on a bus that is missing.
 var collectedElements = []string{
-	"disk", "interface", "sound", "hostdev", "video", "controller", "smartcard", "serial", "parallel",
-	"channel", "console", "input", "filesystem", "watchdog", "memballoon", "rng", "nvram", "hub", "shmem",
+	"disk", "interface", "sound", "hostdev", "video", "controller", "smartcard", "serial",
+	"parallel",
+	"channel", "console", "input", "filesystem", "watchdog", "memballoon", "rng", "nvram", "hub",
+	"shmem",
 	"tpm", "panic", "memory", "redirdev", "iommu", "vsock", "crypto", "pstore",
 	"", // addresses that are reserved for something else
 }
@@ -23,7 +25,10 @@ var collectedElements = []string{
 // collect returns the buses of the controllers, root ports for indexes that are missing, with the
 // addresses that the domain has (src/qemu/qemu_domain_address.c, qemuDomainPCIAddressSetCreate).
 func (g *guest) collect(isDry bool) (*addresses, error) {
-	a := &addresses{Version: g.Version, isDry: isDry, buses: make([]pciBus, 0, g.buses+len(g.others))}
+	a := &addresses{
+		Version: g.Version, isDry: isDry, buses: make([]pciBus, 0, g.buses+len(g.others)),
+	}
+
 	a.add(domain.RootPort, g.buses)
 	a.buses[0] = newBus(domain.PCIeRoot)
 	for _, c := range g.controllers {
@@ -38,27 +43,31 @@ func (g *guest) collect(isDry bool) (*addresses, error) {
 			return nil, fmt.Errorf("%s: %w", i.name(), err)
 		}
 	}
+
 	return a, nil
 }
 
 // collected returns all controllers and devices in the order of collectedElements.
 func (g *guest) collected() []*item {
 	all := slices.Concat(g.hostdevs, g.controllers, g.devices)
-	slices.SortStableFunc(all, func(x, y *item) int { return cmp.Compare(x.collected(), y.collected()) })
+	slices.SortStableFunc(all, func(x, y *item) int {
+		return cmp.Compare(x.collected(), y.collected())
+	})
 	return all
 }
 
 // collected returns the position of an item's element in collectedElements.
 func (i *item) collected() int { return slices.Index(collectedElements, i.element) }
 
-// assign gives an address to each controller and device that has none (qemuDomainAssignDevicePCISlots).
-// A dry run keeps none.
+// assign gives an address to each controller and device that has none
+// (qemuDomainAssignDevicePCISlots). A dry run keeps none.
 func (g *guest) assign(a *addresses) error {
 	for _, c := range g.controllers {
 		if err := a.assign(c); err != nil {
 			return err
 		}
 	}
+
 	for _, i := range g.others {
 		var err error
 		if isUSB2(i) {
@@ -66,10 +75,12 @@ func (g *guest) assign(a *addresses) error {
 		} else {
 			err = a.assign(i)
 		}
+
 		if err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -80,45 +91,56 @@ func (a *addresses) assignFunction(i *item, function int) error {
 	if !i.isWanted || i.at != nil {
 		return nil
 	}
+
 	at, err := a.next(i.flags, function)
 	if err != nil {
 		return fmt.Errorf("%s: %w", i.name(), err)
 	}
+
 	if !a.isDry {
 		i.at = &at
 	}
+
 	return nil
 }
 
 // usb2Functions are the functions of the parts of a USB 2 controller, which share a slot.
-var usb2Functions = map[domain.Model]int{"ich9-ehci1": 7, "ich9-uhci1": 0, "ich9-uhci2": 1, "ich9-uhci3": 2}
-
-func isUSB2(i *item) bool {
-	return i.element == "controller" && i.kind == "usb" && strings.HasPrefix(string(i.model), "ich9-")
+var usb2Functions = map[domain.Model]int{
+	"ich9-ehci1": 7, "ich9-uhci1": 0, "ich9-uhci2": 1, "ich9-uhci3": 2,
 }
 
-// assignUSB2 gives a part of a USB 2 controller an address in the slot of a part that has one. A dry
-// run keeps that one, too.
+func isUSB2(i *item) bool {
+	return i.element == "controller" && i.kind == "usb" &&
+		strings.HasPrefix(string(i.model), "ich9-")
+}
+
+// assignUSB2 gives a part of a USB 2 controller an address in the slot of a part that has one. A
+// dry run keeps that one, too.
 func (g *guest) assignUSB2(a *addresses, part *item) error {
 	if !part.isWanted || part.at != nil {
 		return nil
 	}
+
 	function := usb2Functions[part.model]
 	for _, other := range g.others {
 		if !isUSB2(other) || other.index != part.index || other.at == nil {
 			continue
 		}
+
 		at := domain.GuestAddress{Bus: other.at.Bus, Slot: other.at.Slot, Function: function}
 		if err := a.reserve(at, part.flags, true); err != nil {
 			return fmt.Errorf("%s: %w", part.name(), err)
 		}
+
 		part.at = &at
 		return nil
 	}
+
 	return a.assignFunction(part, function)
 }
 
-// Slots of q35's root bus that libvirt keeps for devices, and the chipset's own: ISA, SMBus and SATA.
+// Slots of q35's root bus that libvirt keeps for devices, and the chipset's own: ISA, SMBus and
+// SATA.
 const (
 	videoSlot   = 0x01
 	soundSlot   = 0x1b
@@ -136,11 +158,14 @@ func (g *guest) assignChipset(a *addresses) error {
 			a.takeSlot(c, dmiSlot)
 		}
 	}
+
 	for _, i := range g.others {
 		switch {
 		case i.element != "controller" || i.at != nil:
 		case i.kind == "sata" && i.index <= 0:
-			i.at = &domain.GuestAddress{Slot: chipsetSlot, Function: 2} // reserved in the second pass
+			// reserved in the second pass
+			i.at = &domain.GuestAddress{Slot: chipsetSlot, Function: 2}
+
 		case isUSB2(i) && i.model == "ich9-uhci1":
 			for _, slot := range usb2Slots {
 				if a.takeSlot(i, slot) {
@@ -149,8 +174,11 @@ func (g *guest) assignChipset(a *addresses) error {
 			}
 		}
 	}
+
 	for _, function := range []int{0, 3} {
-		if err := a.reserve(domain.GuestAddress{Slot: chipsetSlot, Function: function}, express, true); err != nil {
+		if err := a.reserve(domain.GuestAddress{
+			Slot: chipsetSlot, Function: function,
+		}, express, true); err != nil {
 			return fmt.Errorf("the chipset: %w", err)
 		}
 	}
@@ -158,12 +186,14 @@ func (g *guest) assignChipset(a *addresses) error {
 	if err := g.assignPrimaryVideo(a); err != nil {
 		return err
 	}
+
 	for i, d := range g.source {
 		if d.Element == "sound" && d.Model == "ich9" && g.devices[i].at == nil {
 			a.takeSlot(g.devices[i], soundSlot)
 			break
 		}
 	}
+
 	return nil
 }
 
@@ -173,6 +203,7 @@ func (a *addresses) takeSlot(i *item, number int) bool {
 	if s.functions != 0 {
 		return false
 	}
+
 	s.functions = 1
 	i.at = &domain.GuestAddress{Slot: number}
 	return true
@@ -185,9 +216,11 @@ func (g *guest) assignPrimaryVideo(a *addresses) error {
 	if primary < 0 {
 		return nil
 	}
+
 	video := g.devices[primary]
 	if !video.isWanted || video.at != nil || a.takeSlot(video, videoSlot) {
 		return nil
 	}
+
 	return a.assign(video)
 }

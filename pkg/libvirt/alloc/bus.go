@@ -8,8 +8,8 @@ import (
 	"hook-sidecar/pkg/libvirt"
 )
 
-// flags name the kinds of device that a bus accepts, or the kind of bus that a device needs (src/conf/domain_addr.h,
-// virDomainPCIConnectFlags).
+// flags name the kinds of device that a bus accepts, or the kind of bus that a device needs
+// (src/conf/domain_addr.h, virDomainPCIConnectFlags).
 type flags uint16
 
 const (
@@ -50,6 +50,7 @@ func connectionOf(model domain.Model) flags {
 	case domain.PCIBridge:
 		return pciBridge
 	}
+
 	return 0
 }
 
@@ -83,6 +84,7 @@ func newBus(model domain.Model) pciBus {
 	case domain.DMIToPCIBridge:
 		b.accepts = conventional | pciBridge
 	}
+
 	return b
 }
 
@@ -97,6 +99,7 @@ func (b *pciBus) takes(index int, need flags, isGiven bool) bool {
 		}
 		accepts |= conventional | autoAssign
 	}
+
 	switch {
 	case isGiven:
 		if accepts&endpoints != 0 {
@@ -108,6 +111,7 @@ func (b *pciBus) takes(index int, need flags, isGiven bool) bool {
 	case need&autoAssign != 0 && accepts&autoAssign == 0:
 		return false
 	}
+
 	return need&accepts&connectors != 0
 }
 
@@ -132,6 +136,7 @@ func (a *addresses) next(need flags, function int) (domain.GuestAddress, error) 
 			return at, a.reserve(at, need, false)
 		}
 	}
+
 	if !a.isDry {
 		return domain.GuestAddress{}, errNoSlot
 	}
@@ -140,6 +145,7 @@ func (a *addresses) next(need flags, function int) (domain.GuestAddress, error) 
 	if err := a.grow(&at, need); err != nil {
 		return at, err
 	}
+
 	at.Slot = a.buses[at.Bus].first
 	return at, a.reserve(at, need, false)
 }
@@ -149,6 +155,7 @@ func (b *pciBus) next(index int, need flags, function int) (at domain.GuestAddre
 	if !b.takes(index, need, false) {
 		return at, false
 	}
+
 	for number := b.first; number <= b.last; number++ {
 		s := b.slots[number]
 		at = domain.GuestAddress{Bus: index, Slot: number, Function: max(0, function)}
@@ -158,6 +165,7 @@ func (b *pciBus) next(index int, need flags, function int) (at domain.GuestAddre
 		if need&aggregate == 0 || !s.aggregate {
 			continue
 		}
+
 		for ; at.Function < 8; at.Function++ {
 			if s.functions&(1<<at.Function) == 0 {
 				return at, true
@@ -167,6 +175,7 @@ func (b *pciBus) next(index int, need flags, function int) (at domain.GuestAddre
 			}
 		}
 	}
+
 	return at, false
 }
 
@@ -178,6 +187,7 @@ func (a *addresses) reserve(at domain.GuestAddress, need flags, isGiven bool) er
 			return err
 		}
 	}
+
 	if at.Bus >= len(a.buses) {
 		return fmt.Errorf("there is no PCI controller %d", at.Bus)
 	}
@@ -194,9 +204,11 @@ func (a *addresses) reserve(at domain.GuestAddress, need flags, isGiven bool) er
 	if s.functions&(1<<at.Function) != 0 {
 		return fmt.Errorf("the PCI address %02x:%02x.%x is taken", at.Bus, at.Slot, at.Function)
 	}
+
 	if s.functions == 0 && need&aggregate != 0 {
 		s.aggregate = true
 	}
+
 	s.functions |= 1 << at.Function
 	return nil
 }
@@ -209,6 +221,7 @@ func (a *addresses) grow(at *domain.GuestAddress, need flags) error {
 	if missing <= 0 {
 		return nil
 	}
+
 	switch {
 	case need&conventional != 0:
 		if !a.hasBridge() {
@@ -216,21 +229,26 @@ func (a *addresses) grow(at *domain.GuestAddress, need flags) error {
 				missing++
 				at.Bus++
 			}
+
 			// Only the bridge takes the port, until the second pass.
 			port := newBus(domain.RootPort)
 			port.accepts = pcieToPCIBridge
 			a.buses = append(a.buses, port, newBus(domain.PCIeToPCIBridge))
 			missing -= 2
 		}
+
 		a.add(domain.PCIBridge, missing)
+
 	case need&(express|upstreamPort) != 0, need&pcieToPCIBridge != 0 && a.AddsPortForBridge:
 		a.add(domain.RootPort, missing)
 	default:
 		return errNoSlot
 	}
+
 	if len(a.buses) > libvirt.MaxIndex+1 {
 		return fmt.Errorf("more than %d PCI controllers", libvirt.MaxIndex)
 	}
+
 	return nil
 }
 

@@ -52,6 +52,7 @@ func (i *item) name() string {
 	case i.hostdev != nil:
 		return "hostdev " + i.hostdev.ID.String()
 	}
+
 	return fmt.Sprintf("controller %d (%s)", i.index, i.model)
 }
 
@@ -70,6 +71,7 @@ func newGuest(d *domain.Domain, devices []libvirt.Device, m Machine) *guest {
 	for i := range d.Hostdevs {
 		g.hostdevs[i] = next(g.newHostdev(&d.Hostdevs[i]))
 	}
+
 	g.devices = make([]*item, len(devices))
 	for i := range devices {
 		g.devices[i] = next(g.newDevice(&devices[i]))
@@ -79,8 +81,8 @@ func newGuest(d *domain.Domain, devices []libvirt.Device, m Machine) *guest {
 	return g
 }
 
-// readControllers reads the PCI controllers. libvirt sorts them by index; those without an index are
-// after those before them in the document, since they get theirs later
+// readControllers reads the PCI controllers. libvirt sorts them by index; those without an index
+// are after those before them in the document, since they get theirs later
 // (src/conf/domain_postparse.c, virDomainAssignControllerIndexes).
 func (g *guest) readControllers(next func(item) *item) {
 	g.own = make([]*item, 0, len(g.domain.Controllers))
@@ -94,8 +96,10 @@ func (g *guest) readControllers(next func(item) *item) {
 			}
 			g.controllers = insert(g.controllers, i)
 		}
+
 		g.buses = max(g.buses, c.Index+1)
 	}
+
 	for i, c := range g.domain.Controllers {
 		g.own[i].index = c.Index
 	}
@@ -109,27 +113,38 @@ func newController(c domain.Controller) item {
 }
 
 func (g *guest) newHostdev(h *domain.Hostdev) item {
-	i := item{element: "hostdev", hostdev: h, at: h.Address, isWanted: !h.Unassigned, flags: express | autoAssign}
+	i := item{
+		element:  "hostdev",
+		hostdev:  h,
+		at:       h.Address,
+		isWanted: !h.Unassigned,
+		flags:    express | autoAssign,
+	}
+
 	if h.Address == nil && g.IsConventional != nil && g.IsConventional(h.ID) {
 		i.flags = conventional | autoAssign
 	}
+
 	return i
 }
 
 func (g *guest) newDevice(d *libvirt.Device) item {
 	i := item{
 		element: d.Element, kind: d.Type, model: domain.Model(d.Model), device: d,
-		at: d.Address, isWanted: d.Connect != libvirt.NotPCI, flags: g.connectionOf(d), index: noIndex,
+		at: d.Address, isWanted: d.Connect != libvirt.NotPCI, flags: g.connectionOf(d),
+		index: noIndex,
 	}
+
 	if index, err := strconv.Atoi(d.Index); err == nil {
 		i.index = index
 	}
+
 	return i
 }
 
 // connectionOf returns the flags of a device's connection (src/qemu/qemu_domain_address.c,
-// qemuDomainDeviceCalculatePCIConnectFlags). A device that is not on PCI but has a PCI address counts
-// as conventional (qemuDomainCollectPCIAddress).
+// qemuDomainDeviceCalculatePCIConnectFlags). A device that is not on PCI but has a PCI address
+// counts as conventional (qemuDomainCollectPCIAddress).
 func (g *guest) connectionOf(d *libvirt.Device) flags {
 	how := d.Connect
 	switch {
@@ -139,6 +154,7 @@ func (g *guest) connectionOf(d *libvirt.Device) flags {
 	case g.CopiesSCSIModel && d.Implicit:
 		how = g.connectOfFirstSCSI()
 	}
+
 	switch how {
 	case libvirt.Express:
 		return express | autoAssign
@@ -149,14 +165,16 @@ func (g *guest) connectionOf(d *libvirt.Device) flags {
 			return conventional | autoAssign
 		}
 		return express | autoAssign
+
 	case libvirt.Integrated:
 		return express | autoAssign | integrated
 	}
+
 	return conventional
 }
 
-// connectOfFirstSCSI returns the connection of the domain's SCSI controller with the lowest index, or
-// EitherWay without one.
+// connectOfFirstSCSI returns the connection of the domain's SCSI controller with the lowest
+// index, or EitherWay without one.
 func (g *guest) connectOfFirstSCSI() libvirt.Connect {
 	how, lowest := libvirt.EitherWay, math.MaxInt
 	for _, o := range g.source {
@@ -166,11 +184,13 @@ func (g *guest) connectOfFirstSCSI() libvirt.Connect {
 			how, lowest = o.Connect, index
 		}
 	}
+
 	return how
 }
 
-// insert puts a controller before the first one of its type with a higher index, else after the last
-// of its type, else at the end (src/conf/domain_conf.c, virDomainControllerInsertPreAlloced).
+// insert puts a controller before the first one of its type with a higher index, else after the
+// last of its type, else at the end (src/conf/domain_conf.c,
+// virDomainControllerInsertPreAlloced).
 func insert(list []*item, c *item) []*item {
 	at := len(list)
 	for i, other := range list {
@@ -182,13 +202,15 @@ func insert(list []*item, c *item) []*item {
 			at = i + 1
 		}
 	}
+
 	return slices.Insert(list, at, c)
 }
 
-// assignedElements are the elements in the order in which libvirt gives them addresses, after the PCI
-// controllers (src/qemu/qemu_domain_address.c, qemuDomainAssignDevicePCISlots).
+// assignedElements are the elements in the order in which libvirt gives them addresses, after the
+// PCI controllers (src/qemu/qemu_domain_address.c, qemuDomainAssignDevicePCISlots).
 var assignedElements = []string{
-	"filesystem", "interface", "sound", "controller", "disk", "hostdev", "memballoon", "rng", "watchdog",
+	"filesystem", "interface", "sound", "controller", "disk", "hostdev", "memballoon", "rng",
+	"watchdog",
 	"video", "shmem", "input", "serial", "iommu", "vsock", "memory", "crypto", "panic", "pstore",
 }
 
@@ -200,13 +222,16 @@ func (g *guest) inOrder() []*item {
 		if element == "interface" && d.Type == "hostdev" {
 			element = "hostdev" // libvirt makes a hostdev of it, before the others
 		}
+
 		if element != "controller" && element != "hostdev" || d.Element == "interface" {
 			groups[element] = append(groups[element], g.devices[i])
 		}
 	}
+
 	groups["controller"] = g.otherControllers()
 	groups["disk"] = g.disks()
 	groups["hostdev"] = append(groups["hostdev"], g.allHostdevs()...)
+
 	if primary := libvirt.PrimaryVideo(g.source); primary >= 0 {
 		first := g.devices[primary]
 		rest := slices.DeleteFunc(groups["video"], func(i *item) bool { return i == first })
@@ -217,12 +242,13 @@ func (g *guest) inOrder() []*item {
 	for _, element := range assignedElements {
 		all = append(all, groups[element]...)
 	}
+
 	return all
 }
 
 // otherControllers returns the controllers other than for PCI. libvirt 9.0 appends those that it
-// adds. Other versions put them after the others of their type; q35's own SATA controller, which they
-// add after the USB controller, has its place among these (src/qemu/qemu_postparse.c,
+// adds. Other versions put them after the others of their type; q35's own SATA controller, which
+// they add after the USB controller, has its place among these (src/qemu/qemu_postparse.c,
 // qemuDomainDefAddDefaultDevices).
 func (g *guest) otherControllers() []*item {
 	var list, added []*item
@@ -237,6 +263,7 @@ func (g *guest) otherControllers() []*item {
 			list = insert(list, g.devices[i])
 		}
 	}
+
 	if g.AppendsControllers {
 		return append(list, added...)
 	}
@@ -244,12 +271,15 @@ func (g *guest) otherControllers() []*item {
 	if len(added) > 0 && added[0].kind == "usb" {
 		list, added = insert(list, added[0]), added[1:]
 	}
+
 	if !hasSATA {
 		list = insert(list, &item{element: "controller", kind: "sata"})
 	}
+
 	for _, c := range added {
 		list = insert(list, c)
 	}
+
 	return list
 }
 
@@ -262,14 +292,17 @@ func (g *guest) disks() []*item {
 			positions = append(positions, i)
 		}
 	}
+
 	slices.SortStableFunc(positions, func(i, j int) int {
-		return cmp.Compare(libvirt.DriveNumber(g.source[i].TargetDev), libvirt.DriveNumber(g.source[j].TargetDev))
+		return cmp.Compare(libvirt.DriveNumber(g.source[i].TargetDev),
+			libvirt.DriveNumber(g.source[j].TargetDev))
 	})
 
 	var list []*item
 	for _, i := range positions {
 		list = append(list, g.devices[i])
 	}
+
 	return list
 }
 
@@ -283,5 +316,6 @@ func (g *guest) allHostdevs() []*item {
 			before++
 		}
 	}
+
 	return list
 }

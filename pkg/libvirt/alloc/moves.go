@@ -23,20 +23,23 @@ func (m Move) String() string {
 	return fmt.Sprintf("%s from %s to %s", cmp.Or(d.Alias, strings.Join(words, " ")), m.From, m.To)
 }
 
-// Moves lists the devices that a guest sees elsewhere in the next layout, which has the same devices
-// in the same order.
+// Moves lists the devices that a guest sees elsewhere in the next layout, which has the same
+// devices in the same order.
 func (l Layout) Moves(next Layout) (moves []Move) {
 	before, after := l.controllers(), next.controllers()
 	for i, d := range l.Devices {
 		at, then := d.Address, next.Devices[i].Address
-		if at == nil && then == nil || at != nil && then != nil && at.Bus == 0 && then.Bus == 0 && *at == *then {
+		if at == nil && then == nil || at != nil && then != nil && at.Bus == 0 && then.Bus == 0 &&
+			*at == *then {
 			continue
 		}
+
 		from, to := slotsOf(at, before), slotsOf(then, after)
 		if from != to {
 			moves = append(moves, Move{d, from, to})
 		}
 	}
+
 	return moves
 }
 
@@ -56,17 +59,21 @@ func slotsOf(a *domain.GuestAddress, controllers map[int]domain.Controller) stri
 		if a == nil {
 			break
 		}
+
 		at := fmt.Sprintf("%02x.%x", a.Slot, a.Function)
 		if path != "" {
 			at += "/"
 		}
+
 		path = at + path
 		parent := controllers[a.Bus]
 		if a.Bus == 0 || parent.Model == domain.ExpanderBus {
 			break
 		}
+
 		a = parent.Address
 	}
+
 	return path
 }
 
@@ -76,15 +83,17 @@ func (l Layout) Renumbers(next Layout, isCounted func(libvirt.Device) bool) bool
 	before, after := l.busNumbers(), next.busNumbers()
 	for i, d := range l.Devices {
 		then := next.Devices[i].Address
-		if d.Address != nil && then != nil && isCounted(d) && before[d.Address.Bus] != after[then.Bus] {
+		if d.Address != nil && then != nil && isCounted(d) &&
+			before[d.Address.Bus] != after[then.Bus] {
 			return true
 		}
 	}
+
 	return false
 }
 
-// busNumbers returns the bus numbers of the root bus and of the bridges under it, by index: firmware
-// numbers depth first, by slot and function. Others have none.
+// busNumbers returns the bus numbers of the root bus and of the bridges under it, by index:
+// firmware numbers depth first, by slot and function. Others have none.
 func (l Layout) busNumbers() map[int]int {
 	under := map[int][]domain.Controller{}
 	for _, c := range l.Domain.Controllers {
@@ -99,16 +108,20 @@ func (l Layout) busNumbers() map[int]int {
 		if _, isKnown := numbers[index]; isKnown { // libvirt accepts a controller under itself
 			return
 		}
+
 		numbers[index] = next
 		next++
 		bridges := under[index]
 		slices.SortFunc(bridges, func(x, y domain.Controller) int {
-			return cmp.Or(cmp.Compare(x.Address.Slot, y.Address.Slot), cmp.Compare(x.Address.Function, y.Address.Function))
+			return cmp.Or(cmp.Compare(x.Address.Slot, y.Address.Slot),
+				cmp.Compare(x.Address.Function, y.Address.Function))
 		})
+
 		for _, c := range bridges {
 			number(c.Index)
 		}
 	}
+
 	number(0)
 	return numbers
 }

@@ -31,15 +31,24 @@ func (g Guest) Check(managed Devices, ports Ports) []reasons.Warning {
 		n := g.Node(e.Index)
 		isManaged := slices.Contains(trees, n)
 		if e.BusNr == nil && (isManaged || n.Bridges() > 2) {
-			violations = append(violations, Violated("expander bus with index %d has no busNr, and libvirt's own leaves room for one port", e.Index))
+			violations = append(violations,
+				Violated("expander bus with index %d has no busNr, and libvirt's own leaves room "+
+					"for one port", e.Index))
 		}
-		if isManaged && e.Cell != nil && !slices.ContainsFunc(g.Cells, func(c domain.Cell) bool { return c.ID == *e.Cell }) {
-			violations = append(violations, Violated("expander bus with index %d names cell %d, which does not exist in the guest", e.Index, *e.Cell))
+
+		if isManaged && e.Cell != nil && !slices.ContainsFunc(g.Cells, func(c domain.Cell) bool {
+			return c.ID == *e.Cell
+		}) {
+			violations = append(violations,
+				Violated("expander bus with index %d names cell %d, which does not exist in the "+
+					"guest", e.Index, *e.Cell))
 		}
+
 		if isManaged || !referenced[n] && !IsOccupied(n) {
 			violations = append(violations, g.checkPorts(n, managed)...)
 		}
 	}
+
 	return slices.Concat(violations, g.checkBridges(), g.checkFunctions(managed))
 }
 
@@ -50,7 +59,10 @@ func (g Guest) checkBridges() []reasons.Warning {
 	if len(bridges) <= len(ports) {
 		return nil
 	}
-	return []reasons.Warning{Violated("controller with index %d has no address, and no port is free for it", bridges[len(ports)])}
+	return []reasons.Warning{
+		Violated("controller with index %d has no address, and no port is free for it",
+			bridges[len(ports)]),
+	}
 }
 
 // checkBudgets checks that each root bus has room for its bridges before the
@@ -63,24 +75,38 @@ func (g Guest) checkBudgets(ports Ports) []reasons.Warning {
 	budgets := g.budgets(root, highest)
 	for _, e := range budgets.BusNumbers.Expanders {
 		if e.Used > e.Limit {
-			violations = append(violations, Exceeded("bus numbers: the expander bus with index %d needs %d from %d on, there is room for %d: %d too many",
-				e.Index, e.Used, e.BusNr, e.Limit, e.Used-e.Limit))
+			violations = append(violations,
+				Exceeded("bus numbers: the expander bus with index %d needs %d from %d on, there "+
+					"is room for %d: %d too many",
+					e.Index, e.Used, e.BusNr, e.Limit, e.Used-e.Limit))
 		}
 	}
+
 	if len(g.Expanders) == 0 {
 		return violations
 	}
+
 	if need, end := budgets.BusNumbers.Used, budgets.BusNumbers.Limit; need > end {
-		violations = append(violations, Exceeded("bus numbers: the root bus needs %d, the lowest expander bus begins at %d: %d too many", need, end, need-end))
+		violations = append(violations,
+			Exceeded("bus numbers: the root bus needs %d, the lowest expander bus begins at %d: "+
+				"%d too many", need, end, need-end))
 	}
+
 	if need, free := root.Added, libvirt.MaxIndex-highest; need > free {
-		violations = append(violations, Exceeded("controller indexes: %d more are needed, %d are free: %d too many", need, free, need-free))
+		violations = append(violations,
+			Exceeded("controller indexes: %d more are needed, %d are free: %d too many", need, free,
+				need-free))
 	}
+
 	// libvirt refuses a domain without a slot for each device. The hook adds no port for
 	// hotplug that has no slot.
-	if need, room := root.ports(), root.portCapacity(); ports.Hook > 0 && root.Last >= LastKubeVirtIndex && need > room {
-		violations = append(violations, Exceeded("slots of the root bus: %d root ports are needed, there is room for %d: %d too many", need, room, need-room))
+	if need, room := root.ports(), root.portCapacity(); ports.Hook > 0 &&
+		root.Last >= LastKubeVirtIndex && need > room {
+		violations = append(violations,
+			Exceeded("slots of the root bus: %d root ports are needed, there is room for %d: %d "+
+				"too many", need, room, need-room))
 	}
+
 	return violations
 }
 
@@ -92,17 +118,26 @@ func (g Guest) checkPorts(expander *topology.Node, managed Devices) []reasons.Wa
 		if n == expander || n.Top() != expander {
 			continue
 		}
+
 		if parent := n.Parent.ID.(topology.Index); topology.Index(c.Index) <= parent {
-			violations = append(violations, Violated("controller with index %d is under that with index %d, which QEMU makes later", c.Index, parent))
+			violations = append(violations,
+				Violated("controller with index %d is under that with index %d, which QEMU makes "+
+					"later", c.Index, parent))
 		}
+
 		if want := ModelUnder(n.Parent.Kind); c.Model != want && managed.AnyUnder(n) {
-			violations = append(violations, Violated("controller with index %d is a %s, must be a %s", c.Index, c.Model, want))
+			violations = append(violations,
+				Violated("controller with index %d is a %s, must be a %s", c.Index, c.Model, want))
 		}
 	}
+
 	for _, port := range FreePorts(expander) {
-		violations = append(violations, Violated("port with index %d under expander bus %d is free: libvirt plugs any device without address there",
-			port.ID, expander.ID))
+		violations = append(violations,
+			Violated("port with index %d under expander bus %d is free: libvirt plugs any device "+
+				"without address there",
+				port.ID, expander.ID))
 	}
+
 	return violations
 }
 
@@ -115,6 +150,7 @@ func ModelUnder(bus topology.NodeKind) domain.Model {
 	case topology.UpstreamPort:
 		return domain.DownstreamPort
 	}
+
 	return domain.UpstreamPort
 }
 
@@ -128,13 +164,18 @@ func (g Guest) checkFunctions(managed Devices) []reasons.Warning {
 		if a := h.Address; a == nil || a.Function == 0 || a.Bus == 0 || !managed[h.ID] {
 			continue
 		}
+
 		lead := slices.ContainsFunc(n.Parent.Children, func(other *topology.Node) bool {
 			return other.Kind == topology.Endpoint && other.Slot == n.Slot && other.Function == 0
 		})
+
 		if !lead {
-			violations = append(violations, Violated("device %s is function %d of a slot without function 0", h.ID, h.Address.Function))
+			violations = append(violations,
+				Violated("device %s is function %d of a slot without function 0", h.ID,
+					h.Address.Function))
 		}
 	}
+
 	return violations
 }
 
@@ -174,13 +215,22 @@ func (g Guest) Budgets(ports Ports) Budgets {
 }
 
 func (g Guest) budgets(root RootBus, highest int) Budgets {
-	b := Budgets{ControllerIndexes: Budget{Used: highest + 1 + root.Added, Limit: libvirt.MaxIndex + 1}}
+	b := Budgets{
+		ControllerIndexes: Budget{Used: highest + 1 + root.Added, Limit: libvirt.MaxIndex + 1},
+	}
+
 	end := NumberCount
 	for _, e := range g.Numbered() {
 		used := Budget{Used: g.Node(e.Index).Bridges(), Limit: end - *e.BusNr}
-		b.BusNumbers.Expanders = append(b.BusNumbers.Expanders, ExpanderBudget{Index: e.Index, BusNr: *e.BusNr, Budget: used})
+		b.BusNumbers.Expanders = append(b.BusNumbers.Expanders, ExpanderBudget{
+			Index: e.Index, BusNr: *e.BusNr, Budget: used,
+		})
 		end = *e.BusNr
 	}
-	b.BusNumbers.Budget = Budget{Used: root.BusNumbers(), Limit: end - libvirt.AutomaticBusNumbers(g.Domain)}
+
+	b.BusNumbers.Budget = Budget{
+		Used: root.BusNumbers(), Limit: end - libvirt.AutomaticBusNumbers(g.Domain),
+	}
+
 	return b
 }

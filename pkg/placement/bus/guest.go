@@ -35,13 +35,28 @@ func New(d *domain.Domain, others []libvirt.Device) Guest {
 // WithRootPorts is the guest of a domain with more root ports, of these indexes.
 func WithRootPorts(d *domain.Domain, others []libvirt.Device, indexes []int) Guest {
 	with := libvirt.WithRootPorts(d, indexes)
-	expanders := slices.DeleteFunc(slices.Clone(with.Controllers), func(c domain.Controller) bool { return c.Model != domain.ExpanderBus })
-	slices.SortFunc(expanders, func(a, b domain.Controller) int { return cmp.Compare(a.Index, b.Index) })
-	return Guest{Domain: with, Source: d, Others: others, Tree: libvirt.Tree(with, others), Expanders: expanders, unsettled: others}
+	expanders := slices.DeleteFunc(slices.Clone(with.Controllers), func(c domain.Controller) bool {
+		return c.Model != domain.ExpanderBus
+	})
+
+	slices.SortFunc(expanders, func(a, b domain.Controller) int {
+		return cmp.Compare(a.Index, b.Index)
+	})
+
+	return Guest{
+		Domain:    with,
+		Source:    d,
+		Others:    others,
+		Tree:      libvirt.Tree(with, others),
+		Expanders: expanders,
+		unsettled: others,
+	}
 }
 
 // With is the guest of another domain, which has the same devices.
-func (g Guest) With(d *domain.Domain) Guest { return g.WithRootPorts(d, libvirt.Holes(d, g.Others)) }
+func (g Guest) With(d *domain.Domain) Guest {
+	return g.WithRootPorts(d, libvirt.Holes(d, g.Others))
+}
 
 // WithRootPorts is With more root ports, of these indexes.
 func (g Guest) WithRootPorts(d *domain.Domain, indexes []int) Guest {
@@ -65,10 +80,12 @@ func (g Guest) Expander(a *domain.GuestAddress) *topology.Node {
 	if a == nil {
 		return nil
 	}
+
 	n := g.Node(a.Bus)
 	if n == nil || n.Top() == g.Root() {
 		return nil
 	}
+
 	return n.Top()
 }
 
@@ -86,8 +103,10 @@ func (g Guest) Path(index int) []int {
 		if slices.ContainsFunc(added, func(c domain.Controller) bool { return c.Index == at }) {
 			return nil
 		}
+
 		path = append(path, at)
 	}
+
 	return path
 }
 
@@ -101,8 +120,14 @@ func CellOf(expander *topology.Node) *topology.CellID {
 
 // Numbered are the expander buses with an explicit bus number, the highest first.
 func (g Guest) Numbered() []domain.Controller {
-	all := slices.DeleteFunc(slices.Clone(g.Expanders), func(c domain.Controller) bool { return c.BusNr == nil })
-	slices.SortFunc(all, func(a, b domain.Controller) int { return cmp.Compare(*b.BusNr, *a.BusNr) })
+	all := slices.DeleteFunc(slices.Clone(g.Expanders), func(c domain.Controller) bool {
+		return c.BusNr == nil
+	})
+
+	slices.SortFunc(all, func(a, b domain.Controller) int {
+		return cmp.Compare(*b.BusNr, *a.BusNr)
+	})
+
 	return all
 }
 
@@ -115,6 +140,7 @@ func (g Guest) Referenced() map[*topology.Node]bool {
 			named[n.Top()] = true
 		}
 	}
+
 	return named
 }
 
@@ -133,15 +159,18 @@ type Devices map[topology.DeviceID]bool
 // AnyUnder reports whether one of the devices is at a node or under it.
 func (s Devices) AnyUnder(n *topology.Node) bool { return hasEndpoint(n, s.Has) }
 
-// OthersUnder reports whether a device that is not in the set, or an empty bridge to conventional PCI, is
-// at a node or under it.
+// OthersUnder reports whether a device that is not in the set, or an empty bridge to conventional
+// PCI, is at a node or under it.
 func (s Devices) OthersUnder(n *topology.Node) bool {
 	return hasBridge(n) || hasEndpoint(n, func(e *topology.Node) bool { return !s.Has(e) })
 }
 
 // HaveAll reports whether there are devices at a port, all of the set.
 func (s Devices) HaveAll(port *topology.Node) bool {
-	return len(port.Children) > 0 && !slices.ContainsFunc(port.Children, func(n *topology.Node) bool { return !s.Has(n) })
+	return len(port.Children) > 0 &&
+		!slices.ContainsFunc(port.Children, func(n *topology.Node) bool {
+			return !s.Has(n)
+		})
 }
 
 // Has reports whether a node is one of the devices.
@@ -150,13 +179,14 @@ func (s Devices) Has(n *topology.Node) bool {
 	return isHostdev && s[id]
 }
 
-// IsOccupied reports whether a device, or an empty bridge to conventional PCI, is at a node or under it.
+// IsOccupied reports whether a device, or an empty bridge to conventional PCI, is at a node or
+// under it.
 func IsOccupied(n *topology.Node) bool {
 	return hasBridge(n) || hasEndpoint(n, func(*topology.Node) bool { return true })
 }
 
-// hasBridge reports whether a bridge to conventional PCI with nothing under it is at a node or under
-// it: libvirt's own, or the user's for devices without an address.
+// hasBridge reports whether a bridge to conventional PCI with nothing under it is at a node or
+// under it: libvirt's own, or the user's for devices without an address.
 func hasBridge(n *topology.Node) bool {
 	for at := range n.Walk() {
 		if at.Kind == topology.Bridge && len(at.Children) == 0 {
@@ -179,10 +209,12 @@ func hasEndpoint(n *topology.Node, isSuch func(*topology.Node) bool) bool {
 func FreePorts(expander *topology.Node) []*topology.Node {
 	var free []*topology.Node
 	for n := range expander.Walk() {
-		if n != expander && n.Kind != topology.UpstreamPort && n.Kind != topology.Endpoint && len(n.Children) == 0 {
+		if n != expander && n.Kind != topology.UpstreamPort && n.Kind != topology.Endpoint &&
+			len(n.Children) == 0 {
 			free = append(free, n)
 		}
 	}
+
 	return free
 }
 
@@ -195,18 +227,23 @@ func (g Guest) Predict() func(domain.GuestAddress) *topology.Address {
 	whole := g.withAdded()
 	numbers := map[topology.ID]int{}
 	isUnaddressed := func(c domain.Controller) bool { return c.Index != 0 && c.Address == nil }
-	if !slices.ContainsFunc(g.Controllers, isUnaddressed) && libvirt.Unaddressed(g.Domain, g.Others) == 0 && !libvirt.LacksBridge(g.Others) {
+	if !slices.ContainsFunc(g.Controllers, isUnaddressed) &&
+		libvirt.Unaddressed(g.Domain, g.Others) == 0 && !libvirt.LacksBridge(g.Others) {
 		numberBus(g.Root(), 0, numbers)
 	}
+
 	for _, e := range g.Numbered() {
 		numberBus(whole.Node(e.Index), *e.BusNr, numbers)
 	}
+
 	return func(a domain.GuestAddress) *topology.Address {
 		bus, known := numbers[topology.Index(a.Bus)]
 		if !known {
 			return nil
 		}
-		return &topology.Address{Bus: uint8(bus), Device: uint8(a.Slot), Function: uint8(a.Function)}
+		return &topology.Address{
+			Bus: uint8(bus), Device: uint8(a.Slot), Function: uint8(a.Function),
+		}
 	}
 }
 
@@ -217,15 +254,18 @@ func (g Guest) withAdded() Guest {
 	if !isAccepted {
 		return g
 	}
+
 	for i, c := range whole.Domain.Controllers {
 		isGiven := i < len(g.Source.Controllers) && g.Source.Controllers[i].Address != nil
 		if c.Address == nil || isGiven || c.Address.Bus == 0 {
 			continue
 		}
+
 		if n := g.Node(c.Address.Bus); n == nil || n.Top() != g.Root() {
 			return New(whole.Domain, whole.Devices)
 		}
 	}
+
 	return g
 }
 
@@ -234,10 +274,12 @@ func numberBus(n *topology.Node, next int, numbers map[topology.ID]int) int {
 	if n.Kind == topology.Endpoint || next >= NumberCount {
 		return next
 	}
+
 	numbers[n.ID] = next
 	next++
 	for _, c := range n.Children {
 		next = numberBus(c, next, numbers)
 	}
+
 	return next
 }

@@ -17,8 +17,8 @@ func (g Guest) Completed() Guest {
 	return g
 }
 
-// Layout returns the domain as libvirt completes it, with an address in every controller and device.
-// It is false where libvirt refuses the domain.
+// Layout returns the domain as libvirt completes it, with an address in every controller and
+// device. It is false where libvirt refuses the domain.
 func (g Guest) Layout() (alloc.Layout, bool) {
 	if g.layout != nil {
 		return *g.layout, true
@@ -46,6 +46,7 @@ func (g Guest) openPorts() (ports, bridges []int) {
 			bridges = append(bridges, c.Index)
 		}
 	}
+
 	slices.Sort(ports)
 	return ports, bridges
 }
@@ -69,10 +70,12 @@ func (g Guest) Settled() Guest {
 	if !slices.ContainsFunc(ports, g.isApart) {
 		return g
 	}
+
 	whole, isAccepted := g.Layout()
 	if !isAccepted {
 		return g
 	}
+
 	d, others := *g.Source, slices.Clone(g.Others)
 	d.Hostdevs, d.Controllers = slices.Clone(d.Hostdevs), slices.Clone(d.Controllers)
 
@@ -83,6 +86,7 @@ func (g Guest) Settled() Guest {
 			last = max(last, p.at.Bus)
 		}
 	}
+
 	if last == 0 {
 		return g
 	}
@@ -92,6 +96,7 @@ func (g Guest) Settled() Guest {
 		if p.at.Bus > last {
 			continue
 		}
+
 		plugged = append(plugged, p.at.Bus)
 		switch {
 		case p.other != none:
@@ -104,6 +109,7 @@ func (g Guest) Settled() Guest {
 			others = append(others, libvirt.Device{Device: domain.Device{Address: &p.at}})
 		}
 	}
+
 	slices.Sort(plugged)
 	settled := New(&d, others)
 	settled.Source, settled.Machine, settled.layout = g.Source, g.Machine, g.layout
@@ -111,8 +117,8 @@ func (g Guest) Settled() Guest {
 	return settled
 }
 
-// plug describes one use of a free port: libvirt plugs in a device, a hostdev, a bridge of the domain,
-// or else a bridge that it adds.
+// plug describes one use of a free port: libvirt plugs in a device, a hostdev, a bridge of the
+// domain, or else a bridge that it adds.
 type plug struct {
 	at                     domain.GuestAddress
 	other, hostdev, bridge int // positions, or none
@@ -120,24 +126,27 @@ type plug struct {
 
 const none = -1
 
-// plugs returns what takes free ports of the guest when libvirt completes it: devices that come before
-// hostdevs, hostdevs, and bridges without an address, those that libvirt adds included.
+// plugs returns what takes free ports of the guest when libvirt completes it: devices that come
+// before hostdevs, hostdevs, and bridges without an address, those that libvirt adds included.
 func (g Guest) plugs(whole alloc.Layout) (plugs []plug) {
 	add := func(at *domain.GuestAddress, other, hostdev, bridge int) {
 		if at != nil && g.isFree(at.Bus) {
 			plugs = append(plugs, plug{*at, other, hostdev, bridge})
 		}
 	}
+
 	for i, o := range g.Others {
 		if o.IsBeforeHostdevs() && o.Address == nil {
 			add(whole.Devices[i].Address, i, none, none)
 		}
 	}
+
 	for i, h := range g.Source.Hostdevs {
 		if h.Address == nil {
 			add(whole.Domain.Hostdevs[i].Address, none, i, none)
 		}
 	}
+
 	for i, c := range whole.Domain.Controllers {
 		switch {
 		case !isBridge(c):
@@ -147,6 +156,7 @@ func (g Guest) plugs(whole alloc.Layout) (plugs []plug) {
 			add(c.Address, none, none, i)
 		}
 	}
+
 	return plugs
 }
 
@@ -177,6 +187,7 @@ func (g Guest) AwaitedPorts() (added []domain.Controller, last int) {
 	for _, c := range whole.Domain.Controllers {
 		isAdded[c.Index] = c.Model == domain.RootPort && g.Node(c.Index) == nil
 	}
+
 	for _, index := range g.awaitedBuses(whole) {
 		switch n := g.Node(index); {
 		case isAdded[index]:
@@ -185,19 +196,22 @@ func (g Guest) AwaitedPorts() (added []domain.Controller, last int) {
 			last = max(last, index)
 		}
 	}
+
 	if lastAdded == 0 {
 		return nil, last
 	}
+
 	for _, c := range whole.Domain.Controllers {
 		if isAdded[c.Index] && c.Index <= lastAdded {
 			added = append(added, c)
 		}
 	}
+
 	return added, libvirt.MaxIndex
 }
 
-// awaitedBuses returns the indexes of the buses on which libvirt puts devices without an address that
-// come before hostdevs, and bridges without one.
+// awaitedBuses returns the indexes of the buses on which libvirt puts devices without an address
+// that come before hostdevs, and bridges without one.
 func (g Guest) awaitedBuses(whole alloc.Layout) (buses []int) {
 	for i, c := range whole.Domain.Controllers {
 		isGiven := i < len(g.Source.Controllers) && g.Source.Controllers[i].Address != nil
@@ -205,21 +219,24 @@ func (g Guest) awaitedBuses(whole alloc.Layout) (buses []int) {
 			buses = append(buses, c.Address.Bus)
 		}
 	}
+
 	for i, o := range g.Others {
 		if o.IsBeforeHostdevs() && o.Address == nil && whole.Devices[i].Address != nil {
 			buses = append(buses, whole.Devices[i].Address.Bus)
 		}
 	}
+
 	return buses
 }
 
-// Addressed returns the controllers by index, those that libvirt adds included, each with the address
-// that it has or gets.
+// Addressed returns the controllers by index, those that libvirt adds included, each with the
+// address that it has or gets.
 func (g Guest) Addressed() []domain.Controller {
 	whole, isAccepted := g.Layout()
 	if !isAccepted {
 		return libvirt.Addressed(g.Domain, g.Others, g.AddedPorts())
 	}
+
 	all := slices.Clone(whole.Domain.Controllers)
 	slices.SortFunc(all, func(x, y domain.Controller) int { return x.Index - y.Index })
 	return all

@@ -29,10 +29,11 @@ func (p Ports) free(highest int) int {
 
 // RootBus counts the devices on the root bus, and the room that others need there.
 type RootBus struct {
-	RootPorts   int // at the root bus and under it
-	Pending     int // devices without an address that will take a root port
-	Added       int // bridges that libvirt, KubeVirt and the hook will add
-	Last        int // the highest index after libvirt has added bridges for devices without an address
+	RootPorts int // at the root bus and under it
+	Pending   int // devices without an address that will take a root port
+	Added     int // bridges that libvirt, KubeVirt and the hook will add
+	// the highest index after libvirt has added bridges for devices without an address
+	Last        int
 	bridges     int // controllers at the root bus and under it, without expander buses
 	free        int // root ports with nothing under them
 	unaddressed int // bridges without an address that are no root ports
@@ -53,15 +54,19 @@ func (g Guest) RootBus(ports Ports, highest int) RootBus {
 			if len(n.Children) == 0 {
 				r.free++
 			}
+
 		case c.Address == nil:
 			r.unaddressed++
 		}
+
 		r.bridges++
 	}
+
 	bridge := 0
 	if libvirt.LacksBridge(g.Others) {
 		bridge = 2 // a bridge to conventional PCI, and the root port above it
 	}
+
 	// KubeVirt counts after libvirt has added its own.
 	r.Last = highest + r.Missing(0) + bridge
 	r.Added = r.Missing(ports.free(r.Last)) + bridge
@@ -112,19 +117,25 @@ func (g Guest) FreeSlots() []int {
 	for _, n := range g.Root().Children {
 		taken[n.Slot] = true
 	}
+
 	for _, e := range g.Expanders {
 		if e.Address != nil && e.Address.Bus == 0 {
 			taken[e.Address.Slot] = true
 		}
 	}
+
 	return slices.DeleteFunc(openSlots(), func(slot int) bool { return taken[slot] })
 }
 
 // IsFree reports whether nothing is at an address of the root bus.
 func (g Guest) IsFree(a domain.GuestAddress) bool {
 	isThere := func(slot, function int) bool { return slot == a.Slot && function == a.Function }
-	return !slices.ContainsFunc(g.Root().Children, func(n *topology.Node) bool { return isThere(n.Slot, n.Function) }) &&
-		!slices.ContainsFunc(g.Tree.Roots[1:], func(e *topology.Node) bool { return isThere(e.Slot, e.Function) })
+	return !slices.ContainsFunc(g.Root().Children, func(n *topology.Node) bool {
+		return isThere(n.Slot, n.Function)
+	}) &&
+		!slices.ContainsFunc(g.Tree.Roots[1:], func(e *topology.Node) bool {
+			return isThere(e.Slot, e.Function)
+		})
 }
 
 // otherSlots counts the slots that hold something else than root ports: open
@@ -139,12 +150,14 @@ func (g Guest) otherSlots() int {
 		}
 		held[e.Address.Slot] = true
 	}
+
 	open := openSlots()
 	for _, n := range g.Root().Children {
 		if n.Kind != topology.RootPort && slices.Contains(open, n.Slot) {
 			held[n.Slot] = true
 		}
 	}
+
 	return count + len(held)
 }
 
@@ -157,17 +170,19 @@ func (g Guest) AddedPorts() (added []int) {
 			added = append(added, next)
 		}
 	}
+
 	return added
 }
 
-// RootPorts are root ports of these indexes, at the addresses that libvirt gives them after all others.
+// RootPorts are root ports of these indexes, at the addresses that libvirt gives them after all
+// others.
 func (g Guest) RootPorts(indexes []int) []domain.Controller {
 	return libvirt.Addressed(g.Domain, g.Others, indexes)[len(g.Controllers):]
 }
 
-// LastPorts are root ports of these indexes that move no other: with an address where libvirt would
-// give them one before a port that holds a device, or will, also before one that it makes of a missing
-// index, which libvirt 9.0 does last.
+// LastPorts are root ports of these indexes that move no other: with an address where libvirt
+// would give them one before a port that holds a device, or will, also before one that it makes
+// of a missing index, which libvirt 9.0 does last.
 func (g Guest) LastPorts(indexes []int) []domain.Controller {
 	ports, added := g.RootPorts(indexes), g.Controllers[len(g.Source.Controllers):]
 	isHeld := g.Held()
@@ -178,11 +193,12 @@ func (g Guest) LastPorts(indexes []int) []domain.Controller {
 			ports[i].Address = nil
 		}
 	}
+
 	return ports
 }
 
-// Held returns a function that reports whether something is in the port of an index, or will be when
-// every device has an address.
+// Held returns a function that reports whether something is in the port of an index, or will be
+// when every device has an address.
 func (g Guest) Held() func(index int) bool {
 	_, taken := g.AwaitedPorts()
 	return func(index int) bool { return index <= taken || IsOccupied(g.Node(index)) }
@@ -195,5 +211,6 @@ func (g Guest) Beside(taken ...domain.GuestAddress) Guest {
 		other := libvirt.Device{Device: domain.Device{Address: &taken[i]}, Connect: libvirt.Express}
 		g.Others, g.unsettled = append(g.Others, other), append(g.unsettled, other)
 	}
+
 	return g
 }

@@ -14,30 +14,41 @@ import (
 
 // Map maps nodes of the host to cells of the guest.
 type Map struct {
-	cells  []topology.CellID                           // ascending
-	memory map[topology.CellID][]topology.IDs          // the nodes that memory of a cell is on, per memnode
-	pinned map[topology.CellID]map[topology.NodeID]int // how many vCPUs of a cell are pinned to CPUs of a node and to no others
+	cells []topology.CellID // ascending
+	// the nodes that memory of a cell is on, per memnode
+	memory map[topology.CellID][]topology.IDs
+	// how many vCPUs of a cell are pinned to CPUs of a node and to no others
+	pinned map[topology.CellID]map[topology.NodeID]int
 }
 
 // Read reads the memory and the vCPUs of a domain. A list that it cannot read
 // it ignores with a warning, as KubeVirt does (pkg/util/hardware/hw_utils.go,
 // LookupDevicesNumaNodesWithWarnings).
 func Read(d *domain.Domain, host *topology.Host) (Map, []reasons.Warning) {
-	m := Map{memory: map[topology.CellID][]topology.IDs{}, pinned: map[topology.CellID]map[topology.NodeID]int{}}
+	m := Map{
+		memory: map[topology.CellID][]topology.IDs{},
+		pinned: map[topology.CellID]map[topology.NodeID]int{},
+	}
+
 	var warnings []reasons.Warning
 	parse := func(list, where string, id int) (topology.IDs, bool) {
 		ids, err := topology.ParseIDs(list)
 		if err != nil {
-			warnings = append(warnings, reasons.NewWarning(reasons.CodeBadNodeset, nil, fmt.Sprintf("%s %d: %v", where, id, err)))
+			warnings = append(warnings,
+				reasons.NewWarning(reasons.CodeBadNodeset, nil,
+					fmt.Sprintf("%s %d: %v", where, id, err)))
 		}
+
 		return ids, err == nil
 	}
+
 	pins := map[int]topology.IDs{} // by vCPU
 	for _, pin := range d.Pins {
 		if cpus, ok := parse(pin.CPUSet, "cputune/vcpupin of vCPU", pin.VCPU); ok {
 			pins[pin.VCPU] = cpus
 		}
 	}
+
 	byNode := pinsByNode(pins, host)
 	for _, cell := range d.Cells {
 		m.cells = append(m.cells, cell.ID)
@@ -45,18 +56,23 @@ func Read(d *domain.Domain, host *topology.Host) (Map, []reasons.Warning) {
 			m.pinned[cell.ID] = countPins(vcpus, byNode)
 		}
 	}
+
 	slices.Sort(m.cells)
 	m.cells = slices.Compact(m.cells)
+
 	for _, memnode := range d.Memnodes {
 		if !slices.Contains(m.cells, memnode.Cell) {
 			warnings = append(warnings, reasons.NewWarning(reasons.CodeUnknownCell, nil,
-				fmt.Sprintf("numatune/memnode names cell %d, which does not exist in the guest", memnode.Cell)))
+				fmt.Sprintf("numatune/memnode names cell %d, which does not exist in the guest",
+					memnode.Cell)))
 			continue
 		}
+
 		if nodes, ok := parse(memnode.Nodeset, "numatune/memnode of cell", int(memnode.Cell)); ok {
 			m.memory[memnode.Cell] = append(m.memory[memnode.Cell], nodes)
 		}
 	}
+
 	return m, warnings
 }
 
@@ -70,6 +86,7 @@ func pinsByNode(pins map[int]topology.IDs, host *topology.Host) map[topology.Nod
 			}
 		}
 	}
+
 	return byNode
 }
 
@@ -84,6 +101,7 @@ func countPins(vcpus topology.IDs, byNode map[topology.NodeID][]int) map[topolog
 			counts[node] += to - from
 		}
 	}
+
 	return counts
 }
 
@@ -94,13 +112,16 @@ func (m Map) Of(node topology.NodeID) (*topology.CellID, reasons.Reason) {
 	var withMemory, mostPinned *topology.CellID
 	memories, most := 0, 0
 	for i, cell := range m.cells {
-		if slices.ContainsFunc(m.memory[cell], func(nodes topology.IDs) bool { return nodes.Contains(int(node)) }) {
+		if slices.ContainsFunc(m.memory[cell], func(nodes topology.IDs) bool {
+			return nodes.Contains(int(node))
+		}) {
 			withMemory, memories = &m.cells[i], memories+1
 		}
 		if count := m.pinned[cell][node]; count > most {
 			mostPinned, most = &m.cells[i], count
 		}
 	}
+
 	switch {
 	case memories == 1:
 		return withMemory, reasons.Memnode
@@ -109,5 +130,6 @@ func (m Map) Of(node topology.NodeID) (*topology.CellID, reasons.Reason) {
 	case memories > 1:
 		return nil, reasons.AmbiguousCell
 	}
+
 	return nil, reasons.NoGuestCell
 }

@@ -18,15 +18,19 @@ type span struct{ first, end int }
 // into the next root bus and then loses devices (QEMU docs/pcie.txt; measured
 // with SeaBIOS and OVMF). Ranges are of one size as long as that fits, so that
 // one more device moves no other.
-func busNumbersOf(expanders []*topology.Node, beside bus.Guest, root bus.RootBus) ([]int, []reasons.Warning) {
+func busNumbersOf(
+	expanders []*topology.Node, beside bus.Guest, root bus.RootBus,
+) ([]int, []reasons.Warning) {
 	needs := make([]int, len(expanders))
 	for i, expander := range expanders {
 		needs[i] = expander.Bridges()
 	}
+
 	var taken []span // by the expander buses that stay, the highest first
 	for _, e := range beside.Numbered() {
 		taken = append(taken, span{*e.BusNr, *e.BusNr + beside.Node(e.Index).Bridges()})
 	}
+
 	floor := root.BusNumbers() + libvirt.AutomaticBusNumbers(beside.Domain)
 	var firsts []int
 	for _, size := range []int{32, 16, 8, 0} {
@@ -35,6 +39,7 @@ func busNumbersOf(expanders []*topology.Node, beside bus.Guest, root bus.RootBus
 			return firsts, nil
 		}
 	}
+
 	return nil, []reasons.Warning{busNumbersExceeded(needs, firsts, taken, floor)}
 }
 
@@ -46,19 +51,25 @@ func busNumbersExceeded(needs, firsts []int, taken []span, floor int) reasons.Wa
 	for _, count := range needs {
 		need += count
 	}
+
 	for _, s := range taken {
 		free -= s.end - s.first
 	}
+
 	if free = max(0, free); need > free {
-		return bus.Exceeded("bus numbers: the layout needs %d, %d are free beside the %d of the root bus: %d too many",
+		return bus.Exceeded("bus numbers: the layout needs %d, %d are free beside the %d of the "+
+			"root bus: %d too many",
 			need, free, floor, need-free)
 	}
+
 	top := bus.NumberCount
 	if len(firsts) > 0 {
 		top = firsts[len(firsts)-1]
 	}
+
 	need, free = needs[len(firsts)], largestGap(taken, floor, top)
-	return bus.Exceeded("bus numbers: an expander bus needs %d in one piece, the largest free range has %d: %d too many", need, free, need-free)
+	return bus.Exceeded("bus numbers: an expander bus needs %d in one piece, the largest free "+
+		"range has %d: %d too many", need, free, need-free)
 }
 
 // largestGap is the most numbers in one piece from floor to before top.
@@ -68,6 +79,7 @@ func largestGap(taken []span, floor, top int) int {
 		largest = max(largest, min(s.first, top)-next)
 		next = max(next, s.end)
 	}
+
 	return max(largest, top-next)
 }
 
@@ -81,16 +93,20 @@ func fitRanges(needs []int, size int, taken []span, floor int) (firsts []int, ok
 		if need > length {
 			return firsts, false
 		}
+
 		for _, s := range taken {
 			if top-length < s.end && s.first < top {
 				top = s.first
 			}
 		}
+
 		top -= length
 		if top < floor {
 			return firsts, false
 		}
+
 		firsts = append(firsts, top)
 	}
+
 	return firsts, true
 }

@@ -29,8 +29,8 @@ type Layout struct {
 
 // Plan is a way to leave everything else where it is.
 type Plan struct {
-	// TakesLeft is true where expander buses, and fillers, take the slots of the root bus that managed
-	// devices leave. Root ports without an address would go there.
+	// TakesLeft is true where expander buses, and fillers, take the slots of the root bus that
+	// managed devices leave. Root ports without an address would go there.
 	TakesLeft bool
 	Version   alloc.Version // whose order of missing indexes counts
 }
@@ -52,38 +52,51 @@ type Numbers struct {
 func Assign(l Layout) (Numbers, []reasons.Warning) {
 	r := reserve(l)
 	var violations []reasons.Warning
-	if need, free := countControllers(r.expanders), max(0, libvirt.MaxIndex-r.highest+len(r.freed)-r.rootBus.Added); need > free {
-		violations = append(violations, bus.Exceeded("controller indexes: the layout needs %d, %d are free: %d too many", need, free, need-free))
+	if need, free := countControllers(r.expanders), max(0,
+		libvirt.MaxIndex-r.highest+len(r.freed)-r.rootBus.Added); need > free {
+		violations = append(violations,
+			bus.Exceeded("controller indexes: the layout needs %d, %d are free: %d too many", need,
+				free, need-free))
 	}
+
 	busNumbers, tight := busNumbersOf(r.expanders, r.guest, r.rootBus)
 	places, crowded := expanderPlaces(r)
 	if violations = slices.Concat(violations, tight, crowded); len(violations) > 0 {
 		return Numbers{}, violations
 	}
+
 	n := numberer{
 		freed: r.freed, highest: r.highest, hotplugOff: l.HotplugOff,
 		Numbers: Numbers{r.removed, r.ports, map[topology.DeviceID]domain.GuestAddress{}},
 	}
+
 	for i, expander := range r.expanders {
 		index := n.take()
 		n.Controllers = append(n.Controllers, domain.Controller{
-			Index: index, Model: domain.ExpanderBus, BusNr: &busNumbers[i], Cell: bus.CellOf(expander), Address: &places[i],
+			Index: index, Model: domain.ExpanderBus, BusNr: &busNumbers[i],
+			Cell: bus.CellOf(expander), Address: &places[i],
 		})
+
 		n.plug(index, expander.Children)
 	}
+
 	for _, c := range n.Controllers[len(r.ports):] {
 		if slices.Contains(r.guest.References, c.Index) {
-			return Numbers{}, []reasons.Warning{bus.Violated("the layout needs the controller index %d, which the domain already names as pci.%d", c.Index, c.Index)}
+			return Numbers{}, []reasons.Warning{
+				bus.Violated("the layout needs the controller index %d, which the domain already "+
+					"names as pci.%d", c.Index, c.Index),
+			}
 		}
 	}
+
 	return n.Numbers, nil
 }
 
-// expanderPlaces returns addresses on the root bus for the expander buses, or the budget that they
-// exceed. Each has a slot. Where slots run out, expander buses are further functions of these slots:
-// first function 1 of each, so that one more expander bus leaves those before it where they are.
-// libvirt keeps such addresses (case more-roots-than-slots), and firmware and kernel find the buses
-// by number (test/boot, TestLayouts).
+// expanderPlaces returns addresses on the root bus for the expander buses, or the budget that
+// they exceed. Each has a slot. Where slots run out, expander buses are further functions of
+// these slots: first function 1 of each, so that one more expander bus leaves those before it
+// where they are. libvirt keeps such addresses (case more-roots-than-slots), and firmware and
+// kernel find the buses by number (test/boot, TestLayouts).
 func expanderPlaces(r reservation) ([]domain.GuestAddress, []reasons.Warning) {
 	count := len(r.expanders)
 	places := expanderSlots(r)
@@ -97,15 +110,19 @@ func expanderPlaces(r reservation) ([]domain.GuestAddress, []reasons.Warning) {
 			}
 		}
 	}
+
 	if excess := count - len(places); excess > 0 {
-		return nil, []reasons.Warning{bus.Exceeded("functions on the root bus: the layout needs %d, %d are free: %d too many",
-			count, len(places), excess)}
+		return nil,
+			[]reasons.Warning{bus.Exceeded("functions on the root bus: the layout needs %d, %d "+
+				"are free: %d too many",
+				count, len(places), excess)}
 	}
+
 	return places, nil
 }
 
-// expanderSlots returns slots for expander buses, at most one for each: first those of expander buses
-// that they replace, since a port that libvirt would put there moves disks and NICs.
+// expanderSlots returns slots for expander buses, at most one for each: first those of expander
+// buses that they replace, since a port that libvirt would put there moves disks and NICs.
 func expanderSlots(r reservation) []domain.GuestAddress {
 	count := len(r.expanders)
 	places := slices.Clone(r.vacant[:min(count, len(r.vacant))])
@@ -115,6 +132,7 @@ func expanderSlots(r reservation) []domain.GuestAddress {
 			free, left = slices.Delete(free, at, at+1), left-1
 		}
 	}
+
 	// Root ports of freed indexes may need some of these slots. The highest are after all ports.
 	compareSlots := func(x, y domain.GuestAddress) int { return cmp.Compare(x.Slot, y.Slot) }
 	for ; left < 0 && len(places) > 1; left++ {
@@ -125,6 +143,7 @@ func expanderSlots(r reservation) []domain.GuestAddress {
 	for _, slot := range free[:max(0, min(count-len(places), len(free), left))] {
 		places = append(places, domain.GuestAddress{Slot: slot})
 	}
+
 	return places
 }
 
@@ -146,6 +165,7 @@ func (n *numberer) take() int {
 		n.freed = n.freed[1:]
 		return index
 	}
+
 	n.highest++
 	return n.highest
 }
@@ -155,22 +175,33 @@ func (n *numberer) take() int {
 // virDomainPCIAddressBusSetModel).
 const slotsPerBus = 32
 
-// plug numbers the nodes on a bus, and all that is under them. Where there are more ports than slots,
-// each slot takes several in turn: firmware numbers buses by slot, then by function, and the order
-// of the ports is to be that of their addresses.
+// plug numbers the nodes on a bus, and all that is under them. Where there are more ports than
+// slots, each slot takes several in turn: firmware numbers buses by slot, then by function, and
+// the order of the ports is to be that of their addresses.
 func (n *numberer) plug(index int, children []*topology.Node) {
 	perSlot := (len(children) + slotsPerBus - 1) / slotsPerBus
 	for i, c := range children {
 		if id, isDevice := c.ID.(topology.DeviceID); isDevice {
-			n.Addresses[id] = domain.GuestAddress{Bus: index, Function: c.Function, Multifunction: c.Function == 0 && len(children) > 1}
+			n.Addresses[id] = domain.GuestAddress{
+				Bus:           index,
+				Function:      c.Function,
+				Multifunction: c.Function == 0 && len(children) > 1,
+			}
 			continue
 		}
-		controller := domain.Controller{Index: n.take(), Model: bus.ModelUnder(c.Parent.Kind), Address: &domain.GuestAddress{Bus: index}}
+
+		controller := domain.Controller{
+			Index:   n.take(),
+			Model:   bus.ModelUnder(c.Parent.Kind),
+			Address: &domain.GuestAddress{Bus: index},
+		}
+
 		if c.Kind.IsPort() {
 			controller.HotplugOff = n.hotplugOff
 			controller.Address.Slot, controller.Address.Function = i/perSlot, i%perSlot
 			controller.Address.Multifunction = perSlot > 1 && i%perSlot == 0 && i+1 < len(children)
 		}
+
 		n.Controllers = append(n.Controllers, controller)
 		n.plug(controller.Index, c.Children)
 	}
@@ -188,6 +219,7 @@ func PortsToClose(l Layout) []int {
 	if !l.HotplugOff || len(trees) == 0 {
 		return nil
 	}
+
 	own := l.isOwn(trees)
 	var positions []int
 	for i, c := range l.Current.Source.Controllers {
@@ -197,6 +229,7 @@ func PortsToClose(l Layout) []int {
 			positions = append(positions, i)
 		}
 	}
+
 	return positions
 }
 
@@ -213,5 +246,6 @@ func (l Layout) isOwn(expanders []*topology.Node) bool {
 			return false
 		}
 	}
+
 	return true
 }

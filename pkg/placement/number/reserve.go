@@ -13,13 +13,15 @@ import (
 // reservation is the room that the numbers of a layout have to leave: the
 // domain without the controllers that the layout replaces, and those that libvirt and KubeVirt add.
 type reservation struct {
-	expanders []*topology.Node    // that are wanted, then fillers
-	removed   []int               // positions in Domain.Controllers, of those that the layout replaces
-	guest     bus.Guest           // without these and without the placed devices
-	ports     []domain.Controller // that are added: of named and unused indexes, and after all others
-	freed     []int               // indexes that may be used again, ascending
-	highest   int                 // the highest index in use or named by an address
-	rootBus   bus.RootBus
+	expanders []*topology.Node // that are wanted, then fillers
+	// positions in Domain.Controllers, of those that the layout replaces
+	removed []int
+	guest   bus.Guest // without these and without the placed devices
+	// that are added: of named and unused indexes, and after all others
+	ports   []domain.Controller
+	freed   []int // indexes that may be used again, ascending
+	highest int   // the highest index in use or named by an address
+	rootBus bus.RootBus
 
 	// vacant are the places on the root bus of the expander buses that the layout
 	// replaces, by index.
@@ -36,33 +38,47 @@ func reserve(l Layout) reservation {
 	for _, port := range left {
 		gone[port.Index] = true
 	}
+
 	rest, _ := without(l, gone)
 	r := reservation{highest: libvirt.HighestIndex(&rest, current.Others)}
 	freed := slices.Sorted(maps.Keys(gone))
 	below, _ := slices.BinarySearch(freed, r.highest)
 	freed = freed[:below]
-	r.expanders, r.vacant = withFillers(l.Wanted.Roots, addressed, gone, freed, fixed, l.leftSlots())
+	r.expanders, r.vacant = withFillers(l.Wanted.Roots, addressed, gone, freed, fixed,
+		l.leftSlots())
 	controllers := countControllers(r.expanders)
-	holes := slices.DeleteFunc(libvirt.Holes(&rest, current.Others), func(index int) bool { return gone[index] })
-	// Those before a controller stay libvirt's: it addresses their ports last (9.0) or by index (11.3, 12.8).
-	at, _ := slices.BinarySearch(holes, libvirt.HighestIndex(&domain.Domain{Controllers: rest.Controllers}, nil))
+	holes := slices.DeleteFunc(libvirt.Holes(&rest, current.Others), func(index int) bool {
+		return gone[index]
+	})
 
-	// Freed indexes that the layout does not take become root ports, too: the lowest those that devices take.
+	// Those before a controller stay libvirt's: it addresses their ports last (9.0) or by index
+	// (11.3, 12.8).
+	at, _ := slices.BinarySearch(holes,
+		libvirt.HighestIndex(&domain.Domain{Controllers: rest.Controllers}, nil))
+
+	// Freed indexes that the layout does not take become root ports, too: the lowest those that
+	// devices take.
 	r.freed = freed[:min(len(freed), controllers)]
 	unused := freed[len(r.freed):]
-	waited = slices.DeleteFunc(waited, func(c domain.Controller) bool { return len(unused) == 0 || c.Index < unused[0] })
+	waited = slices.DeleteFunc(waited, func(c domain.Controller) bool {
+		return len(unused) == 0 || c.Index < unused[0]
+	})
+
 	for _, port := range waited {
 		gone[port.Index] = true
 		unused = append(unused, port.Index)
 	}
+
 	slices.Sort(unused)
 	isInSlot := func(n *topology.Node) bool { return n.Slot != topology.NoSlot && l.Managed.Has(n) }
 	if len(left)+len(unused) == 0 && !slices.ContainsFunc(current.Root().Children, isInSlot) {
 		awaited = nil // libvirt adds these ports where it does without the hook
 	}
+
 	r.ports, unused, r.highest = renumber(slices.Concat(waited, awaited, left), unused, r.highest)
 	rest, r.removed = without(l, gone)
 	rest.Controllers = append(rest.Controllers, r.ports...)
+
 	if len(unused)+len(holes[at:]) > 0 {
 		// An address names the last holes: a device is in their ports.
 		named := current.WithRootPorts(&rest, holes[:at]).Beside(r.vacant...).LastPorts(holes[at:])
@@ -70,13 +86,14 @@ func reserve(l Layout) reservation {
 		r.ports = append(r.ports, more...)
 		rest.Controllers = append(rest.Controllers, more...)
 	}
+
 	r.guest = current.WithRootPorts(&rest, holes[:at])
 	r.rootBus = r.guest.RootBus(l.Ports, r.highest+controllers-len(r.freed))
 	return r
 }
 
-// without is the domain without the controllers that are gone and without the devices that are placed,
-// and the positions of these controllers.
+// without is the domain without the controllers that are gone and without the devices that are
+// placed, and the positions of these controllers.
 func without(l Layout, gone map[int]bool) (rest domain.Domain, removed []int) {
 	rest = *l.Current.Source
 	rest.Controllers, rest.Hostdevs = nil, l.Unplaced
@@ -87,11 +104,14 @@ func without(l Layout, gone map[int]bool) (rest domain.Domain, removed []int) {
 			rest.Controllers = append(rest.Controllers, c)
 		}
 	}
+
 	return rest, removed
 }
 
 // renumber gives ports the first of these indexes, and then those after the highest.
-func renumber(ports []domain.Controller, indexes []int, highest int) (numbered []domain.Controller, unused []int, last int) {
+func renumber(
+	ports []domain.Controller, indexes []int, highest int,
+) (numbered []domain.Controller, unused []int, last int) {
 	for i := range ports {
 		if len(indexes) == 0 {
 			highest++
@@ -99,28 +119,34 @@ func renumber(ports []domain.Controller, indexes []int, highest int) (numbered [
 		}
 		ports[i].Index, indexes = indexes[0], indexes[1:]
 	}
+
 	return ports, indexes, highest
 }
 
-// lastPorts are root ports of these indexes in a guest: beside vacant places, and after each slot of the
-// root bus with a port that something is in, or will be, since firmware numbers buses by slot.
+// lastPorts are root ports of these indexes in a guest: beside vacant places, and after each slot
+// of the root bus with a port that something is in, or will be, since firmware numbers buses by
+// slot.
 func lastPorts(g bus.Guest, vacant []domain.GuestAddress, indexes []int) []domain.Controller {
 	g = g.Beside(vacant...)
 	last := 0
 	isHeld := g.Held()
 	for _, c := range libvirt.Addressed(g.Domain, g.Others, nil) {
-		if isHeld(c.Index) && c.Model != domain.ExpanderBus && c.Address != nil && c.Address.Bus == 0 {
+		if isHeld(c.Index) && c.Model != domain.ExpanderBus && c.Address != nil &&
+			c.Address.Bus == 0 {
 			last = max(last, c.Address.Slot)
 		}
 	}
+
 	isBefore := func(c domain.Controller) bool { return c.Address != nil && c.Address.Slot < last }
 	if !slices.ContainsFunc(g.RootPorts(indexes), isBefore) {
 		return g.LastPorts(indexes)
 	}
+
 	before := make([]domain.GuestAddress, last)
 	for slot := range before {
 		before[slot].Slot = slot
 	}
+
 	return g.Beside(before...).RootPorts(indexes)
 }
 
@@ -142,25 +168,30 @@ func vacated(current bus.Guest, managed bus.Devices) map[int]bool {
 	isVacated := map[*topology.Node]bool{}
 	for _, expander := range current.Tree.Roots[1:] {
 		isVacated[expander] = !referenced[expander] &&
-			(managed.AnyUnder(expander) || !bus.IsOccupied(expander) && len(bus.FreePorts(expander)) > 0)
+			(managed.AnyUnder(expander) || !bus.IsOccupied(expander) &&
+				len(bus.FreePorts(expander)) > 0)
 	}
+
 	gone := map[int]bool{}
 	for _, c := range current.Source.Controllers {
 		if n := current.Node(c.Index); isVacated[n.Top()] && !managed.OthersUnder(n) {
 			gone[c.Index] = true
 		}
 	}
+
 	return gone
 }
 
 // rootBusPorts finds ports among the addressed controllers. Left are those on the root bus and
 // under it that managed devices leave, where disks, NICs or controllers without an address, or
-// hostdevs that stay, would be plugged into them: libvirt takes the free port with the lowest index,
-// and adds one where none is free. So these ports come after those that are awaited, which libvirt
-// adds without the hook, and those that are waited for: root ports that such devices find free. Last
-// is the highest index of these, fixed that of one that keeps its index, since something names it
-// or it is elsewhere.
-func rootBusPorts(l Layout, addressed []domain.Controller, last int) (left, waited []domain.Controller, fixed int) {
+// hostdevs that stay, would be plugged into them: libvirt takes the free port with the lowest
+// index, and adds one where none is free. So these ports come after those that are awaited, which
+// libvirt adds without the hook, and those that are waited for: root ports that such devices find
+// free. Last is the highest index of these, fixed that of one that keeps its index, since
+// something names it or it is elsewhere.
+func rootBusPorts(
+	l Layout, addressed []domain.Controller, last int,
+) (left, waited []domain.Controller, fixed int) {
 	current, plugged := l.Current, l.Current.LastPlugged(l.Managed)
 	fixed = plugged
 	for _, c := range addressed {
@@ -172,10 +203,12 @@ func rootBusPorts(l Layout, addressed []domain.Controller, last int) (left, wait
 			fixed = max(fixed, c.Index)
 		case isTaken:
 			waited = append(waited, c)
-		case c.Index < max(last, plugged) && l.Managed.HaveAll(n) && n.Top() == current.Root() && !isNamed:
+		case c.Index < max(last, plugged) && l.Managed.HaveAll(n) && n.Top() == current.Root() &&
+			!isNamed:
 			left = append(left, c)
 		}
 	}
+
 	return left, waited, fixed
 }
 
@@ -184,10 +217,12 @@ func (l Layout) leftSlots() (slots []domain.GuestAddress) {
 	if !l.Plan.TakesLeft {
 		return nil
 	}
+
 	for _, n := range l.Current.Root().Children {
 		if n.Slot != topology.NoSlot && n.Function == 0 && l.Managed.Has(n) {
 			slots = append(slots, domain.GuestAddress{Slot: n.Slot})
 		}
 	}
+
 	return slots
 }

@@ -8,11 +8,15 @@ import (
 )
 
 // withFillers are the expander buses that a layout wants, then fillers, which hold nothing, and
-// vacant slots of the root bus: those of the addressed expander buses whose indexes are gone. A layout
-// with fewer expander buses leaves some free. Where libvirt would fill these with root ports, which then move from where they are
-// without the hook, fillers take them. They also take freed indexes before a fixed one: devices
-// would take the ports that libvirt makes of these first.
-func withFillers(wanted []*topology.Node, addressed []domain.Controller, gone map[int]bool, freed []int, fixed int, left []domain.GuestAddress) (expanders []*topology.Node, vacant []domain.GuestAddress) {
+// vacant slots of the root bus: those of the addressed expander buses whose indexes are gone. A
+// layout with fewer expander buses leaves some free. Where libvirt would fill these with root
+// ports, which then move from where they are without the hook, fillers take them. They also take
+// freed indexes before a fixed one: devices would take the ports that libvirt makes of these
+// first.
+func withFillers(
+	wanted []*topology.Node, addressed []domain.Controller, gone map[int]bool, freed []int,
+	fixed int, left []domain.GuestAddress,
+) (expanders []*topology.Node, vacant []domain.GuestAddress) {
 	lastPort := 0
 	for _, c := range addressed {
 		switch {
@@ -23,6 +27,7 @@ func withFillers(wanted []*topology.Node, addressed []domain.Controller, gone ma
 			vacant = append(vacant, domain.GuestAddress{Slot: c.Address.Slot})
 		}
 	}
+
 	vacant = append(vacant, left...)
 	expanders = slices.Clip(wanted)
 	before, _ := slices.BinarySearch(freed, fixed)
@@ -33,8 +38,10 @@ func withFillers(wanted []*topology.Node, addressed []domain.Controller, gone ma
 			fillers = more
 		}
 	}
+
 	for range fillers {
 		expanders = append(expanders, &topology.Node{Kind: topology.Root})
 	}
+
 	return expanders, vacant
 }

@@ -15,30 +15,39 @@ import (
 )
 
 // Additions are the hostdevs that a policy adds to a domain from the variables.
-func (r Requests) Additions(d *domain.Domain, host *topology.Host, p policy.Policy) ([]domain.Hostdev, []reasons.Warning) {
+func (r Requests) Additions(
+	d *domain.Domain, host *topology.Host, p policy.Policy,
+) ([]domain.Hostdev, []reasons.Warning) {
 	a := &adder{
-		Requests: r, domain: d, host: host, taken: make(map[topology.DeviceID]bool, len(d.Hostdevs)),
+		Requests: r, domain: d, host: host,
+		taken:   make(map[topology.DeviceID]bool, len(d.Hostdevs)),
 		aliases: make(map[string]bool, len(d.HostdevAliases)), next: map[string]int{},
 		free: make([][]topology.DeviceID, len(r.variables)), warnings: r.collisions(),
 	}
+
 	for _, alias := range d.HostdevAliases {
 		a.aliases[alias] = true
 	}
+
 	for _, h := range d.Hostdevs {
 		a.taken[h.ID] = true
 	}
+
 	if p.Add != policy.AddNone {
 		present := a.matchPresent()
 		for _, l := range r.lists {
 			a.addRequested(l, present)
 		}
 	}
+
 	if p.Add == policy.AddAll {
 		a.addOthers()
 	}
+
 	if p.Companions == policy.CompanionsAdd {
 		a.addCompanions()
 	}
+
 	return a.added, a.warnings
 }
 
@@ -48,9 +57,10 @@ type adder struct {
 	domain  *domain.Domain
 	host    *topology.Host
 	taken   map[topology.DeviceID]bool
-	aliases map[string]bool       // in use
-	next    map[string]int        // the number that freeAlias tries, by prefix
-	free    [][]topology.DeviceID // of each variable, in the order in which they are given out; nil until needed
+	aliases map[string]bool // in use
+	next    map[string]int  // the number that freeAlias tries, by prefix
+	// of each variable, in the order in which they are given out; nil until needed
+	free [][]topology.DeviceID
 
 	added    []domain.Hostdev
 	warnings []reasons.Warning
@@ -75,12 +85,16 @@ func (a *adder) addRequested(l list, present map[*env.Request]bool) {
 		switch {
 		case r.IsClaim() || present[&l.requests[i]]:
 		case !domain.IsWritable(r.Name):
-			a.warn(reasons.CodeBadDeviceName, "%s of the VMI has no hostdev, and its name %q cannot be written in XML",
-				strings.TrimSuffix(strings.TrimPrefix(l.prefixes[0], "ua-"), "-"), topology.Abridge(r.Name))
+			a.warn(reasons.CodeBadDeviceName,
+				"%s of the VMI has no hostdev, and its name %q cannot be written in XML",
+				strings.TrimSuffix(strings.TrimPrefix(l.prefixes[0], "ua-"),
+					"-"), topology.Abridge(r.Name))
+
 		default:
 			open = append(open, r)
 		}
 	}
+
 	for _, kind := range []topology.Kind{topology.KindPCI, topology.KindMDEV} {
 		var left []env.Request
 		for _, r := range open {
@@ -90,14 +104,18 @@ func (a *adder) addRequested(l list, present map[*env.Request]bool) {
 				left = append(left, r)
 			}
 		}
+
 		open = left
 	}
+
 	for _, r := range open {
 		why := "no variable has a device left for its resource " + r.Resource
 		if r.Resource == "" {
 			why = "it names no resource"
 		}
-		a.warn(reasons.CodeNotAllocated, "%s of the VMI has no hostdev, and %s", l.prefixes[0]+r.Name, why)
+
+		a.warn(reasons.CodeNotAllocated, "%s of the VMI has no hostdev, and %s",
+			l.prefixes[0]+r.Name, why)
 	}
 }
 
@@ -116,6 +134,7 @@ func (a *adder) matchPresent() map[*env.Request]bool {
 			otherNames = append(otherNames, h.ID)
 		}
 	}
+
 	present := map[*env.Request]bool{}
 	match := func(isPresent func(list, env.Request) bool) {
 		for _, l := range a.lists {
@@ -125,12 +144,19 @@ func (a *adder) matchPresent() map[*env.Request]bool {
 			}
 		}
 	}
+
 	isUnlisted := func(id topology.DeviceID) bool {
-		return !slices.ContainsFunc(a.variables, func(v env.Variable) bool { return slices.Contains(v.IDs, id) })
+		return !slices.ContainsFunc(a.variables, func(v env.Variable) bool {
+			return slices.Contains(v.IDs, id)
+		})
 	}
+
 	match(func(l list, r env.Request) bool {
-		return slices.ContainsFunc(l.prefixes, func(prefix string) bool { return a.aliases[prefix+r.Name] })
+		return slices.ContainsFunc(l.prefixes, func(prefix string) bool {
+			return a.aliases[prefix+r.Name]
+		})
 	})
+
 	match(func(_ list, r env.Request) bool { return take(&otherNames, a.isOf(r)) })
 	match(func(_ list, r env.Request) bool { return losesAlias(r) && take(&unnamed, a.isOf(r)) })
 	match(func(_ list, r env.Request) bool { return losesAlias(r) && take(&unnamed, isUnlisted) })
@@ -140,7 +166,9 @@ func (a *adder) matchPresent() map[*env.Request]bool {
 // isOf returns whether a variable of the request's resource lists a device.
 func (a *adder) isOf(r env.Request) func(topology.DeviceID) bool {
 	return func(id topology.DeviceID) bool {
-		return slices.ContainsFunc(a.variables, func(v env.Variable) bool { return v.IsFor(r.Resource) && slices.Contains(v.IDs, id) })
+		return slices.ContainsFunc(a.variables, func(v env.Variable) bool {
+			return v.IsFor(r.Resource) && slices.Contains(v.IDs, id)
+		})
 	}
 }
 
@@ -153,6 +181,7 @@ func take(ids *[]topology.DeviceID, isSuch func(topology.DeviceID) bool) bool {
 	if at < 0 {
 		return false
 	}
+
 	*ids = slices.Delete(*ids, at, at+1)
 	return true
 }
@@ -165,9 +194,11 @@ func (a *adder) firstFree(kind topology.Kind, resource string) (topology.DeviceI
 		if v.Kind != kind || !slices.Contains(a.resources[i], resource) {
 			continue
 		}
+
 		if a.free[i] == nil {
 			a.free[i] = primariesFirst(a.host, v.IDs)
 		}
+
 		for len(a.free[i]) > 0 {
 			id := a.free[i][0]
 			a.free[i] = a.free[i][1:]
@@ -176,13 +207,20 @@ func (a *adder) firstFree(kind topology.Kind, resource string) (topology.DeviceI
 			}
 		}
 	}
+
 	return topology.DeviceID{}, false
 }
 
 func primariesFirst(host *topology.Host, ids []topology.DeviceID) []topology.DeviceID {
 	isCompanion := companionsAmong(host, ids)
-	primaries := slices.DeleteFunc(slices.Clone(ids), func(id topology.DeviceID) bool { return isCompanion[id] })
-	companions := slices.DeleteFunc(slices.Clone(ids), func(id topology.DeviceID) bool { return !isCompanion[id] })
+	primaries := slices.DeleteFunc(slices.Clone(ids), func(id topology.DeviceID) bool {
+		return isCompanion[id]
+	})
+
+	companions := slices.DeleteFunc(slices.Clone(ids), func(id topology.DeviceID) bool {
+		return !isCompanion[id]
+	})
+
 	return slices.Concat(primaries, companions)
 }
 
@@ -197,27 +235,36 @@ func companionsAmong(host *topology.Host, ids []topology.DeviceID) map[topology.
 			functions[lead] = append(functions[lead], pci)
 		}
 	}
+
 	companions := map[topology.DeviceID]bool{}
 	for _, own := range functions {
 		for _, pci := range own {
-			companions[topology.PCIDevice(pci)] = slices.ContainsFunc(own, func(lead topology.Address) bool {
-				return lead.Function < pci.Function && mayShareGroup(host.Device(lead), host.Device(pci))
-			})
+			companions[topology.PCIDevice(pci)] = slices.ContainsFunc(own,
+				func(lead topology.Address) bool {
+					return lead.Function < pci.Function &&
+						mayShareGroup(host.Device(lead), host.Device(pci))
+				})
 		}
 	}
+
 	return companions
 }
 
 func mayShareGroup(x, y *topology.Device) bool {
-	return x == nil || y == nil || x.IOMMUGroup == nil || y.IOMMUGroup == nil || *x.IOMMUGroup == *y.IOMMUGroup
+	return x == nil || y == nil || x.IOMMUGroup == nil || y.IOMMUGroup == nil ||
+		*x.IOMMUGroup == *y.IOMMUGroup
 }
 
 // hostdev is the hostdev that virt-launcher writes for a device of request r.
 func (a *adder) hostdev(l list, r env.Request, id topology.DeviceID) domain.Hostdev {
 	h := domain.Hostdev{ID: id, Alias: l.prefixes[0] + r.Name}
+
 	// Without a graphics device libvirt refuses a display (src/qemu/qemu_validate.c,
 	// qemuValidateDomainMdevDefVFIOPCI).
-	hasGraphics := slices.ContainsFunc(a.domain.Others, func(o domain.Device) bool { return o.Element == "graphics" })
+	hasGraphics := slices.ContainsFunc(a.domain.Others, func(o domain.Device) bool {
+		return o.Element == "graphics"
+	})
+
 	if l.gpus && hasGraphics {
 		isMediatedGPU := func(h domain.Hostdev) bool {
 			return h.ID.Kind() == topology.KindMDEV && strings.HasPrefix(h.Alias, "ua-gpu-")
@@ -225,6 +272,7 @@ func (a *adder) hostdev(l list, r env.Request, id topology.DeviceID) domain.Host
 		isFirst := !slices.ContainsFunc(slices.Concat(a.domain.Hostdevs, a.added), isMediatedGPU)
 		h.Display, h.RamFB = displayOf(r, l.requests, id, isFirst)
 	}
+
 	return h
 }
 
@@ -235,16 +283,24 @@ func (a *adder) hostdev(l list, r env.Request, id topology.DeviceID) domain.Host
 // counts here); of mediated GPUs the first gets both, unless any GPU of the VMI
 // has display options, which then count for each of its own. First means that no
 // mediated GPU is in the domain yet.
-func displayOf(r env.Request, gpus []env.Request, id topology.DeviceID, first bool) (display, ramfb bool) {
+func displayOf(
+	r env.Request, gpus []env.Request, id topology.DeviceID, first bool,
+) (display, ramfb bool) {
 	byDefault := false
 	if id.Kind() == topology.KindMDEV {
-		if !slices.ContainsFunc(gpus, func(g env.Request) bool { return g.Options.Display != nil }) {
+		if !slices.ContainsFunc(gpus, func(g env.Request) bool {
+			return g.Options.Display != nil
+		}) {
 			return first, first
 		}
 		byDefault = r.Options.Display != nil
 	}
+
 	options := cmp.Or(r.Options.Display, &env.DisplayOptions{})
-	isEnabled := func(option *bool) bool { return option == nil && byDefault || option != nil && *option }
+	isEnabled := func(option *bool) bool {
+		return option == nil && byDefault || option != nil && *option
+	}
+
 	display = isEnabled(options.Enabled)
 	return display, display && isEnabled(options.RamFB.Enabled)
 }
@@ -255,10 +311,15 @@ func (a *adder) addOthers() {
 	for _, v := range a.variables {
 		ids = append(ids, v.IDs...)
 	}
+
 	isCompanion := companionsAmong(a.host, ids)
 	for i, v := range a.variables {
-		name := slices.Concat(a.resources[i], []string{v.Suffix})[0] // the VMI may have no resource for it
-		ids := slices.DeleteFunc(slices.Clone(v.IDs), func(id topology.DeviceID) bool { return a.taken[id] || isCompanion[id] })
+		// the VMI may have no resource for it
+		name := slices.Concat(a.resources[i], []string{v.Suffix})[0]
+		ids := slices.DeleteFunc(slices.Clone(v.IDs), func(id topology.DeviceID) bool {
+			return a.taken[id] || isCompanion[id]
+		})
+
 		slices.SortFunc(ids, topology.DeviceID.Compare)
 		for _, id := range ids {
 			a.add(domain.Hostdev{ID: id, Alias: a.freeAlias("ua-hostdevice-" + aliasPart(name))})
@@ -298,6 +359,7 @@ func (a *adder) addCompanions() {
 		if own == nil || own.IOMMUGroup == nil || own.PhysFn != nil {
 			continue
 		}
+
 		for function := range uint8(8) {
 			pci.Function = function
 			id, f := topology.PCIDevice(pci), a.host.Device(pci)
@@ -305,11 +367,13 @@ func (a *adder) addCompanions() {
 				f.IOMMUGroup == nil || *f.IOMMUGroup != *own.IOMMUGroup {
 				continue
 			}
+
 			companion := domain.Hostdev{ID: id}
 			alias := fmt.Sprintf("%s-fn%d", lead.Alias, function)
 			if lead.Alias != "" && !a.aliases[alias] { // libvirt refuses one twice
 				companion.Alias = alias
 			}
+
 			a.add(companion)
 		}
 	}
@@ -318,9 +382,11 @@ func (a *adder) addCompanions() {
 // leads are the lowest function of each PCI device in the domain or added, by
 // address.
 func (a *adder) leads() []domain.Hostdev {
-	all := slices.DeleteFunc(slices.Concat(a.domain.Hostdevs, a.added), func(h domain.Hostdev) bool {
-		return h.ID.Kind() != topology.KindPCI
-	})
+	all := slices.DeleteFunc(slices.Concat(a.domain.Hostdevs, a.added),
+		func(h domain.Hostdev) bool {
+			return h.ID.Kind() != topology.KindPCI
+		})
+
 	slices.SortFunc(all, func(x, y domain.Hostdev) int { return x.ID.Compare(y.ID) })
 	return slices.CompactFunc(all, func(x, y domain.Hostdev) bool {
 		px, _ := x.ID.PCI()

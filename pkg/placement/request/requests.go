@@ -27,7 +27,8 @@ type Requests struct {
 // gpu, generic, dra).
 type list struct {
 	requests []env.Request
-	prefixes []string // the first is that of devices from a device plugin; no alias begins with two of them
+	// the first is that of devices from a device plugin; no alias begins with two of them
+	prefixes []string
 	gpus     bool
 	byName   map[string]string // resources
 }
@@ -35,14 +36,22 @@ type list struct {
 // New reads the VMI's lists in the order in which virt-launcher writes
 // their hostdevs (KubeVirt pkg/virt-launcher/virtwrap/converter/converter.go).
 func New(vmi *env.VMI, variables []env.Variable) Requests {
-	r := Requests{variables: variables, resources: make([][]string, len(variables)), byID: map[topology.DeviceID]string{}}
+	r := Requests{
+		variables: variables,
+		resources: make([][]string, len(variables)),
+		byID:      map[topology.DeviceID]string{},
+	}
 	if vmi == nil {
 		return r
 	}
+
 	r.lists = []list{
-		{requests: vmi.HostDevices, prefixes: []string{"ua-hostdevice-", "ua-dra-hostdevice-", "ua-usb-host-"}},
+		{requests: vmi.HostDevices, prefixes: []string{
+			"ua-hostdevice-", "ua-dra-hostdevice-", "ua-usb-host-",
+		}},
 		{requests: vmi.GPUs, prefixes: []string{"ua-gpu-", "ua-dra-gpu-"}, gpus: true},
 	}
+
 	all := map[string]bool{}
 	for i, l := range r.lists {
 		r.lists[i].byName = make(map[string]string, len(l.requests))
@@ -53,6 +62,7 @@ func New(vmi *env.VMI, variables []env.Variable) Requests {
 			}
 		}
 	}
+
 	for i, v := range variables {
 		r.resources[i] = resourcesOf(v, all)
 		for _, id := range v.IDs {
@@ -61,6 +71,7 @@ func New(vmi *env.VMI, variables []env.Variable) Requests {
 			}
 		}
 	}
+
 	return r
 }
 
@@ -73,7 +84,9 @@ func (r Requests) isVirtLaunchers(alias string) bool {
 		return true
 	}
 	return slices.ContainsFunc(r.lists, func(l list) bool {
-		return slices.ContainsFunc(l.prefixes, func(prefix string) bool { return strings.HasPrefix(alias, prefix) })
+		return slices.ContainsFunc(l.prefixes, func(prefix string) bool {
+			return strings.HasPrefix(alias, prefix)
+		})
 	})
 }
 
@@ -88,6 +101,7 @@ func (r Requests) ResourceOf(h domain.Hostdev) string {
 			}
 		}
 	}
+
 	return r.byID[h.ID]
 }
 
@@ -100,6 +114,7 @@ func resourcesOf(v env.Variable, resources map[string]bool) []string {
 			own = append(own, resource)
 		}
 	}
+
 	slices.Sort(own)
 	return own
 }
@@ -110,8 +125,10 @@ func (r Requests) collisions() []reasons.Warning {
 	for i, v := range r.variables {
 		if resources := r.resources[i]; len(resources) > 1 {
 			warnings = append(warnings, reasons.NewWarning(reasons.CodeVariableCollision, nil,
-				fmt.Sprintf("%s is the variable of several resources of the VMI: %s", v.Name, strings.Join(resources, " and "))))
+				fmt.Sprintf("%s is the variable of several resources of the VMI: %s", v.Name,
+					strings.Join(resources, " and "))))
 		}
 	}
+
 	return warnings
 }

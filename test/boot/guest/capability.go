@@ -22,10 +22,13 @@ func vendorCapability(device string) string {
 	if err != nil || len(config) < 256 {
 		return ""
 	}
-	for at, n := int(config[capabilityList])&^3, 0; at >= 0x40 && n < 48; at, n = int(config[at+1])&^3, n+1 {
+
+	for at, n := int(config[capabilityList])&^3, 0; at >= 0x40 &&
+		n < 48; at, n = int(config[at+1])&^3, n+1 {
 		if end := at + int(config[at+2]); config[at] == capabilityVendor && end <= 256 {
 			return hex.EncodeToString(config[at:end])
 		}
 	}
+
 	return ""
 }

@@ -30,22 +30,29 @@ func run() error {
 	if _, err := syscall.Klogctl(6, nil); err != nil {
 		return fmt.Errorf("turn off the kernel's console: %w", err)
 	}
-	if err := errors.Join(pid1.Mount("sysfs", "/sys", "sysfs", ""), pid1.Mount("devtmpfs", "/dev", "devtmpfs", ""), pid1.LoadModules()); err != nil {
+
+	if err := errors.Join(pid1.Mount("sysfs", "/sys", "sysfs", ""),
+		pid1.Mount("devtmpfs", "/dev", "devtmpfs", ""), pid1.LoadModules()); err != nil {
 		return err
 	}
+
 	if err := waitForPlugged(); err != nil {
 		return err
 	}
+
 	devices, err := filepath.Glob("/sys/bus/pci/devices/*")
 	if err != nil {
 		return err
 	}
+
 	waitForDrivers(devices)
+
 	for _, device := range devices {
 		if err := printDevice(device); err != nil {
 			return err
 		}
 	}
+
 	return errors.Join(snapshot(devices), printNodes(), printKernel(), passThrough(devices))
 }
 
@@ -55,21 +62,28 @@ func waitForPlugged() error {
 	if err := pid1.Mount("proc", "/proc", "proc", ""); err != nil {
 		return err
 	}
+
 	_, after, waits := strings.Cut(read("/proc/cmdline"), "plugged=")
 	if !waits {
 		return nil
 	}
+
 	vendor, device, _ := strings.Cut(strings.Fields(after)[0], ":")
 	fmt.Println("GUEST-WAITS", vendor, device)
+
 	for began := time.Now(); time.Since(began) < 6*patience; time.Sleep(100 * time.Millisecond) {
 		devices, err := filepath.Glob("/sys/bus/pci/devices/*")
 		if err != nil {
 			return err
 		}
-		if slices.ContainsFunc(devices, func(d string) bool { return read(d, "vendor")+read(d, "device") == "0x"+vendor+"0x"+device }) {
+
+		if slices.ContainsFunc(devices, func(d string) bool {
+			return read(d, "vendor")+read(d, "device") == "0x"+vendor+"0x"+device
+		}) {
 			return nil
 		}
 	}
+
 	return nil // the report shows that it is missing
 }
 
@@ -77,13 +91,15 @@ func waitForPlugged() error {
 // until no more names appear.
 func waitForDrivers(devices []string) {
 	missing := len(devices)
-	for last := time.Now(); missing > 0 && time.Since(last) < patience; time.Sleep(20 * time.Millisecond) {
+	for last := time.Now(); missing > 0 &&
+		time.Since(last) < patience; time.Sleep(20 * time.Millisecond) {
 		now := 0
 		for _, d := range devices {
 			if named(d) && label(d) == "" {
 				now++
 			}
 		}
+
 		if now < missing {
 			missing, last = now, time.Now()
 		}
@@ -96,8 +112,11 @@ func named(device string) bool {
 	if strings.HasPrefix(read(device, "class"), "0x010802") {
 		return true
 	}
+
 	id := read(device, "vendor") + read(device, "device")
-	return slices.Contains([]string{"0x1af40x1000", "0x1af40x1041", "0x1af40x1001", "0x1af40x1042"}, id)
+	return slices.Contains([]string{
+		"0x1af40x1000", "0x1af40x1041", "0x1af40x1001", "0x1af40x1042",
+	}, id)
 }
 
 // label is the serial number or MAC of a device, or "".
@@ -105,13 +124,17 @@ func label(device string) string {
 	if read(device, "vendor")+read(device, "device") == cardReader {
 		return cardReaderLabel(device)
 	}
-	for _, pattern := range []string{"nvme/nvme*/serial", "virtio*/net/*/address", "virtio*/block/*/serial"} {
+
+	for _, pattern := range []string{
+		"nvme/nvme*/serial", "virtio*/net/*/address", "virtio*/block/*/serial",
+	} {
 		files, err := filepath.Glob(filepath.Join(device, pattern))
 		if err != nil || len(files) == 0 {
 			continue
 		}
 		return read(files[0], "")
 	}
+
 	return ""
 }
 
@@ -128,10 +151,15 @@ func printDevice(device string) error {
 	if err != nil {
 		return err
 	}
+
 	iommu, _ := os.Readlink(filepath.Join(device, "iommu")) // most have none
 	fmt.Printf("GUEST-DEVICE path=%s id=%s:%s class=%s node=%s label=%s memory=%s vendor=%s iommu=%s\n", strings.TrimPrefix(path, "/sys/devices/"),
-		strings.TrimPrefix(read(device, "vendor"), "0x"), strings.TrimPrefix(read(device, "device"), "0x"),
-		strings.TrimPrefix(read(device, "class"), "0x"), read(device, "numa_node"), label(device), memory(device), vendorCapability(device), filepath.Base(iommu))
+		strings.TrimPrefix(read(device, "vendor"), "0x"),
+		strings.TrimPrefix(read(device, "device"), "0x"),
+		strings.TrimPrefix(read(device, "class"), "0x"), read(device,
+			"numa_node"), label(device), memory(device), vendorCapability(device),
+		filepath.Base(iommu))
+
 	return nil
 }
 
@@ -143,6 +171,7 @@ func printNodes() error {
 	for _, file := range append(files, nodes+"/has_generic_initiator") {
 		fmt.Println("GUEST-NODES", strings.TrimPrefix(file, nodes+"/"), read(file))
 	}
+
 	return err
 }
 
@@ -155,6 +184,7 @@ func memory(device string) string {
 			bars = append(bars, fmt.Sprintf("%d:%#x-%#x", i, start, end))
 		}
 	}
+
 	return strings.Join(bars, ",")
 }
 
@@ -168,6 +198,7 @@ func printKernel() error {
 	if err != nil {
 		return err
 	}
+
 	// One read is one record (Linux Documentation/ABI/testing/dev-kmsg).
 	for record := make([]byte, 8192); ; {
 		n, err := syscall.Read(int(f.Fd()), record)
@@ -177,10 +208,13 @@ func printKernel() error {
 		if err != nil {
 			break // EAGAIN: no more records
 		}
+
 		_, text, _ := strings.Cut(string(record[:n]), ";")
-		if text, _, _ = strings.Cut(text, "\n"); strings.Contains(text, "BAR") && strings.Contains(text, "ssign") {
+		if text, _, _ = strings.Cut(text, "\n"); strings.Contains(text, "BAR") &&
+			strings.Contains(text, "ssign") {
 			fmt.Println("GUEST-KERNEL", text)
 		}
 	}
+
 	return f.Close()
 }

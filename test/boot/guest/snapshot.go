@@ -24,18 +24,22 @@ func snapshot(devices []string) error {
 	if _, err := os.Stat(program); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
+
 	at := slices.IndexFunc(devices, func(d string) bool { return label(d) == "snapshot" })
 	if at < 0 {
 		return toConsole()
 	}
+
 	disks, err := filepath.Glob(filepath.Join(devices[at], "virtio*/block/*"))
 	if err != nil || len(disks) != 1 {
 		return fmt.Errorf("%d disks at %s: %w", len(disks), devices[at], err)
 	}
+
 	disk, err := os.OpenFile(filepath.Join("/dev", filepath.Base(disks[0])), os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}
+
 	command := exec.Command(program, "snapshot")
 	command.Stdout, command.Stderr = disk, os.Stderr
 	return errors.Join(command.Run(), disk.Sync(), disk.Close())
@@ -53,16 +57,20 @@ func toConsole() error {
 	if err != nil {
 		return fmt.Errorf("%s snapshot: %w", program, err)
 	}
+
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
 	if _, err := z.Write(text); err != nil {
 		return err
 	}
+
 	if err := z.Close(); err != nil {
 		return err
 	}
+
 	for data := range slices.Chunk(packed.Bytes(), chunk) {
 		fmt.Println("GUEST-SNAPSHOT", base64.StdEncoding.EncodeToString(data))
 	}
+
 	return nil
 }

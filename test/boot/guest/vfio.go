@@ -35,14 +35,17 @@ func passThrough(devices []string) error {
 	if !wanted {
 		return nil
 	}
+
 	vendor, id, _ := strings.Cut(strings.Fields(after)[0], ":")
 	chosen := slices.DeleteFunc(slices.Clone(devices), func(device string) bool {
 		return read(device, "vendor")+read(device, "device") != "0x"+vendor+"0x"+id
 	})
+
 	failed := map[string]error{}
 	for _, device := range chosen {
 		failed[device] = bindVFIO(device)
 	}
+
 	for _, device := range chosen {
 		result := "opened"
 		if err := cmp.Or(failed[device], openVFIO(device)); err != nil {
@@ -50,6 +53,7 @@ func passThrough(devices []string) error {
 		}
 		fmt.Println("GUEST-VFIO", filepath.Base(device), result)
 	}
+
 	return nil
 }
 
@@ -58,11 +62,13 @@ func bindVFIO(device string) error {
 	if err := os.WriteFile(device+"/driver_override", []byte("vfio-pci"), 0); err != nil {
 		return err
 	}
+
 	if _, err := os.Stat(device + "/driver"); err == nil {
 		if err := os.WriteFile(device+"/driver/unbind", address, 0); err != nil {
 			return err
 		}
 	}
+
 	return os.WriteFile("/sys/bus/pci/drivers_probe", address, 0)
 }
 
@@ -72,15 +78,18 @@ func openVFIO(device string) error {
 	if err != nil {
 		return err
 	}
+
 	container, err := os.OpenFile("/dev/vfio/vfio", os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
+
 	defer container.Close()
 	members, err := openSoon("/dev/vfio/" + filepath.Base(group))
 	if err != nil {
 		return err
 	}
+
 	defer members.Close()
 	status := [2]uint32{8, 0}
 	if _, err := request(members, vfioGroupStatus, unsafe.Pointer(&status)); err != nil {
@@ -89,18 +98,23 @@ func openVFIO(device string) error {
 	if status[1]&vfioViable == 0 {
 		return errors.New("the group is not viable")
 	}
+
 	number := int32(container.Fd())
 	if _, err := request(members, vfioSetContainer, unsafe.Pointer(&number)); err != nil {
 		return fmt.Errorf("set the group's container: %w", err)
 	}
-	if _, _, code := syscall.Syscall(syscall.SYS_IOCTL, container.Fd(), vfioSetIOMMU, vfioType1v2); code != 0 {
+
+	if _, _, code := syscall.Syscall(syscall.SYS_IOCTL, container.Fd(), vfioSetIOMMU,
+		vfioType1v2); code != 0 {
 		return fmt.Errorf("set the container's IOMMU: %w", code)
 	}
+
 	name := append([]byte(filepath.Base(device)), 0)
 	file, err := request(members, vfioGroupGetDevice, unsafe.Pointer(&name[0]))
 	if err != nil {
 		return fmt.Errorf("open the device: %w", err)
 	}
+
 	return syscall.Close(int(file))
 }
 

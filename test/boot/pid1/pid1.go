@@ -22,18 +22,23 @@ func Run(name string, work func() error) {
 	if err := work(); err != nil {
 		fmt.Println(name+"-ERROR", err)
 	}
+
 	fmt.Println(name + "-END")
-	if words, _ := os.ReadFile("/proc/cmdline"); slices.Contains(strings.Fields(string(words)), "stays") {
+	if words, _ := os.ReadFile("/proc/cmdline"); slices.Contains(strings.Fields(string(words)),
+		"stays") {
 		for {
 			time.Sleep(time.Hour)
 		}
 	}
+
 	syscall.Sync()
+
 	// The console's buffer has to be empty before the machine powers off.
 	time.Sleep(100 * time.Millisecond)
 	if err := syscall.Reboot(syscall.LINUX_REBOOT_CMD_POWER_OFF); err != nil {
 		fmt.Println(name+"-ERROR power off:", err)
 	}
+
 	select {}
 }
 
@@ -42,6 +47,7 @@ func Mount(source, target, kind, options string) error {
 	if err := os.MkdirAll(target, 0o755); err != nil {
 		return err
 	}
+
 	if err := syscall.Mount(source, target, kind, 0, options); err != nil {
 		return fmt.Errorf("mount %s on %s: %w", source, target, err)
 	}
@@ -55,16 +61,20 @@ func LoadModules() error {
 	if err != nil {
 		return err
 	}
+
 	slices.Sort(files)
+
 	for _, name := range files {
 		module, err := os.ReadFile(name)
 		if err != nil {
 			return err
 		}
+
 		parameters, err := os.ReadFile(name + ".parameters")
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
+
 		parameters = append(parameters, 0)
 		_, _, code := syscall.Syscall(syscall.SYS_INIT_MODULE, uintptr(unsafe.Pointer(&module[0])),
 			uintptr(len(module)), uintptr(unsafe.Pointer(&parameters[0])))
@@ -72,5 +82,6 @@ func LoadModules() error {
 			return fmt.Errorf("load %s: %w", name, code)
 		}
 	}
+
 	return nil
 }

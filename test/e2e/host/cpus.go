@@ -20,14 +20,17 @@ func holdInnerMachines(every time.Duration) {
 	for range time.Tick(every) {
 		programs, _ := filepath.Glob("/proc/[0-9]*/cmdline") // a valid pattern
 		for _, file := range programs {
-			if program, _, _ := strings.Cut(read(file), "\x00"); !strings.HasPrefix(filepath.Base(program), "qemu-") {
+			if program, _, _ := strings.Cut(read(file),
+				"\x00"); !strings.HasPrefix(filepath.Base(program), "qemu-") {
 				continue
 			}
+
 			process := filepath.Dir(file)
 			cpu, err := lastCPU(process)
 			if err != nil { // it has ended meanwhile
 				continue
 			}
+
 			var one unix.CPUSet
 			one.Set(cpu)
 			threads, _ := filepath.Glob(filepath.Join(process, "task", "[0-9]*"))
@@ -42,9 +45,11 @@ func holdInnerMachines(every time.Duration) {
 
 // lastCPU is the last CPU that a process may have.
 func lastCPU(process string) (int, error) {
-	online := read(filepath.Join("/sys/fs/cgroup", read(process+"/cpuset"), "cpuset.cpus.effective"))
+	online := read(filepath.Join("/sys/fs/cgroup", read(process+"/cpuset"),
+		"cpuset.cpus.effective"))
 	if online == "" { // the root of control groups without this controller
 		online = read("/sys/devices/system/cpu/online")
 	}
+
 	return strconv.Atoi(online[strings.LastIndexAny(online, ",-")+1:])
 }

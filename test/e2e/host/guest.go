@@ -41,22 +41,27 @@ func (g guest) boot() (err error) {
 	if err != nil {
 		return err
 	}
+
 	defer func() { err = errors.Join(err, hook.Process.Signal(syscall.SIGTERM), hook.Wait()) }()
+
 	for _, step := range []func() error{g.call, g.define, g.examine, g.start, g.compare} {
 		if err := step(); err != nil {
 			return err
 		}
 	}
+
 	return command("virsh", "-q", "undefine", "--nvram", "e2e")
 }
 
 // serve starts the program under test and waits for its sockets.
 func (g guest) serve() (*exec.Cmd, error) {
-	hook := exec.Command(program, append([]string{"--socket-dir", sockets, "--plugin-socket", plugin}, g.flags...)...)
+	hook := exec.Command(program,
+		append([]string{"--socket-dir", sockets, "--plugin-socket", plugin}, g.flags...)...)
 	hook.Stderr = os.Stderr
 	if err := hook.Start(); err != nil {
 		return nil, err
 	}
+
 	return hook, until("the hook", func() bool {
 		_, err := os.Stat(sockets + "/hostdev-e2e.sock")
 		_, pluginErr := os.Stat(plugin)
@@ -67,14 +72,21 @@ func (g guest) serve() (*exec.Cmd, error) {
 // call calls the program as virt-launcher does, once as a hook and once as a plugin.
 func (g guest) call() error {
 	inputs := []string{"--vmi", vmi, "--domain", g.input()}
-	hook := append([]string{"call", "--socket", sockets + "/hostdev-e2e.sock", "-o", g.out("domain.xml")}, inputs...)
-	structured := append([]string{"call", "--plugin", "--socket", plugin, "-o", g.out("plugin.xml")}, inputs...)
+	hook := append([]string{
+		"call", "--socket", sockets + "/hostdev-e2e.sock", "-o", g.out("domain.xml"),
+	}, inputs...)
+
+	structured := append([]string{
+		"call", "--plugin", "--socket", plugin, "-o", g.out("plugin.xml"),
+	}, inputs...)
+
 	err := errors.Join(command(program, hook...), command(program, structured...))
 	if err != nil && strings.Contains(err.Error(), "DeadlineExceeded") {
 		// As virt-launcher, the command waits one second for the answer to Info, and
 		// an emulated machine can take longer.
 		fmt.Println("HOST-HUNG the hook's answer")
 	}
+
 	return err
 }
 
@@ -91,7 +103,8 @@ func (g guest) examine() error {
 	return errors.Join(
 		g.ask("planned.json", "explain", "--format", "json", "--domain", g.input()),
 		g.ask("explained.json", "explain", "--format", "json", "--domain", g.out("readback.xml")),
-		g.ask("doctor.json", "doctor", "--format", "json", "--socket-dir", sockets, "--domain", g.input()))
+		g.ask("doctor.json", "doctor", "--format", "json", "--socket-dir", sockets, "--domain",
+			g.input()))
 }
 
 // start boots the guest, which powers itself off. The emulation of a guest in a guest makes some
@@ -103,14 +116,18 @@ func (g guest) start() error {
 		last := string(printed[max(0, len(printed)-1000):])
 		switch {
 		case err != nil:
-			return errors.Join(err, save(g.out("log"), "tail", "-n", "30", "/var/log/libvirt/qemu/e2e.log"))
+			return errors.Join(err,
+				save(g.out("log"), "tail", "-n", "30", "/var/log/libvirt/qemu/e2e.log"))
+
 		case bytes.Contains(printed, []byte("GUEST-ERROR")):
 			return fmt.Errorf("the inner guest failed: %s", last)
 		case bytes.Contains(printed, []byte("GUEST-END")):
 			return save(g.out("console"), "cat", console)
 		}
+
 		logLine("INNER-LOST", g.name, last)
 	}
+
 	fmt.Println("HOST-HUNG", g.name)
 	return fmt.Errorf("the inner guest did not finish in %d attempts", attempts)
 }
@@ -118,20 +135,25 @@ func (g guest) start() error {
 // run starts the guest, waits until it is off, destroys it at the limit, and returns its console.
 func (g guest) run(limit time.Duration) ([]byte, error) {
 	// Larger than any snapshot of a guest.
-	if err := errors.Join(os.RemoveAll(console), os.RemoveAll(seen), os.WriteFile(seen, nil, 0o644), os.Truncate(seen, 1<<20)); err != nil {
+	if err := errors.Join(os.RemoveAll(console), os.RemoveAll(seen), os.WriteFile(seen, nil, 0o644),
+		os.Truncate(seen, 1<<20)); err != nil {
 		return nil, err
 	}
+
 	if err := command("virsh", "-q", "start", "e2e"); err != nil {
 		return nil, err
 	}
+
 	hung := within(limit, "the inner guest", func() bool {
 		state, err := exec.Command("virsh", "-q", "domstate", "e2e").Output()
 		return err == nil && strings.HasPrefix(string(state), "shut off")
 	})
+
 	printed, err := os.ReadFile(console)
 	if hung != nil {
 		err = errors.Join(err, command("virsh", "-q", "destroy", "e2e"))
 	}
+
 	return printed, err
 }
 
@@ -141,10 +163,13 @@ func (g guest) compare() error {
 	if err != nil {
 		return err
 	}
+
 	if err := os.WriteFile(g.out("guest.txtar"), bytes.TrimRight(data, "\x00"), 0o644); err != nil {
 		return err
 	}
-	return g.ask("compared.json", "explain", "--format", "json", "--domain", g.out("readback.xml"), "--guest", g.out("guest.txtar"))
+
+	return g.ask("compared.json", "explain", "--format", "json", "--domain", g.out("readback.xml"),
+		"--guest", g.out("guest.txtar"))
 }
 
 // withoutDriver unbinds a device's driver, and saves what the program and libvirt
@@ -153,13 +178,17 @@ func (g guest) withoutDriver(address string) error {
 	if err := write("/sys/bus/pci/devices/"+address+"/driver/unbind", address); err != nil {
 		return err
 	}
-	if err := errors.Join(g.ask("unbound.json", "doctor", "--format", "json", "--socket-dir", "", "--domain", g.input()), g.define()); err != nil {
+
+	if err := errors.Join(g.ask("unbound.json", "doctor", "--format", "json", "--socket-dir", "",
+		"--domain", g.input()), g.define()); err != nil {
 		return err
 	}
+
 	refusal, err := exec.Command("virsh", "-q", "start", "e2e").CombinedOutput()
 	if err == nil {
 		return errors.New("libvirt started a domain with a device that has no driver")
 	}
+
 	return os.WriteFile(g.out("refusal"), refusal, 0o644)
 }
 
@@ -172,5 +201,6 @@ func (g guest) ask(kind string, args ...string) error {
 	if errors.As(err, &exit) && exit.ExitCode() == 1 {
 		return nil
 	}
+
 	return err
 }

@@ -56,10 +56,14 @@ func reap() error {
 	if err := enterRoot(); err != nil {
 		return err
 	}
-	worker, err := os.StartProcess("/proc/self/exe", []string{"/init"}, &os.ProcAttr{Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}})
+
+	worker, err := os.StartProcess("/proc/self/exe", []string{
+		"/init",
+	}, &os.ProcAttr{Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}})
 	if err != nil {
 		return err
 	}
+
 	for {
 		pid, err := syscall.Wait4(-1, nil, 0, nil)
 		if err != nil && !errors.Is(err, syscall.EINTR) {
@@ -82,22 +86,28 @@ func run() error {
 			return err
 		}
 	}
+
 	if _, err := os.Stat(lab + "/node.sh"); err == nil {
 		return runNode()
 	}
+
 	go holdInnerMachines(100 * time.Millisecond)
 	if err := command(program, "snapshot", "-o", lab+"/out/host.txtar"); err != nil {
 		return err
 	}
+
 	if err := pretendNVIDIA(); err != nil {
 		return err
 	}
+
 	if pods := read(lab + "/pods"); pods != "" {
 		return runPods(pods)
 	}
+
 	if err := startLibvirt(); err != nil {
 		return err
 	}
+
 	var last guest
 	for line := range strings.Lines(read(lab + "/guests")) {
 		words := strings.Fields(line)
@@ -105,10 +115,12 @@ func run() error {
 		if last.isFinished() { // before the node was lost
 			continue
 		}
+
 		if err := last.boot(); err != nil {
 			return fmt.Errorf("guest %s: %w", last.name, err)
 		}
 	}
+
 	return last.withoutDriver(read(lab + "/unbound"))
 }
 
@@ -119,53 +131,74 @@ func pretendNVIDIA() error {
 	if err != nil {
 		return err
 	}
+
 	for address := range strings.FieldsSeq(read(lab + "/displays")) {
 		file := "/" + address + "/vendor --\n"
 		snapshot = bytes.Replace(snapshot, []byte(file+"0x1af4\n"), []byte(file+"0x10de\n"), 1)
 	}
+
 	return os.WriteFile(lab+"/out/nvidia.txtar", snapshot, 0o644)
 }
 
 // enterRoot makes the read-only image the root, with an overlay in memory.
 func enterRoot() error {
-	if err := errors.Join(pid1.Mount("proc", "/proc", "proc", ""), pid1.Mount("devtmpfs", "/dev", "devtmpfs", ""), pid1.LoadModules()); err != nil {
+	if err := errors.Join(pid1.Mount("proc", "/proc", "proc", ""),
+		pid1.Mount("devtmpfs", "/dev", "devtmpfs", ""), pid1.LoadModules()); err != nil {
 		return err
 	}
+
 	// The disk's driver finds its disks asynchronously.
-	if err := until("the disk", func() bool { return strings.Contains(read("/proc/partitions"), "vda") }); err != nil {
+	if err := until("the disk", func() bool {
+		return strings.Contains(read("/proc/partitions"), "vda")
+	}); err != nil {
 		return err
 	}
+
 	lower := "/image"
 	for _, disk := range [][2]string{{"vda", "/image"}, {"vdb", "/programs"}} {
 		if !strings.Contains(read("/proc/partitions"), disk[0]) {
 			continue
 		}
-		if err := errors.Join(os.Mkdir(disk[1], 0o755), syscall.Mount("/dev/"+disk[0], disk[1], "squashfs", syscall.MS_RDONLY, "")); err != nil {
+
+		if err := errors.Join(os.Mkdir(disk[1], 0o755),
+			syscall.Mount("/dev/"+disk[0], disk[1], "squashfs", syscall.MS_RDONLY,
+				"")); err != nil {
 			return fmt.Errorf("mount %s: %w", disk[0], err)
 		}
+
 		if disk[1] != lower {
 			lower = disk[1] + ":" + lower
 		}
 	}
-	if err := errors.Join(pid1.Mount("tmpfs", "/layer", "tmpfs", ""), os.MkdirAll("/layer/upper", 0o755), os.MkdirAll("/layer/work", 0o755)); err != nil {
+
+	if err := errors.Join(pid1.Mount("tmpfs", "/layer", "tmpfs", ""),
+		os.MkdirAll("/layer/upper", 0o755), os.MkdirAll("/layer/work", 0o755)); err != nil {
 		return err
 	}
+
 	mounts := [][4]string{
-		{"overlay", "", "overlay", "lowerdir=" + lower + ",upperdir=/layer/upper,workdir=/layer/work"},
-		{"proc", "/proc", "proc", ""}, {"sysfs", "/sys", "sysfs", ""}, {"devtmpfs", "/dev", "devtmpfs", ""},
-		{"tmpfs", "/run", "tmpfs", ""}, {"tmpfs", "/tmp", "tmpfs", ""}, {"tmpfs", "/dev/shm", "tmpfs", ""},
+		{"overlay", "", "overlay", "lowerdir=" + lower +
+			",upperdir=/layer/upper,workdir=/layer/work"},
+		{"proc", "/proc", "proc", ""}, {"sysfs", "/sys", "sysfs", ""},
+		{"devtmpfs", "/dev", "devtmpfs", ""},
+		{"tmpfs", "/run", "tmpfs", ""}, {"tmpfs", "/tmp", "tmpfs", ""},
+		{"tmpfs", "/dev/shm", "tmpfs", ""},
 		{"devpts", "/dev/pts", "devpts", ""}, {"cgroup2", "/sys/fs/cgroup", "cgroup2", ""},
 		{"lab", lab, "9p", "trans=virtio,version=9p2000.L,msize=262144"},
 	}
+
 	for _, m := range mounts {
 		if err := pid1.Mount(m[0], "/root"+m[1], m[2], m[3]); err != nil {
 			return err
 		}
 	}
+
 	logLine("in the root file system")
+
 	// A container's root can only be left for another if the machine's is a mount of its own
 	// (pivot_root(2)).
-	return errors.Join(os.Chdir("/root"), syscall.Mount(".", "/", "", syscall.MS_MOVE, ""), syscall.Chroot("."), os.Chdir("/"),
+	return errors.Join(os.Chdir("/root"), syscall.Mount(".", "/", "", syscall.MS_MOVE, ""),
+		syscall.Chroot("."), os.Chdir("/"),
 		os.Setenv("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"), os.Setenv("LC_ALL", "C"),
 		os.Setenv("CONTAINER_NAME", "e2e"))
 }
@@ -188,11 +221,13 @@ func virtualFunctions() error {
 	if len(files) == 0 {
 		return errors.New("no device with virtual functions")
 	}
+
 	for _, file := range files {
 		if err := write(file, "2"); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -200,18 +235,21 @@ func virtualFunctions() error {
 // parent's directory is named after a PCI function, or after the driver itself.
 func mediatedDevices() error {
 	for name, parent := range map[string]string{"mediated": "0000:*", "loose": "mtty"} {
-		types, err := filepath.Glob("/sys/class/mdev_bus/" + parent + "/mdev_supported_types/*-1/create")
+		types, err := filepath.Glob("/sys/class/mdev_bus/" + parent +
+			"/mdev_supported_types/*-1/create")
 		if err != nil {
 			return err
 		}
 		if len(types) != 1 {
 			return fmt.Errorf("%d parents %s of mediated devices, want 1", len(types), parent)
 		}
+
 		logLine("mediated device of", types[0])
 		if err := write(types[0], read(lab+"/"+name)); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -225,39 +263,53 @@ func bindDevices() error {
 				return err
 			}
 		}
-		if err := errors.Join(write(dir+"/driver_override", "vfio-pci"), write("/sys/bus/pci/drivers_probe", address)); err != nil {
+
+		if err := errors.Join(write(dir+"/driver_override", "vfio-pci"),
+			write("/sys/bus/pci/drivers_probe", address)); err != nil {
 			return err
 		}
+
 		group, err := os.Readlink(dir + "/iommu_group")
 		if err != nil {
 			return err
 		}
+
 		driver, err := os.Readlink(dir + "/driver")
 		if err != nil {
 			return fmt.Errorf("%s has no driver: %w", address, err)
 		}
-		logLine(address, "driver", filepath.Base(driver), "group", filepath.Base(group), "node", read(dir+"/numa_node"))
+
+		logLine(address, "driver", filepath.Base(driver), "group", filepath.Base(group), "node",
+			read(dir+"/numa_node"))
 	}
+
 	return nil
 }
 
 func startLibvirt() error {
-	for _, dir := range []string{"/run/libvirt", "/var/log/libvirt/qemu", "/var/lib/libvirt/qemu", sockets} {
+	for _, dir := range []string{
+		"/run/libvirt", "/var/log/libvirt/qemu", "/var/lib/libvirt/qemu", sockets,
+	} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
 		}
 	}
+
 	err := errors.Join(os.WriteFile("/etc/libvirt/qemu.conf", []byte(libvirtConfiguration), 0o644),
 		os.WriteFile("/etc/machine-id", []byte(strings.Repeat("0123456789abcdef", 2)+"\n"), 0o644))
 	if err != nil {
 		return err
 	}
+
 	daemon := exec.Command("libvirtd")
 	daemon.Stderr = os.Stderr
 	if err := daemon.Start(); err != nil {
 		return err
 	}
-	return until("libvirt", func() bool { return exec.Command("virsh", "-q", "version").Run() == nil })
+
+	return until("libvirt", func() bool {
+		return exec.Command("virsh", "-q", "version").Run() == nil
+	})
 }
 
 // until is within for what no node that works needs longer.
@@ -282,6 +334,7 @@ func within(limit time.Duration, name string, done func() bool) error {
 			logged = time.Now()
 		}
 	}
+
 	return fmt.Errorf("wait for %s: not done after %v", name, limit)
 }
 
@@ -291,6 +344,7 @@ func command(name string, args ...string) error {
 	if err != nil {
 		return fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, out)
 	}
+
 	return nil
 }
 
@@ -303,6 +357,7 @@ func save(file, name string, args ...string) error {
 		err = fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, stderr.String())
 		return errors.Join(err, os.WriteFile(file, stdout.Bytes(), 0o644))
 	}
+
 	return os.WriteFile(file, stdout.Bytes(), 0o644)
 }
 

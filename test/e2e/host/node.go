@@ -19,10 +19,13 @@ func runNode() error {
 	if err := node.Run(); err != nil {
 		return fmt.Errorf("node.sh: %w", err)
 	}
+
 	logLine("kubelet started")
+
 	// A machine that prints nothing is lost.
 	for range time.Tick(30 * time.Second) {
 		logLine("load", read("/proc/loadavg"))
 	}
+
 	return nil
 }

@@ -17,7 +17,9 @@ type echo struct {
 	v1alpha3.UnimplementedCallbacksServer
 }
 
-func (echo) OnDefineDomain(_ context.Context, params *v1alpha3.OnDefineDomainParams) (*v1alpha3.OnDefineDomainResult, error) {
+func (echo) OnDefineDomain(
+	_ context.Context, params *v1alpha3.OnDefineDomainParams,
+) (*v1alpha3.OnDefineDomainResult, error) {
 	return &v1alpha3.OnDefineDomainResult{DomainXML: params.GetDomainXML()}, nil
 }
 
@@ -26,6 +28,7 @@ func serve(socket string) error {
 	if err != nil {
 		return err
 	}
+
 	server := grpc.NewServer()
 	v1alpha3.RegisterCallbacksServer(server, echo{})
 	return server.Serve(listener)

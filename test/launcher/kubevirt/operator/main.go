@@ -1,5 +1,5 @@
-// Command operator prints kubevirt-operator.yaml of a release (namespace, definition of KubeVirt, RBAC,
-// virt-operator), with one image for all programs: operator IMAGE VERSION.
+// Command operator prints kubevirt-operator.yaml of a release (namespace, definition of KubeVirt,
+// RBAC, virt-operator), with one image for all programs: operator IMAGE VERSION.
 package main
 
 import (
@@ -26,16 +26,21 @@ func run(image, version string) error {
 	if err != nil {
 		return err
 	}
-	operator := components.NewOperatorDeployment(namespace, "", "", "", "2", version, "", image, image, image, image, image, image, image, image, image, image, image, image, image, corev1.PullIfNotPresent)
+
+	operator := components.NewOperatorDeployment(namespace, "", "", "", "2", version, "", image,
+		image, image, image, image, image, image, image, image, image, image, image, image, corev1.PullIfNotPresent)
 	one := int32(1)
 	operator.Spec.Replicas = &one
 	objects := append([]any{
 		corev1.Namespace{
-			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
-			ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: map[string]string{"kubevirt.io": ""}},
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
+			ObjectMeta: metav1.ObjectMeta{
+				Name: namespace, Labels: map[string]string{"kubevirt.io": ""},
+			},
 		},
 		definition, components.NewKubeVirtPriorityClassCR(), operator,
 	}, anys(rbac.GetAllOperator(namespace))...)
+
 	for _, object := range objects {
 		text, err := yaml.Marshal(object)
 		if err != nil {
@@ -43,6 +48,7 @@ func run(image, version string) error {
 		}
 		fmt.Printf("---\n%s", text)
 	}
+
 	return nil
 }
 

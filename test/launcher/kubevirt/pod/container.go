@@ -27,22 +27,36 @@ const entry = `mount -t proc proc /proc && exec setpriv --reuid 107 --regid 107 
 --ambient-caps=-all,+net_bind_service --bounding-set=-all,+net_bind_service "$@"`
 
 func (p *pod) start(name string, env []string, args ...string) error {
-	log, err := os.OpenFile(filepath.Join(out, name+".log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	log, err := os.OpenFile(filepath.Join(out, name+".log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND,
+		0o644)
 	if err != nil {
 		return err
 	}
+
 	defer log.Close()
-	c := &container{name: name, command: exec.Command("/bin/sh", append([]string{"-c", entry, "sh"}, args...)...), done: make(chan struct{})}
-	c.command.Env = append([]string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", "CONTAINER_NAME=" + name}, env...)
+	c := &container{
+		name:    name,
+		command: exec.Command("/bin/sh", append([]string{"-c", entry, "sh"}, args...)...),
+		done:    make(chan struct{}),
+	}
+
+	c.command.Env = append([]string{
+		"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", "CONTAINER_NAME=" + name,
+	}, env...)
+
 	c.command.Stdout, c.command.Stderr = log, log
-	c.command.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
+	c.command.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL,
+	}
 	if err := c.command.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", name, err)
 	}
+
 	go func() {
 		defer close(c.done)
 		c.command.Wait() // the status is read from ProcessState
 	}()
+
 	p.containers = append(p.containers, c)
 	return nil
 }
@@ -87,23 +101,29 @@ func kill(program string) error {
 	if err != nil {
 		return err
 	}
+
 	killed := 0
 	for _, link := range links {
 		target, err := os.Readlink(link)
 		if err != nil || filepath.Base(target) != program {
 			continue // it ended meanwhile
 		}
+
 		var pid int
 		if _, err := fmt.Sscanf(strings.TrimPrefix(link, "/proc/"), "%d/exe", &pid); err != nil {
 			return err
 		}
+
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 			return fmt.Errorf("kill %s: %w", program, err)
 		}
+
 		killed++
 	}
+
 	if killed == 0 {
 		return fmt.Errorf("kill %s: it does not run", program)
 	}
+
 	return nil
 }

@@ -37,31 +37,38 @@ func (p *pod) handle() error {
 	if err := p.listen(ended); err != nil {
 		return err
 	}
+
 	client, err := p.connect()
 	if err != nil {
 		return err
 	}
+
 	defer client.Close()
 	options, err := p.options()
 	if err != nil {
 		return err
 	}
+
 	running := p.sync(client, options)
 	if err := p.dump(running); err != nil {
 		return err
 	}
+
 	if !running {
 		p.took("not running")
 		return p.delete(client)
 	}
+
 	if p.Plug != nil {
 		if err := p.plug(client); err != nil {
 			p.result.Plugged = err.Error()
 		}
 	}
+
 	if p.Fault.At == "running" {
 		return p.breakRunning(client)
 	}
+
 	if p.Boots {
 		if err := p.wait(ended); err != nil {
 			return err
@@ -69,6 +76,7 @@ func (p *pod) handle() error {
 	} else if err := errors.Join(p.seen(), client.KillVirtualMachine(p.vmi)); err != nil {
 		return err
 	}
+
 	return p.untilGone(func() error { return client.DeleteDomain(p.vmi) })
 }
 
@@ -101,6 +109,7 @@ func (p *pod) breakRunning(client cmdclient.LauncherClient) error {
 	if err := p.seen(); err != nil {
 		return err
 	}
+
 	if _, err := p.spoil(nil); err != nil {
 		return err
 	}
@@ -139,6 +148,7 @@ func (p *pod) wait(ended <-chan struct{}) error {
 		case <-ended:
 			p.took("guest ended")
 			return nil
+
 		case <-p.container("compute").done:
 			return nil
 		case <-tick.C:
@@ -148,6 +158,7 @@ func (p *pod) wait(ended <-chan struct{}) error {
 			fmt.Println("POD the guest has printed", size, "bytes")
 		}
 	}
+
 	fmt.Println("HOST-HUNG the guest does not end")
 	return errors.New("the guest does not end")
 }
@@ -159,12 +170,15 @@ func (p *pod) listen(ended chan<- struct{}) error {
 	if err := store.Add(p.vmi); err != nil {
 		return err
 	}
+
 	events := make(chan watch.Event, 100)
 	go func() {
-		if err := notifyserver.RunServer(share, make(chan struct{}), events, record.NewFakeRecorder(100), store); err != nil {
+		if err := notifyserver.RunServer(share, make(chan struct{}), events,
+			record.NewFakeRecorder(100), store); err != nil {
 			fmt.Println("POD notify server:", err)
 		}
 	}()
+
 	go func() {
 		ran, over := false, false
 		for event := range events {
@@ -172,6 +186,7 @@ func (p *pod) listen(ended chan<- struct{}) error {
 			if !ok {
 				continue
 			}
+
 			fmt.Println("POD the domain is", domain.Status.Status, domain.Status.Reason)
 			ran = ran || domain.Status.Status == api.Running
 			if ran && domain.Status.Status == api.Shutoff && !over {
@@ -180,8 +195,11 @@ func (p *pod) listen(ended chan<- struct{}) error {
 			}
 		}
 	}()
+
 	// virt-handler forwards a pipe of the launcher's user.
-	return until(endsWithin, func() error { return os.Chmod(filepath.Join(share, "domain-notify.sock"), 0o666) })
+	return until(endsWithin, func() error {
+		return os.Chmod(filepath.Join(share, "domain-notify.sock"), 0o666)
+	})
 }
 
 func until(patience time.Duration, done func() error) error {
@@ -191,6 +209,7 @@ func until(patience time.Duration, done func() error) error {
 			return nil
 		}
 	}
+
 	return err
 }
 
@@ -201,12 +220,15 @@ func (p *pod) connect() (client cmdclient.LauncherClient, err error) {
 		if p.container("compute").ended(0) {
 			return nil
 		}
+
 		if _, err := os.Stat(socket); err != nil {
 			return err
 		}
+
 		client, err = cmdclient.NewClient(socket)
 		return err
 	})
+
 	if err == nil && client == nil {
 		// It gives a hook one second to answer Info, and panics (KubeVirt
 		// pkg/hooks/manager.go, processSideCarSocket), and libvirt 10 s. An emulated
@@ -214,9 +236,11 @@ func (p *pod) connect() (client cmdclient.LauncherClient, err error) {
 		fmt.Println("HOST-HUNG virt-launcher has ended")
 		err = errors.New("it has ended")
 	}
+
 	if err != nil {
 		return nil, fmt.Errorf("connect to virt-launcher: %w", err)
 	}
+
 	p.took("launcher ready")
 	return client, nil
 }
@@ -227,22 +251,30 @@ func (p *pod) options() (*cmdv1.VirtualMachineOptions, error) {
 		MemBalloonStatsPeriod:     10,
 		Topology:                  &cmdv1.Topology{},
 		InterfaceDomainAttachment: map[string]string{},
-		ClusterConfig:             &cmdv1.ClusterConfig{PCINUMAAwareTopologyEnabled: p.Aware, BochsDisplayForEFIGuests: true},
-		VirtualMachineSMBios:      &cmdv1.SMBios{Family: "KubeVirt", Product: "None", Manufacturer: "KubeVirt", Version: "v1.9.0"},
+		ClusterConfig: &cmdv1.ClusterConfig{
+			PCINUMAAwareTopologyEnabled: p.Aware, BochsDisplayForEFIGuests: true,
+		},
+		VirtualMachineSMBios: &cmdv1.SMBios{
+			Family: "KubeVirt", Product: "None", Manufacturer: "KubeVirt", Version: "v1.9.0",
+		},
 	}
+
 	for _, i := range p.vmi.Spec.Domain.Devices.Interfaces {
 		if i.Masquerade != nil {
 			o.InterfaceDomainAttachment[i.Name] = string(v1.Tap)
 		}
 	}
+
 	list, err := p.plugins()
 	if err != nil {
 		return nil, err
 	}
+
 	o.PluginsJson = list
 	if p.Cells {
 		o.Topology, err = topology()
 	}
+
 	return o, err
 }
 
@@ -257,20 +289,25 @@ func (p *pod) plugins() ([]byte, error) {
 		if err == nil {
 			text, err = yaml.YAMLToJSON(text)
 		}
+
 		if err != nil {
 			return nil, err
 		}
+
 		list = append(list, text)
 	}
+
 	switch p.Other {
 	case "before":
 		list = slices.Insert(list, 0, []byte(unrelated))
 	case "after":
 		list = append(list, []byte(unrelated))
 	}
+
 	if list == nil {
 		return nil, nil
 	}
+
 	return slices.Concat([]byte("["), bytes.Join(list, []byte(",")), []byte("]")), nil
 }
 
@@ -281,27 +318,37 @@ func topology() (*cmdv1.Topology, error) {
 	if errors.Is(err, os.ErrNotExist) {
 		text, err = virsh("capabilities")
 	}
+
 	if err != nil {
 		return nil, err
 	}
+
 	caps := &libvirtxml.Caps{}
 	if err := xml.Unmarshal(text, caps); err != nil {
 		return nil, err
 	}
+
 	t := &cmdv1.Topology{}
 	for _, cell := range caps.Host.NUMA.Cells.Cells {
 		c := &cmdv1.Cell{Id: uint32(cell.ID)}
 		if cell.Memory != nil {
 			c.Memory = &cmdv1.Memory{Amount: cell.Memory.Size, Unit: cell.Memory.Unit}
 		}
+
 		for _, p := range cell.PageInfo {
-			c.Pages = append(c.Pages, &cmdv1.Pages{Count: p.Count, Unit: p.Unit, Size: uint32(p.Size)})
+			c.Pages = append(c.Pages, &cmdv1.Pages{
+				Count: p.Count, Unit: p.Unit, Size: uint32(p.Size),
+			})
 		}
+
 		if cell.Distances != nil {
 			for _, s := range cell.Distances.Siblings {
-				c.Distances = append(c.Distances, &cmdv1.Sibling{Id: uint32(s.ID), Value: uint64(s.Value)})
+				c.Distances = append(c.Distances, &cmdv1.Sibling{
+					Id: uint32(s.ID), Value: uint64(s.Value),
+				})
 			}
 		}
+
 		for _, cpu := range cell.CPUS.CPUs {
 			one := &cmdv1.CPU{Id: uint32(cpu.ID)}
 			for s := range strings.SplitSeq(cpu.Siblings, ",") {
@@ -309,10 +356,13 @@ func topology() (*cmdv1.Topology, error) {
 					one.Siblings = append(one.Siblings, uint32(n))
 				}
 			}
+
 			c.Cpus = append(c.Cpus, one)
 		}
+
 		t.NumaCells = append(t.NumaCells, c)
 	}
+
 	return t, nil
 }
 
@@ -327,7 +377,9 @@ func (p *pod) sync(client cmdclient.LauncherClient, options *cmdv1.VirtualMachin
 	if p.Target {
 		start = client.SyncMigrationTarget
 	}
-	for began := time.Now(); len(p.result.Syncs) < p.Syncs && time.Since(began) < readyAfter; time.Sleep(time.Second) {
+
+	for began := time.Now(); len(p.result.Syncs) < p.Syncs &&
+		time.Since(began) < readyAfter; time.Sleep(time.Second) {
 		err := start(p.vmi, options)
 		p.took("sync")
 		if err == nil {
@@ -335,11 +387,13 @@ func (p *pod) sync(client cmdclient.LauncherClient, options *cmdv1.VirtualMachin
 			p.vmi.Status.Phase = v1.Running
 			return !p.Target
 		}
+
 		fmt.Println("POD sync:", err)
 		if !strings.HasPrefix(err.Error(), impatient) {
 			p.result.Syncs = append(p.result.Syncs, err.Error())
 		}
 	}
+
 	return false
 }
 
@@ -352,14 +406,17 @@ func (p *pod) dump(running bool) error {
 	case running:
 		return err
 	}
+
 	return nil
 }
 
 func virsh(args ...string) ([]byte, error) {
-	text, err := exec.Command("/usr/bin/virsh", append([]string{"-q", "-c", libvirt}, args...)...).Output()
+	text, err := exec.Command("/usr/bin/virsh",
+		append([]string{"-q", "-c", libvirt}, args...)...).Output()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
 		err = fmt.Errorf("virsh %s: %w: %s", args[0], err, exit.Stderr)
 	}
+
 	return text, err
 }

@@ -23,13 +23,16 @@ type mount struct {
 func enter(root, layer, work string) error {
 	memory := filepath.Join(work, "memory")
 	pod := filepath.Join(memory, "root")
-	err := errors.Join(unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), os.MkdirAll(memory, 0o755), unix.Mount("tmpfs", memory, "tmpfs", 0, ""),
+	err := errors.Join(unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""),
+		os.MkdirAll(memory, 0o755), unix.Mount("tmpfs", memory, "tmpfs", 0, ""),
 		makeAll(filepath.Join(memory, "upper"), filepath.Join(memory, "work"), pod))
 	if err != nil {
 		return fmt.Errorf("mount memory: %w", err)
 	}
+
 	for _, m := range []mount{
-		{"overlay", "", "overlay", 0, "lowerdir=" + layer + ":" + root + ",upperdir=" + memory + "/upper,workdir=" + memory + "/work"},
+		{"overlay", "", "overlay", 0, "lowerdir=" + layer + ":" + root + ",upperdir=" + memory +
+			"/upper,workdir=" + memory + "/work"},
 		{"proc", "proc", "proc", 0, ""},
 		{"sysfs", "sys", "sysfs", 0, ""},
 		// KubeVirt reads the pod's CPUs from cgroup version 1 where this is not cgroup2
@@ -45,14 +48,19 @@ func enter(root, layer, work string) error {
 		if _, err := os.Stat(m.source); m.flags == unix.MS_BIND && errors.Is(err, os.ErrNotExist) {
 			continue
 		}
+
 		target := filepath.Join(pod, m.target)
-		if err := errors.Join(os.MkdirAll(target, 0o755), unix.Mount(m.source, target, m.kind, m.flags, m.options)); err != nil {
+		if err := errors.Join(os.MkdirAll(target, 0o755),
+			unix.Mount(m.source, target, m.kind, m.flags, m.options)); err != nil {
 			return fmt.Errorf("mount %s on %s: %w", m.source, target, err)
 		}
 	}
-	if err := errors.Join(unix.Chroot(pod), os.Chdir("/"), unix.Sethostname([]byte("virt-launcher-testvm"))); err != nil {
+
+	if err := errors.Join(unix.Chroot(pod), os.Chdir("/"),
+		unix.Sethostname([]byte("virt-launcher-testvm"))); err != nil {
 		return fmt.Errorf("enter %s: %w", pod, err)
 	}
+
 	return errors.Join(devices(), cpus())
 }
 
@@ -61,20 +69,28 @@ func enterNode(work string) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return err
 	}
+
 	// A volume of the pod, in which libvirt makes its directory.
 	pages := "/dev/hugepages"
-	return errors.Join(unix.Mount(work, lab, "", unix.MS_BIND, ""), unix.Mount("proc", "/proc", "proc", 0, ""),
-		os.MkdirAll(pages, 0o755), unix.Mount("hugetlbfs", pages, "hugetlbfs", 0, ""), makeAll(pages+"/libvirt/qemu"), own(pages),
+	return errors.Join(unix.Mount(work, lab, "", unix.MS_BIND, ""),
+		unix.Mount("proc", "/proc", "proc", 0, ""),
+		os.MkdirAll(pages, 0o755), unix.Mount("hugetlbfs", pages, "hugetlbfs", 0, ""),
+		makeAll(pages+"/libvirt/qemu"), own(pages),
 		unix.Sethostname([]byte("virt-launcher-testvm")))
 }
 
 func devices() error {
 	old := unix.Umask(0)
 	defer unix.Umask(old)
-	err := errors.Join(os.Mkdir("/dev/net", 0o755), os.Symlink("pts/ptmx", "/dev/ptmx"), os.Symlink("/proc/self/fd", "/dev/fd"))
-	for name, number := range map[string][2]uint32{"null": {1, 3}, "zero": {1, 5}, "random": {1, 8}, "urandom": {1, 9}, "net/tun": {10, 200}} {
-		err = errors.Join(err, unix.Mknod("/dev/"+name, unix.S_IFCHR|0o666, int(unix.Mkdev(number[0], number[1]))))
+	err := errors.Join(os.Mkdir("/dev/net", 0o755), os.Symlink("pts/ptmx", "/dev/ptmx"),
+		os.Symlink("/proc/self/fd", "/dev/fd"))
+	for name, number := range map[string][2]uint32{
+		"null": {1, 3}, "zero": {1, 5}, "random": {1, 8}, "urandom": {1, 9}, "net/tun": {10, 200},
+	} {
+		err = errors.Join(err,
+			unix.Mknod("/dev/"+name, unix.S_IFCHR|0o666, int(unix.Mkdev(number[0], number[1]))))
 	}
+
 	return err
 }
 

@@ -27,19 +27,20 @@ const (
 
 // config is the content of pod.json.
 type config struct {
-	VMI     json.RawMessage // as virt-controller leaves it
-	Hook    []string        // flags of the hook sidecar; null for none
-	Second  []string        // flags of a hook sidecar after it; null for none
-	Plugin  []string        // flags of the plugin's sidecar; null for none
-	Other   string          // where the list has another Plugin: before that one, after it, "" for nowhere
-	Target  bool            // of a migration: the VM is prepared and not started
-	Env     []string        // of the launcher's container
-	Network string          // /etc/podinfo/network-info, "" for none
-	Cells   bool            // pass the node's NUMA cells
-	Aware   bool            // feature gate PCINUMAAwareTopology
-	Syncs   int             // how often virt-handler tries to start the VM
-	Boots   bool            // wait until the guest ends by itself
-	Plug    *hotplug        // what the VMI becomes while it runs
+	VMI    json.RawMessage // as virt-controller leaves it
+	Hook   []string        // flags of the hook sidecar; null for none
+	Second []string        // flags of a hook sidecar after it; null for none
+	Plugin []string        // flags of the plugin's sidecar; null for none
+	// where the list has another Plugin: before that one, after it, "" for nowhere
+	Other   string
+	Target  bool     // of a migration: the VM is prepared and not started
+	Env     []string // of the launcher's container
+	Network string   // /etc/podinfo/network-info, "" for none
+	Cells   bool     // pass the node's NUMA cells
+	Aware   bool     // feature gate PCINUMAAwareTopology
+	Syncs   int      // how often virt-handler tries to start the VM
+	Boots   bool     // wait until the guest ends by itself
+	Plug    *hotplug // what the VMI becomes while it runs
 	Fault   fault
 }
 
@@ -65,10 +66,12 @@ func main() {
 			err = run()
 		}
 	}
+
 	if err != nil {
 		fmt.Println("POD-ERROR", err)
 		os.Exit(1)
 	}
+
 	fmt.Println("POD-END")
 }
 
@@ -77,15 +80,19 @@ func run() error {
 	if err != nil {
 		return err
 	}
+
 	p := &pod{began: time.Now(), result: result{Ends: map[string]int{}}}
 	if err := json.Unmarshal(data, &p.config); err != nil {
 		return fmt.Errorf("read pod.json: %w", err)
 	}
+
 	if err := errors.Join(p.play(), p.end()); err != nil {
 		return err
 	}
+
 	if data, err = json.MarshalIndent(p.result, "", "\t"); err != nil {
 		return err
 	}
+
 	return os.WriteFile(filepath.Join(out, "result.json"), data, 0o644)
 }

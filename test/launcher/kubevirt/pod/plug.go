@@ -26,6 +26,7 @@ func (p *pod) plug(client cmdclient.LauncherClient) error {
 	if err := json.Unmarshal(p.Plug.VMI, vmi); err != nil {
 		return err
 	}
+
 	err := until(readyAfter, func() error {
 		text, err := os.ReadFile(p.console())
 		if err == nil && !bytes.Contains(text, []byte(p.Plug.After)) {
@@ -36,21 +37,27 @@ func (p *pod) plug(client cmdclient.LauncherClient) error {
 	if err != nil {
 		return err
 	}
+
 	before, err := p.hostdevs()
 	if err != nil {
 		return err
 	}
+
 	if err := client.HotplugHostDevices(vmi); err != nil {
 		return err
 	}
+
 	// The launcher answers at once and attaches later.
 	err = until(endsWithin, func() error {
 		now, err := p.hostdevs()
-		if err == nil && bytes.Count(now, []byte("<hostdev")) == bytes.Count(before, []byte("<hostdev")) {
+		if err == nil &&
+			bytes.Count(now, []byte("<hostdev")) == bytes.Count(before, []byte("<hostdev")) {
 			err = errors.New("no device is attached")
 		}
+
 		return err
 	})
+
 	p.took("plugged")
 	return err
 }

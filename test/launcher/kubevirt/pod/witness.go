@@ -49,10 +49,12 @@ func (w *witness) serve() error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
+
 	listener, err := net.Listen("unix", filepath.Join(dir, "witness-"+w.keeps+".sock"))
 	if err != nil {
 		return err
 	}
+
 	server := grpc.NewServer()
 	info.RegisterInfoServer(server, w)
 	v1alpha3.RegisterCallbacksServer(server, w)
@@ -61,19 +63,25 @@ func (w *witness) serve() error {
 }
 
 func (w *witness) Info(context.Context, *info.InfoParams) (*info.InfoResult, error) {
-	return &info.InfoResult{Name: w.container, Versions: []string{v1alpha3.Version}, HookPoints: []*info.HookPoint{
+	return &info.InfoResult{Name: w.container, Versions: []string{
+		v1alpha3.Version,
+	}, HookPoints: []*info.HookPoint{
 		{Name: info.OnDefineDomainHookPointName}, {Name: info.ShutdownHookPointName},
 	}}, nil
 }
 
-func (w *witness) OnDefineDomain(_ context.Context, p *v1alpha3.OnDefineDomainParams) (*v1alpha3.OnDefineDomainResult, error) {
+func (w *witness) OnDefineDomain(
+	_ context.Context, p *v1alpha3.OnDefineDomainParams,
+) (*v1alpha3.OnDefineDomainResult, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.calls++
 	name := filepath.Join(out, fmt.Sprint(w.keeps, w.calls))
-	if err := errors.Join(os.WriteFile(name+".xml", p.DomainXML, 0o644), os.WriteFile(name+".vmi.json", p.Vmi, 0o644)); err != nil {
+	if err := errors.Join(os.WriteFile(name+".xml", p.DomainXML, 0o644),
+		os.WriteFile(name+".vmi.json", p.Vmi, 0o644)); err != nil {
 		return nil, err
 	}
+
 	domain := p.DomainXML
 	if f := w.pod.Fault; f.Call == w.calls && f.At == w.keeps {
 		w.pod.took(fmt.Sprintf("%s %d: %s", f.At, f.Call, f.Do))
@@ -82,14 +90,19 @@ func (w *witness) OnDefineDomain(_ context.Context, p *v1alpha3.OnDefineDomainPa
 			return nil, err
 		}
 	}
+
 	return &v1alpha3.OnDefineDomainResult{DomainXML: domain}, nil
 }
 
-func (w *witness) PreCloudInitIso(_ context.Context, p *v1alpha3.PreCloudInitIsoParams) (*v1alpha3.PreCloudInitIsoResult, error) {
+func (w *witness) PreCloudInitIso(
+	_ context.Context, p *v1alpha3.PreCloudInitIsoParams,
+) (*v1alpha3.PreCloudInitIsoResult, error) {
 	return &v1alpha3.PreCloudInitIsoResult{CloudInitData: p.CloudInitData}, nil
 }
 
-func (w *witness) Shutdown(context.Context, *v1alpha3.ShutdownParams) (*v1alpha3.ShutdownResult, error) {
+func (w *witness) Shutdown(
+	context.Context, *v1alpha3.ShutdownParams,
+) (*v1alpha3.ShutdownResult, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.shut = true
@@ -115,6 +128,7 @@ func (p *pod) spoil(domain []byte) ([]byte, error) {
 		<-old.done
 		p.containers = slices.DeleteFunc(p.containers, func(c *container) bool { return c == old })
 		return domain, p.startPlugin()
+
 	default:
 		return domain, kill(do[len("kill-"):])
 	}
@@ -132,12 +146,15 @@ func shift(domain []byte) ([]byte, error) {
 		if at == nil || !strings.Contains(controller, "-port") {
 			continue
 		}
+
 		number, err := strconv.ParseUint(controller[at[2]:at[3]], 16, 8)
 		if err != nil {
 			return nil, err
 		}
+
 		parts[i] = fmt.Sprintf("%s%02x%s", parts[i][:at[2]], number+1, parts[i][at[3]:])
 		return []byte(strings.Join(parts, "<controller ")), nil
 	}
+
 	return nil, errors.New("witness: no placed port to move")
 }

@@ -1,5 +1,5 @@
-// Command virtctl has the commands of KubeVirt's virtctl that docs/install.md names: the whole imports
-// modules that are not in every module proxy.
+// Command virtctl has the commands of KubeVirt's virtctl that docs/install.md names: the whole
+// imports modules that are not in every module proxy.
 package main
 
 import (
@@ -16,7 +16,8 @@ func main() {
 	root := &cobra.Command{Use: "virtctl", SilenceUsage: true}
 	config := kubecli.DefaultClientConfig(root.PersistentFlags())
 	root.AddCommand(vm.NewStartCommand(), vm.NewStopCommand(), vm.NewRestartCommand())
-	if err := root.ExecuteContext(clientconfig.NewContext(context.Background(), config)); err != nil {
+	if err := root.ExecuteContext(clientconfig.NewContext(context.Background(),
+		config)); err != nil {
 		os.Exit(1)
 	}
 }
