@@ -9,6 +9,7 @@ import (
 	"unicode/utf16"
 
 	"hook-sidecar/test/expect"
+	"hook-sidecar/test/secrets"
 )
 
 // archived returns a tar archive of files.
@@ -154,7 +155,7 @@ func BenchmarkLongLog(b *testing.B) {
 
 // FuzzFile: no file ends the program, and what is shown is text of limited length.
 func FuzzFile(f *testing.F) {
-	for _, spelling := range spellings {
+	for _, spelling := range secrets.Spellings {
 		f.Add([]byte("error: " + spelling))
 	}
 

@@ -9,6 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	v1 "kubevirt.io/api/core/v1"
+
+	"hook-sidecar/pkg/redact"
 )
 
 // State says in words how the VM is, by its objects.
@@ -177,7 +179,7 @@ func (e *Evidence) vmiState() State {
 
 	case paused != nil:
 		return State{
-			Name: "paused", Text: "is paused: " + cmp.Or(Redact(paused.Message), paused.Reason),
+			Name: "paused", Text: "is paused: " + cmp.Or(redact.Text(paused.Message), paused.Reason),
 			ToDo: "virtctl unpause vm " + e.Name,
 		}
 
@@ -197,7 +199,7 @@ func (e *Evidence) vmiState() State {
 		}
 
 	case notReady != nil:
-		why := strings.Trim(notReady.Reason+": "+Redact(notReady.Message), ": ")
+		why := strings.Trim(notReady.Reason+": "+redact.Text(notReady.Message), ": ")
 		return State{
 			Name: "not-ready",
 			Text: fmt.Sprintf("runs on node %s and is not ready (%s)", e.Node, why),
@@ -223,7 +225,7 @@ func (e *Evidence) condition(
 // notes says what the VMI's conditions mean beside its state.
 func (e *Evidence) notes() (notes []string) {
 	if c := e.condition(v1.VirtualMachineInstanceIsMigratable, corev1.ConditionFalse); c != nil {
-		why := strings.Trim(cmp.Or(Redact(c.Message), c.Reason), ": ")
+		why := strings.Trim(cmp.Or(redact.Text(c.Message), c.Reason), ": ")
 		if c.Reason == v1.VirtualMachineInstanceReasonHostDeviceNotMigratable {
 			devices := e.vmi.Spec.Domain.Devices
 			for _, d := range slices.Concat(devices.GPUs, devices.HostDevices) {

@@ -1,7 +1,7 @@
 // Package why names the cause of a VM that does not start. Objects of the API server and logs
 // become the Evidence about one VM (object.go, log.go), and the table (causes.yaml) says which of
 // its lines name a cause. What the VM got past later is history. Objects and logs hold secrets: all
-// text of theirs that the package returns has gone through Redact.
+// text of theirs that the package returns has gone through redact.Text.
 package why
 
 import (
@@ -12,6 +12,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"hook-sidecar/pkg/redact"
 )
 
 // Report says why a VM does not start.
@@ -98,7 +100,7 @@ func (e *Evidence) Diagnose() Report {
 		case n.cause != nil:
 			r.addFinding(n, past, e)
 		case past == nil && len(r.Errors) < maxErrors && !isPrivate(n) && !isRepeated(n, shown):
-			if line := n.show(); strings.Trim(line.Text, redacted+" ") != "" {
+			if line := n.show(); strings.Trim(line.Text, redact.Mark+" ") != "" {
 				shown, r.Errors = append(shown, n), append(r.Errors, line)
 			}
 		}
@@ -230,7 +232,7 @@ func (n entry) show() Line {
 	}
 
 	var text string
-	if safe := lines(Redact(n.text)); n.line < len(safe) {
+	if safe := lines(redact.Text(n.text)); n.line < len(safe) {
 		text = strings.TrimSpace(safe[n.line])
 	}
 
@@ -282,11 +284,11 @@ func (n entry) core() string {
 func quote(text string, at int) string {
 	const before, limit = 240, 360
 	if start := min(at-before, len(text)-limit); start > 0 {
-		text = redacted + text[start:]
+		text = redact.Mark + text[start:]
 	}
 
-	if len(text) > limit+len(redacted) {
-		text = text[:limit] + redacted
+	if len(text) > limit+len(redact.Mark) {
+		text = text[:limit] + redact.Mark
 	}
 
 	return strings.ToValidUTF8(text, "")

@@ -1,4 +1,4 @@
-package why
+package redact
 
 import (
 	"regexp"
@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// redacted stands for a value that was removed.
-const redacted = "…"
+// Mark stands for a value that was removed.
+const Mark = "…"
 
 // The forms of secrets that need no name: private keys, JSON Web Tokens (RFC 7519), tokens by the
 // prefixes that their issuers document, and credentials of an address or a header (RFC 7235, 2.1).
@@ -15,12 +15,12 @@ var bare = []struct {
 	form *regexp.Regexp
 	with string
 }{
-	{regexp.MustCompile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)`), redacted},
-	{regexp.MustCompile(`\beyJ[\w-]+(?:\.[\w-]*){0,2}`), redacted},
-	{regexp.MustCompile(`\b(?:gh[a-z]_|github_pat_|glpat-|hf_|nvapi-|xox[a-z]-|sk-|AKIA|ASIA)[\w-]{8,}`), redacted},
-	{regexp.MustCompile(`://[^/\s@]+@`), "://" + redacted + "@"},
-	{regexp.MustCompile(`(?i)\b(bearer|basic) +[\w.~+/=-]{6,}`), "$1 " + redacted},
-	{regexp.MustCompile(`\b(ssh-[a-z0-9-]+|ecdsa-[a-z0-9-]+) +\S+`), "$1 " + redacted},
+	{regexp.MustCompile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)`), Mark},
+	{regexp.MustCompile(`\beyJ[\w-]+(?:\.[\w-]*){0,2}`), Mark},
+	{regexp.MustCompile(`\b(?:gh[a-z]_|github_pat_|glpat-|hf_|nvapi-|xox[a-z]-|sk-|AKIA|ASIA)[\w-]{8,}`), Mark},
+	{regexp.MustCompile(`://[^/\s@]+@`), "://" + Mark + "@"},
+	{regexp.MustCompile(`(?i)\b(bearer|basic) +[\w.~+/=-]{6,}`), "$1 " + Mark},
+	{regexp.MustCompile(`\b(ssh-[a-z0-9-]+|ecdsa-[a-z0-9-]+) +\S+`), "$1 " + Mark},
 }
 
 // dump begins a list of variables, arguments, headers or data of a Secret, or a map, as Go and
@@ -67,14 +67,14 @@ var public = strings.Fields(`accel addr alias apiVersion bus code cell Code comp
 // logged are names that loggers and gRPC print after a blank: err="...", code = NotFound.
 var logged = strings.Fields(`code component desc err error kind level msg name namespace pod pos reason subcomponent thread time timestamp uid`)
 
-// Redact removes secrets from a message, which may have several lines: the values of variables,
+// Text removes secrets from a message, which may have several lines: the values of variables,
 // headers and tokens, and cloud-init data. An escaped end of a line becomes one, and lines keep
 // their numbers. It removes more rather than less: of what it takes for a value nothing stays.
-func Redact(text string) string {
+func Text(text string) string {
 	text = strings.ReplaceAll(text, `\n`, "\n")
 	for _, begin := range []*regexp.Regexp{cloudInit, dump} {
 		if at := begin.FindStringIndex(text); at != nil {
-			text = text[:at[0]] + redacted
+			text = text[:at[0]] + Mark
 		}
 	}
 
@@ -85,8 +85,8 @@ func Redact(text string) string {
 	}
 
 	text = redactNamed(text)
-	text = spoken.ReplaceAllString(text, "${1}"+redacted+"${4}")
-	return element.ReplaceAllString(text, "${1}"+redacted)
+	text = spoken.ReplaceAllString(text, "${1}"+Mark+"${4}")
+	return element.ReplaceAllString(text, "${1}"+Mark)
 }
 
 // lineEnds returns the ends of lines in a text.
@@ -114,7 +114,7 @@ func redactNamed(text string) string {
 		end := valueEnd(text, value, of)
 		b.WriteString(text[at:value])
 		if end > value {
-			b.WriteString(redacted + lineEnds(text[value:end]))
+			b.WriteString(Mark + lineEnds(text[value:end]))
 		}
 
 		at = end
@@ -137,7 +137,7 @@ func valueEnd(text string, at int, p pair) int {
 	isSecret := secretName.MatchString(p.name) || variableName.MatchString(p.name)
 	isColon := strings.TrimSpace(p.sign) == ":" && p.quote == ""
 	switch {
-	case value == "" || !isSecret && isColon:
+	case value == "" || !isSecret && isColon || strings.HasPrefix(value, Mark):
 		return at
 	case !isSecret && p.isPublic(value):
 		return at

@@ -1,18 +1,12 @@
-package why
+// Package secrets has a secret in every spelling in which a message may have one: no report and no
+// archive has it.
+package secrets
 
-import (
-	"encoding/json"
-	"fmt"
-	"strings"
-	"testing"
+// Planted is the secret.
+const Planted = "hunter2xyz"
 
-	"hook-sidecar/test/expect"
-)
-
-// planted is the secret, and spellings are the ways in which messages have one.
-const planted = "hunter2xyz"
-
-var spellings = map[string]string{
+// Spellings are the ways in which messages have it.
+var Spellings = map[string]string{
 	"variable":                     `TOKEN=hunter2xyz`,
 	"variable in lower case":       `db_pass=hunter2xyz`,
 	"variable that is named aside": `greeting=hunter2xyz`,
@@ -79,92 +73,4 @@ var spellings = map[string]string{
 	"script":                       "#!/bin/sh\necho hunter2xyz",
 	"annotation":                   `Annotations:map[string]string{"a": "hunter2xyz"}`,
 	"admission":                    `spec.containers[0].env[0]: Invalid value: "hunter2xyz": must not`,
-}
-
-// TestRedact: no spelling of a secret is in a report, alone or before or after what names a cause,
-// from an object, from a log or as text, as JSON or as Go prints it.
-func TestRedact(t *testing.T) {
-	if len(spellings) < 40 {
-		t.Fatalf("%d spellings", len(spellings))
-	}
-
-	object := func(text string) string {
-		data, err := json.Marshal(map[string]any{
-			"kind":     "VirtualMachineInstance",
-			"metadata": map[string]any{"name": "vm", "namespace": "ml"},
-			"status": map[string]any{
-				"phase": "Scheduled",
-				"conditions": []any{
-					map[string]any{
-						"type": "Synchronized", "status": "False", "reason": "No", "message": text,
-					},
-				},
-			},
-		})
-
-		expect.NoError(t, err)
-		return string(data)
-	}
-
-	entry := func(text string) string {
-		data, err := json.Marshal(map[string]any{
-			"level":     "error",
-			"component": "virt-launcher",
-			"msg":       "Failed to sync vmi",
-			"reason":    text,
-		})
-
-		expect.NoError(t, err)
-		return string(data)
-	}
-
-	carriers := map[string]func(string) string{
-		"object": object, "log": entry,
-		"event": func(text string) string { return event(vmi, "SyncFailed", "10:00:00", text) },
-		"text": func(text string) string {
-			return "error: " + strings.ReplaceAll(text, "\n", `\n`)
-		},
-	}
-
-	for name, spelling := range spellings {
-		for carrier, carry := range carriers {
-			for _, text := range []string{
-				spelling,
-				noMemlock + ", " + spelling,
-				noMemlock + "\n" + spelling,
-				spelling + ": " + noMemlock,
-				spelling + "\n" + noMemlock,
-			} {
-				r := evidence(carry(text)).Diagnose()
-				data, err := json.Marshal(r)
-				expect.NoError(t, err)
-				if strings.Contains(fmt.Sprintf("%s %+v", data, r), planted) {
-					t.Errorf("%s in %s: %s", name, carrier, data)
-				}
-
-				if strings.Contains(text, noMemlock) && causes(r.Causes) != "locked-memory" {
-					t.Errorf("%s in %s: causes %q", name, carrier, causes(r.Causes))
-				}
-			}
-		}
-	}
-}
-
-// TestRedactKeeps: what messages of the table's fixtures say stays readable: what names the cause,
-// devices and resources.
-func TestRedactKeeps(t *testing.T) {
-	for _, text := range []string{
-		`-device {"driver":"vfio-pci","host":"0000:01:00.0","id":"ua-gpu1","bus":"pci.10","addr":"0x0"}: vfio 0000:01:00.0: group 1 is not viable`,
-		`qemu-kvm: -device vfio-pci,host=0000:01:00.0,id=ua-gpu1,bus=pci.6,addr=0x0: vfio 0000:01:00.0: failed to open /dev/vfio/1`,
-		`server error. command SyncVMI failed: "LibvirtError(Code=1, Domain=10, Message='internal error: QEMU unexpectedly closed the monitor (vm='ml_vm')`,
-		`exceeded quota: gpus, requested: requests.nvidia.com/GH100=8, used: requests.nvidia.com/GH100=4, limited: requests.nvidia.com/GH100=8`,
-		`0/3 nodes are available: 1 Insufficient nvidia.com/GH100, 3 node(s) didn't match Pod's node affinity/selector. preemption: no`,
-		`Region pc.ram: vfio_dma_map(0x55c894f82af0, 0x100000000, 0x79c00000, 0x7fe01e200000) = -12 (Cannot allocate memory)`,
-		`Failed to pull image "registry.example.com/hook-sidecar:v1": rpc error: code = NotFound desc = failed to pull and unpack image`,
-		`MountVolume.SetUp failed for volume "x": secret "gpu-licence" not found`,
-	} {
-		if got := Redact(text); got != text {
-			t.Errorf("got  %s\nwant %s", got, text)
-		}
-	}
 }
