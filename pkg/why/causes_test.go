@@ -68,8 +68,8 @@ func TestTable(t *testing.T) {
 			isSeen := slices.ContainsFunc(all[cause.Name], func(place txtar.File) bool {
 				e := &Evidence{Report: Report{Name: "vm"}, table: only}
 				e.Add("a file", place.Data)
-				for key := range e.entries {
-					if key.cause != nil {
+				for _, found := range e.entries {
+					if found.cause != nil {
 						return true
 					}
 				}

@@ -149,7 +149,10 @@ func (e *Evidence) keep(n entry) {
 	e.read++
 	n.number = e.read
 	key := entryKey{source: n.source, subject: n.subject, cause: n.cause, passed: n.passed}
-	if n.cause == nil && n.passed == "" {
+	switch {
+	case n.heading == failedScheduling:
+		key.cause = nil // each says all that the nodes lack then
+	case n.cause == nil && n.passed == "":
 		key.form = form(lines(n.text)[n.line])
 	}
 

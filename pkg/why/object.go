@@ -149,7 +149,7 @@ func (e *Evidence) addOwn(o object, data []byte, source string) {
 // pkg/kubelet/events/event.go, pkg/scheduler/schedule_one.go; KubeVirt pkg/controller and
 // pkg/virt-handler).
 var eventReasons = map[string]struct{ about, passes Stage }{
-	"FailedScheduling":       {about: StageSchedule},
+	failedScheduling:         {about: StageSchedule},
 	"Scheduled":              {passes: StageSchedule},
 	"Failed":                 {about: StageContainer},
 	"BackOff":                {about: StageContainer},
@@ -161,6 +161,9 @@ var eventReasons = map[string]struct{ about, passes Stage }{
 	"SuccessfulCreate":       {passes: StageCreate},
 	"SyncFailed":             {about: StageStart},
 }
+
+// failedScheduling is the reason of the events that the scheduler repeats until it finds a node.
+const failedScheduling = "FailedScheduling"
 
 // quoted is the container or image that a message of the kubelet names.
 var quoted = regexp.MustCompile(`^spec\.\w+\{([^}]+)\}|"([^"\s]+)"|\bcontainer ([a-z0-9-]+)$`)

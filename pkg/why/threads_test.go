@@ -58,7 +58,8 @@ func (th thread) diagnose(t *testing.T) Report {
 	return e.Diagnose()
 }
 
-// TestThreads: of what users posted in forty threads, the cause is named.
+// TestThreads: of what users posted in forty threads, the cause is named in nine of ten, and none is
+// named wrong.
 func TestThreads(t *testing.T) {
 	all := threads(t)
 	var named, wrong int
@@ -77,7 +78,7 @@ func TestThreads(t *testing.T) {
 		}
 	}
 	t.Logf("%d of %d named, %d wrong", named, len(all), wrong)
-	if len(all) < 40 || named < 31 || wrong > 2 {
+	if len(all) < 40 || named*10 < len(all)*9 || wrong > 0 {
 		t.Errorf("of %d threads %d are named right and %d wrong", len(all), named, wrong)
 	}
 }
