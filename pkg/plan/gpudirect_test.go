@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"bytes"
 	"testing"
 
 	"hook-sidecar/pkg/placement"
@@ -34,5 +35,24 @@ func TestGPUDirect(t *testing.T) {
 	flat := placement.GPUDirect{GPUs: 8, Host: 8, Guest: 0, Right: 1}
 	if got := vm.Current().Plan.GPUDirect(); got != flat {
 		t.Errorf("without the hook: %+v, want %+v", got, flat)
+	}
+}
+
+// TestGPUDirectOfHidden: a NIC with <address type='unassigned'/> is not in the guest, so no GPU has
+// one to take.
+func TestGPUDirectOfHidden(t *testing.T) {
+	const nics = "ua-sriov-rdma"
+	domain := sampleFile(t, "02-8gpu-8nic-gate-off.xml")
+	alias := []byte(`<alias name="` + nics)
+	if !bytes.Contains(domain, alias) {
+		t.Fatalf("the sample has no alias %s", nics)
+	}
+
+	planner := plan.Planner{Sysfs: hosts(t)["x86-2n8g-hgx-h100.txtar"]}
+	hidden := bytes.ReplaceAll(domain, alias,
+		append([]byte(`<address type="unassigned"></address>`), alias...))
+	got := planner.Read(plan.Request{Domain: hidden}).WithLayout(policy.LayoutMirror).Plan.GPUDirect()
+	if got != (placement.GPUDirect{}) {
+		t.Errorf("%+v, want no GPU with a NIC to take", got)
 	}
 }

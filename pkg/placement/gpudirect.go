@@ -1,0 +1,116 @@
+package placement
+
+import (
+	"cmp"
+	"slices"
+
+	"hook-sidecar/pkg/libvirt"
+	"hook-sidecar/pkg/ncclgraph"
+	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/topology"
+)
+
+// GPUDirect has the outcome of a plan that NCCL's users feel: how many GPUs move data to and from
+// their NIC without the CPU's memory.
+type GPUDirect struct {
+	GPUs  int // that have a NIC to take; 0 without GPUs or without NICs
+	Host  int // of these, that use GPUDirect RDMA to their NIC on the host
+	Guest int // and in the guest
+	Right int // that take the same NIC as on the host
+}
+
+// GPUDirect compares what NCCL decides on the host and in the guest after Changes. A device that
+// the host does not show is left out.
+func (p *Plan) GPUDirect() GPUDirect {
+	onHost := p.onHost()
+	inGuest := onHost
+	if p.Policy.NCCLTopology == policy.NCCLTopologyNone { // the file shows NCCL the host's tree
+		inGuest = p.inGuest()
+	}
+
+	if len(onHost.GPUs) == 0 || len(onHost.NICs) == 0 {
+		return GPUDirect{}
+	}
+
+	wanted := nicsOf(onHost)
+	outcome := GPUDirect{GPUs: len(onHost.GPUs)}
+	for _, c := range wanted {
+		if c.isDirect {
+			outcome.Host++
+		}
+	}
+
+	for gpu, c := range nicsOf(inGuest) {
+		if c.isDirect {
+			outcome.Guest++
+		}
+		if c.nic == wanted[gpu].nic {
+			outcome.Right++
+		}
+	}
+
+	return outcome
+}
+
+// onHost returns the GPUs and NICs as NCCL finds them on the host.
+func (p *Plan) onHost() ncclgraph.Machine {
+	return machineOf(shownBy(p.Host, p.Devices), p.HostTree, hostLinks(p.Host))
+}
+
+// inGuest returns the GPUs and NICs as NCCL finds them in the guest, without the topology file.
+func (p *Plan) inGuest() ncclgraph.Machine {
+	shown := shownBy(p.Host, p.Devices)
+	return machineOf(byGuestAddress(shown), p.GuestTree, guestLinks(p.Host, p.portLink))
+}
+
+// portLink returns the link of a port of the planned guest.
+func (p *Plan) portLink(n *topology.Node) topology.Link { return libvirt.NodeLink(p.result, n) }
+
+// shownBy returns the devices that the host shows and that are not hidden from the guest.
+func shownBy(host *topology.Host, devices []Decision) []Decision {
+	return slices.DeleteFunc(slices.Clone(devices), func(d Decision) bool {
+		return !host.Shows(d.ID) || d.Function == nil || d.unassigned
+	})
+}
+
+// ShowsHost reports whether the guest's own tree and links show NCCL the paths of the host, so that
+// the topology file adds nothing.
+func (p *Plan) ShowsHost() bool {
+	return p.inGuest().ShowsAs(p.onHost())
+}
+
+// chosenNIC is the NIC that NCCL takes for a GPU.
+type chosenNIC struct {
+	nic      topology.ID // nil where the machine has none
+	isDirect bool
+}
+
+// nicsOf returns the NIC that NCCL takes for each GPU.
+func nicsOf(m ncclgraph.Machine) map[topology.ID]chosenNIC {
+	chosen := make(map[topology.ID]chosenNIC, len(m.GPUs))
+	for i, c := range m.Choices() {
+		one := chosenNIC{isDirect: c.IsDirect()}
+		if c.NIC >= 0 {
+			one.nic = m.NICs[c.NIC].ID
+		}
+
+		chosen[m.GPUs[i].Node.ID] = one
+	}
+
+	return chosen
+}
+
+// byGuestAddress returns devices in the order in which the guest numbers them. libvirt gives those
+// without an address theirs in the order of the domain.
+func byGuestAddress(devices []Decision) []Decision {
+	ordered := slices.Clone(devices)
+	isKnown := !slices.ContainsFunc(ordered, func(d Decision) bool { return d.Predicted == nil })
+	slices.SortFunc(ordered, func(x, y Decision) int {
+		if isKnown {
+			return x.Predicted.Compare(*y.Predicted)
+		}
+		return cmp.Compare(x.position, y.position)
+	})
+
+	return ordered
+}
