@@ -82,8 +82,8 @@ func (a *app) newRoot() *cobra.Command {
 place in the guest's PCI Express tree that it has on the host: on its NUMA node,
 under its PCIe root and its switch.
 
-Without a command it runs serve, which is how KubeVirt starts a hook sidecar; with
---version alone it prints the version.
+Without a command it runs serve, which is how KubeVirt starts a hook sidecar; on a
+terminal it prints this help. With --version alone it prints the version.
 
 Exit status: that of the command; 2 for an unknown command or flag.`,
 		Example: `  hook-sidecar demo

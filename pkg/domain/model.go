@@ -1,6 +1,7 @@
 // Package domain has the read model of a libvirt domain, and lossless edits: Parse records where
 // every element is in the bytes, and Apply splices changes in at these spans, so that all else
-// stays byte for byte. The package knows XML and no policy.
+// stays byte for byte. The package knows XML and libvirt, and the marks by
+// which it finds what the hook added in an earlier call; it knows no policy.
 package domain
 
 import (

@@ -49,7 +49,7 @@ add() {
 }
 
 # request ADDRESS: adds a function, the others of its device, its physical function and the members of
-# its IOMMU group, as env.ReadHost reads them.
+# its IOMMU group, as host.Read reads them.
 request() {
   [ -L "bus/pci/devices/$1" ] || return 0
   add "$1"
