@@ -26,7 +26,7 @@ func reasonPages() map[reasons.Reason]codePage {
 		reasons.NoGuestCell:    {"The kubelet needs `cpuManagerPolicy: static`, `memoryManagerPolicy: Static` with `reservedMemory`, and a device plugin that reports NUMA nodes, as KubeVirt's does. A VM with devices of both sockets needs CPUs and memory of both.", "`numatune` in the domain lacks the device's `hostNode`."},
 		reasons.AmbiguousCell: {"KubeVirt does not write this.",
 			"`grep -E '<memnode|<vcpupin|<cell ' vm.xml`"},
-		reasons.NoSysfs:    {"The container runtime masks parts of `/sys`, or the domain or `--sysfs` is of another host; as a warning it names the path. `kubectl hostdev snapshot VM -o host.txtar` has the right host. Reading sysfs takes no privilege.", "`kubectl exec \"$POD\" -c hook-sidecar-0 -- hook-sidecar snapshot | grep '^-- bus/'`"},
+		reasons.NoSysfs:    {"The container runtime masks parts of `/sys`, or the domain or `--sysfs` is of another host; as a warning it names the path. `kubectl hostdev snapshot VM --output-file host.txtar` has the right host. Reading sysfs takes no privilege.", "`kubectl exec \"$POD\" -c hook-sidecar-0 -- hook-sidecar snapshot | grep '^-- bus/'`"},
 		reasons.Machine:    {"", "`<type arch=… machine=…>` in the domain."},
 		reasons.Budget:     {"A warning with the same code has what is needed and what is free of bus numbers, places on the root bus or controller indexes. Past controller index 31 `hotplug-ports=0` saves some.", "`budgets` and `warnings` of `explain --format json`"},
 		reasons.BrokenRule: {"A warning with the same code names the [rule](how-it-works.md#the-rules) and the controller or device. For example, libvirt gives an expander bus without `busNr` two bus numbers; with two ports it needs three, and the third is the next expander bus's. Add `<target busNr='100'/>`.", "`explain --format json | jq '.warnings[] | select(.code == \"broken-rule\")'`"},
@@ -192,7 +192,7 @@ type checkPage struct {
 func checkPages() []checkPage {
 	return []checkPage{
 		{"sysfs",
-			"Can the host be read, and does it show every device? A value that no kernel writes is a WARN and counts as absent; a missing device is a FAIL. Where every device is missing, this is not the VM's node.", "`kubectl hostdev snapshot VM -o host.txtar`, or `hook-sidecar snapshot` on the node, and pass the file with `--sysfs`; otherwise as for [`no-sysfs`](reasons.md#no-sysfs)."},
+			"Can the host be read, and does it show every device? A value that no kernel writes is a WARN and counts as absent; a missing device is a FAIL. Where every device is missing, this is not the VM's node.", "`kubectl hostdev snapshot VM --output-file host.txtar`, or `hook-sidecar snapshot` on the node, and pass the file with `--sysfs`; otherwise as for [`no-sysfs`](reasons.md#no-sysfs)."},
 		{"iommu-enabled",
 			"Is each PCI function for guests in an IOMMU group? VFIO needs one. In a guest, which has an emulated bridge, the hint is for guests.", "enable VT-d, AMD-Vi or the SMMU in the firmware, and boot with `intel_iommu=on` or `amd_iommu=on`."},
 		{"host-numa",

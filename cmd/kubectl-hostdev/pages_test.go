@@ -1,0 +1,30 @@
+package main
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+
+	"hook-sidecar/test/expect"
+	"hook-sidecar/test/pages"
+)
+
+func newRoot() *cobra.Command {
+	return (&app{config: genericclioptions.NewConfigFlags(true)}).newRoot()
+}
+
+// TestPages parses every kubectl hostdev command of the pages.
+func TestPages(t *testing.T) {
+	pages.Check(t, "../..", func(args []string) (*cobra.Command, []string) {
+		return newRoot(), args
+	})
+}
+
+// TestGeneratedCommands compares docs/kubectl-hostdev.md with the help of the commands; -update
+// rewrites it.
+func TestGeneratedCommands(t *testing.T) {
+	expect.Golden(t, *update, filepath.Join("..", "..", "docs", "kubectl-hostdev.md"),
+		[]byte(pages.Reference(newRoot(), "cmd/kubectl-hostdev -run GeneratedCommands")))
+}
