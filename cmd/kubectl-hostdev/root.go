@@ -60,6 +60,9 @@ have the hook. It changes nothing; only --debug-image makes pods, and deletes th
 It needs to get and list virtualmachineinstances, to list pods, and to create
 pods/exec in the VM's namespace: ` + reasons.Page("manifests/kubectl/clusterrole.yaml") + `.
 
+Every command has kubectl's flags, such as --context and -n, and --timeout: how long
+reading one VM may take (default 30s).
+
 ` + exitStatus,
 		Example: `  kubectl hostdev explain dgx
   kubectl hostdev explain -A`,

@@ -190,7 +190,7 @@ func TestLinks(t *testing.T) {
 	expect.NoError(t, err)
 	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	for _, page := range append(pages, filepath.Join(root, "README.md"),
-		filepath.Join(root, "CONTRIBUTING.md"), filepath.Join(root, "SECURITY.md")) {
+		filepath.Join(root, "CONTRIBUTING.md"), filepath.Join(root, "CHANGELOG.md"), filepath.Join(root, "SECURITY.md")) {
 		data := expect.File(t, page)
 		for _, match := range link.FindAllStringSubmatch(string(data), -1) {
 			if strings.Contains(match[1], "://") {

@@ -2,6 +2,7 @@
 package pages
 
 import (
+	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"regexp"
@@ -90,13 +91,24 @@ type Command struct {
 	Words   []string
 }
 
+// sidecarArgs are the arguments of a hook sidecar in the annotation that requests it, in JSON, or
+// in JSON in a string.
+var sidecarArgs = regexp.MustCompile(`\\?"args\\?": (\[[^]]*\])`)
+
 // Commands returns the commands in code that a shell runs: blocks of sh, and spans and other
-// blocks that begin with one of these programs. Code that a shell cannot parse is an error.
+// blocks that begin with one of these programs. Code that a shell cannot parse is an error. The
+// arguments of a hook sidecar are a command, too.
 func Commands(t *testing.T, all []Code, programs ...string) []Command {
 	t.Helper()
 	var found []Command
 
 	for _, code := range all {
+		for _, list := range sidecarArgs.FindAllStringSubmatch(code.Text, -1) {
+			var args []string
+			expect.NoError(t, json.Unmarshal([]byte(strings.ReplaceAll(list[1], `\"`, `"`)), &args))
+			found = append(found, Command{code.Where, true, append([]string{"hook-sidecar"}, args...)})
+		}
+
 		if !isShell(code, programs) {
 			continue
 		}
