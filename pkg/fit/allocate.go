@@ -97,19 +97,25 @@ type want struct {
 	count       int64 // of them; 0 for all that there are
 }
 
-// wantOf returns what a request wants; nil where that is one of several alternatives, or takes
-// nothing: only the allocator knows.
+// wantOf returns what a request wants; nil where that is one of several alternatives, has derived
+// attributes, or takes nothing: only the allocator knows.
 func wantOf(request resourceapi.DeviceRequest) *want {
 	r := request.Exactly
 	switch {
 	case r == nil && len(request.FirstAvailable) == 1:
 		s := request.FirstAvailable[0]
 		r = &resourceapi.ExactDeviceRequest{
-			DeviceClassName: s.DeviceClassName, Selectors: s.Selectors,
-			AllocationMode: s.AllocationMode,
-			Count:          s.Count, Tolerations: s.Tolerations,
+			DeviceClassName:   s.DeviceClassName,
+			Selectors:         s.Selectors,
+			AllocationMode:    s.AllocationMode,
+			Count:             s.Count,
+			Tolerations:       s.Tolerations,
+			DerivedAttributes: s.DerivedAttributes,
 		}
 	case r == nil || r.AdminAccess != nil:
+		return nil
+	}
+	if len(r.DerivedAttributes) > 0 {
 		return nil
 	}
 

@@ -36,10 +36,12 @@ func New(o Objects) *Fleet {
 		users:   map[structured.DeviceID]*resourceapi.ResourceClaim{},
 		pods:    map[string][]*corev1.Pod{},
 		labels:  map[string]bool{},
-		// Those of Kubernetes 1.36 that concern devices which one VM has alone. Where a gate is
+		// Those of Kubernetes 1.37 that concern devices which one VM has alone. Where a gate is
 		// off, the API server has dropped its fields.
 		features: structured.Features{
 			AdminAccess:          true,
+			CompatibilityGroups:  true,
+			DerivedAttributes:    true,
 			DeviceTaints:         true,
 			ListTypeAttributes:   true,
 			PartitionableDevices: true,

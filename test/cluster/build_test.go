@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	kubernetes    = "v1.36.0"
+	kubernetes    = "v1.37.2"
 	kubevirt      = "v1.9.0"
 	kubevirtImage = "localhost/kubevirt:" + kubevirt
 	hookImage     = "localhost/hook-sidecar:v1"
@@ -45,7 +45,7 @@ func (c *cluster) build(t *testing.T) {
 	c.goBuild(t, "../kubectl", "k8s.io/kubernetes/cmd/",
 		"kubelet kube-apiserver kube-controller-manager kube-scheduler kubectl kubeadm",
 		"-ldflags=-s -w "+version+"gitVersion="+kubernetes+" "+version+"gitMajor=1 "+version+
-			"gitMinor=36")
+			"gitMinor=37")
 
 	c.goBuild(t, launcher+"/kubevirt", "kubevirt.io/kubevirt/cmd/", `virt-operator virt-api virt-controller virt-handler virt-chroot virt-exportproxy
 virt-launcher virt-launcher-monitor virt-launcher/libvirt-hook-client virt-tail virt-probe virt-freezer sidecars`, "-ldflags=-s -w", "-trimpath", "-tags=libvirt_dlopen")

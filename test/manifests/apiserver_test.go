@@ -94,14 +94,18 @@ func newAPIServer(t *testing.T, objects []runtime.Object) apiServer {
 // for OpenAPI schemas.
 type storeClient struct{ *fake.Clientset }
 
-func (c storeClient) Discovery() discovery.DiscoveryInterface {
+func (c storeClient) Discovery() discovery.DiscoveryInterfaces {
 	return schemas{c.Clientset.Discovery()}
 }
 
 // schemas has the schemas of Kubernetes' own kinds.
-type schemas struct{ discovery.DiscoveryInterface }
+type schemas struct{ discovery.DiscoveryInterfaces }
 
 func (schemas) OpenAPIV3() openapi.Client { return openapitest.NewEmbeddedFileClient() }
+
+func (schemas) OpenAPIV3WithContext(context.Context) openapi.ClientWithContext {
+	return openapi.ToClientWithContext(openapitest.NewEmbeddedFileClient())
+}
 
 // kubeVirtPolicies are the admission policies that KubeVirt 1.9 installs for
 // plugins, made by its own code.
