@@ -71,6 +71,14 @@ var logged = strings.Fields(`code component desc err error kind level msg name n
 // headers and tokens, and cloud-init data. An escaped end of a line becomes one, and lines keep
 // their numbers. It removes more rather than less: of what it takes for a value nothing stays.
 func Text(text string) string {
+	if isPlain(text) {
+		return text
+	}
+	return removeAll(text)
+}
+
+// removeAll is Text of a text in which a rule may match.
+func removeAll(text string) string {
 	text = strings.ReplaceAll(text, `\n`, "\n")
 	for _, begin := range []*regexp.Regexp{cloudInit, dump} {
 		if at := begin.FindStringIndex(text); at != nil {
@@ -78,13 +86,7 @@ func Text(text string) string {
 		}
 	}
 
-	for _, b := range bare {
-		text = b.form.ReplaceAllStringFunc(text, func(found string) string {
-			return b.form.ReplaceAllString(found, b.with) + lineEnds(found)
-		})
-	}
-
-	text = redactNamed(text)
+	text = redactNamed(bareSecrets(text))
 	text = spoken.ReplaceAllString(text, "${1}"+Mark+"${4}")
 	return element.ReplaceAllString(text, "${1}"+Mark)
 }

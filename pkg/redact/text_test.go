@@ -40,3 +40,16 @@ func TestTextKeeps(t *testing.T) {
 		}
 	}
 }
+
+// FuzzIsPlain: a text that is taken for plain has nothing that a rule matches.
+func FuzzIsPlain(f *testing.F) {
+	for _, spelling := range secrets.Spellings {
+		f.Add(spelling)
+	}
+	f.Add("a: b, MY_NAME: c; gh p_abcdefghi, x:y")
+	f.Fuzz(func(t *testing.T, text string) {
+		if isPlain(text) && removeAll(text) != text {
+			t.Errorf("%q is not plain: %q", text, removeAll(text))
+		}
+	})
+}

@@ -2,6 +2,8 @@
 // archive has it.
 package secrets
 
+import "regexp"
+
 // Planted is the secret.
 const Planted = "hunter2xyz"
 
@@ -73,4 +75,203 @@ var Spellings = map[string]string{
 	"script":                       "#!/bin/sh\necho hunter2xyz",
 	"annotation":                   `Annotations:map[string]string{"a": "hunter2xyz"}`,
 	"admission":                    `spec.containers[0].env[0]: Invalid value: "hunter2xyz": must not`,
+}
+
+// Kept returns the words of an object that have to stay: those that begin with "kept-".
+func Kept(object string) []string {
+	return regexp.MustCompile(`kept-[a-z0-9]+`).FindAllString(object, -1)
+}
+
+// Domain is a domain with secrets.
+const Domain = `<domain type='kvm' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'>
+  <name>default_dgx</name>
+  <uuid>9a3d4e5f-0000-4000-8000-000000000001</uuid>
+  <description>hunter2xyz</description>
+  <!-- hunter2xyz -->
+  <sysinfo type='fwcfg'>
+    <entry name='opt/ovmf/X-PciMmio64Mb'>65536</entry>
+    <entry name='opt/com.coreos/config'>{"ignition": "hunter2xyz"}</entry>
+  </sysinfo>
+  <sysinfo type='smbios'>
+    <oemStrings>
+      <entry>io.systemd.credential:passwd.hashed-password.root=hunter2xyz</entry>
+    </oemStrings>
+  </sysinfo>
+  <os>
+    <cmdline>console=ttyS0 key=hunter2xyz</cmdline>
+  </os>
+  <devices>
+    <disk type='network' device='disk'>
+      <source protocol='https' name='disk.img' query='sig=hunter2xyz'>
+        <host name='storage' port='443'/>
+        <cookies>
+          <cookie name='session'>hunter2xyz</cookie>
+        </cookies>
+      </source>
+    </disk>
+    <disk type='file' device='disk'>
+      <source file='https://user:hunter2xyz@storage/disk.img'/>
+    </disk>
+    <hostdev mode='subsystem' type='pci' managed='no'>
+      <source>
+        <address domain='0x0000' bus='0x1b' slot='0x00' function='0x0'/>
+      </source>
+      <alias name='ua-gpu-gpu1'/>
+    </hostdev>
+    <graphics type='vnc' socket='/vnc' passwd='hunter2xyz'>
+    </graphics>
+  </devices>
+  <qemu:commandline>
+    <qemu:arg value='-fw_cfg'/>
+    <qemu:arg value='name=opt/ovmf/X-PciMmio64Mb,string=65536'/>
+    <qemu:arg value='-fw_cfg'/>
+    <qemu:arg value='name=opt/com.coreos/config,string=hunter2xyz'/>
+    <qemu:arg value='-object'/>
+    <qemu:arg value='{"qom-type":"secret","id":"a","data":"hunter2xyz"}'/>
+    <qemu:arg value='-device'/>
+    <qemu:arg value='pcie-root-port,id=a,bus=pcie.0'/>
+    <qemu:arg value='-smbios'/>
+    <qemu:arg value='type=11,value=hunter2xyz'/>
+    <qemu:arg value='hunter2xyz'/>
+    <qemu:env name='GREETING' value='hunter2xyz'/>
+  </qemu:commandline>
+</domain>
+`
+
+// Objects are objects of the API server with a secret in each place, as YAML.
+var Objects = map[string]string{
+	"VirtualMachineInstance": `
+apiVersion: kubevirt.io/v1
+kind: VirtualMachineInstance
+metadata:
+  name: kept-dgx
+  annotations:
+    kubectl.kubernetes.io/last-applied-configuration: '{"spec": "hunter2xyz"}'
+    kubevirt.io/ignitiondata: hunter2xyz
+    hostdev.vm.kubevirt.io/layout: kept-layout
+    hostdev.vm.kubevirt.io/greeting: hunter2xyz
+    hooks.kubevirt.io/hookSidecars: '[{"image": "kept-image", "args": ["--layout", "kept-mirror", "--token=hunter2xyz", "--greeting", "hunter2xyz"]}]'
+  managedFields: [{fieldsV1: {"v:hunter2xyz": {}}}]
+  labels: {app: kept-label, token: hunter2xyz}
+spec:
+  accessCredentials: [{sshPublicKey: {source: {secret: {secretName: kept-secret}}}}]
+  domain:
+    firmware: {kernelBoot: {kernelArgs: key=hunter2xyz}}
+    devices: {gpus: [{name: gpu1, deviceName: nvidia.com/kept-gpu}]}
+  readinessProbe:
+    httpGet: {port: 80, httpHeaders: [{name: X-Greeting, value: hunter2xyz}]}
+    exec: {command: [sh, -c, echo hunter2xyz]}
+  volumes:
+  - name: a
+    cloudInitNoCloud: {userData: "#cloud-config\npassword: hunter2xyz", networkData: hunter2xyz}
+  - name: b
+    cloudInitConfigDrive: {userDataBase64: aHVudGVyMnh5eg==hunter2xyz, networkDataBase64: hunter2xyz, secretRef: {name: kept-ref}}
+  - name: c
+    containerDisk: {image: "https://user:hunter2xyz@registry/kept-disk"}
+status:
+  phase: Scheduled
+  conditions:
+  - {type: Synchronized, status: "False", reason: kept-reason, message: "kept-message: environment variable GREETING=hunter2xyz"}
+`,
+	"VirtualMachine": `
+apiVersion: kubevirt.io/v1
+kind: VirtualMachine
+metadata: {name: kept-dgx, annotations: {note: hunter2xyz}}
+spec:
+  dataVolumeTemplates:
+  - metadata: {name: kept-root}
+    spec: {source: {http: {url: "https://user:hunter2xyz@images/kept-image", extraHeaders: ["Greeting: hunter2xyz"], secretExtraHeaders: [kept-headers]}}}
+  template:
+    metadata: {annotations: {greeting: hunter2xyz}}
+    spec:
+      volumes: [{name: c, cloudInitNoCloud: {userData: hunter2xyz}}]
+      domain: {devices: {hostDevices: [{name: kept-nic, deviceName: mellanox.com/cx7}]}}
+`,
+	"Pod": `
+apiVersion: v1
+kind: Pod
+metadata: {name: kept-pod, annotations: {vault.hashicorp.com/agent-inject-template: hunter2xyz}}
+spec:
+  imagePullSecrets: [{name: kept-pull}]
+  initContainers:
+  - name: kept-init
+    command: [/kept-command, hunter2xyz]
+    args: ["--kept-flag", hunter2xyz, "-p=hunter2xyz"]
+  containers:
+  - name: compute
+    env:
+    - {name: KEPT, value: hunter2xyz}
+    - {name: kept-name, value: "a\nhunter2xyz"}
+    - {name: A, valueFrom: {secretKeyRef: {name: kept-ref, key: kept-key}}}
+    lifecycle: {postStart: {exec: {command: [sh, -c, echo hunter2xyz]}}}
+    livenessProbe: {httpGet: {path: "/kept-path?token=hunter2xyz", port: 1, httpHeaders: [{name: Authorization, value: Basic hunter2xyz}]}}
+    resources: {requests: {nvidia.com/kept-gpu: "1"}}
+  tolerations: [{key: kept-taint, operator: Equal, value: kept-value}]
+  volumes:
+  - {name: a, csi: {driver: kept-driver, volumeAttributes: {password: hunter2xyz}}}
+  - {name: b, projected: {sources: [{serviceAccountToken: {expirationSeconds: 3600, path: kept-token}}]}}
+status:
+  containerStatuses:
+  - {name: compute, state: {waiting: {reason: kept-reason, message: "failed to pull https://user:hunter2xyz@registry/kept-image"}}}
+`,
+	"Event": `
+apiVersion: v1
+kind: Event
+metadata: {name: a}
+reason: kept-reason
+message: "Error: kept-message --password hunter2xyz"
+`,
+	"ConfigMap": `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: hook-sidecar}
+data: {layout: kept-layout, image: kept-image, greeting: hunter2xyz}
+binaryData: {a: hunter2xyz}
+`,
+	"Secret": `
+apiVersion: v1
+kind: Secret
+metadata: {name: kept-secret}
+data: {a: hunter2xyz}
+stringData: {b: hunter2xyz}
+`,
+	"Plugin": `
+apiVersion: plugin.kubevirt.io/v1alpha1
+kind: Plugin
+metadata: {name: kept-plugin}
+spec:
+  domainHooks: [{sidecar: {permittedHooks: [kept-hook], env: [{name: A, value: hunter2xyz}], args: [hunter2xyz, hunter2xyz]}}]
+`,
+	"KubeVirt": `
+apiVersion: kubevirt.io/v1
+kind: KubeVirt
+metadata: {name: kept-kubevirt}
+spec:
+  configuration: {developerConfiguration: {featureGates: [kept-gate]}, permittedHostDevices: {pciHostDevices: [{resourceName: nvidia.com/kept-gpu}]}}
+  customizeComponents: {patches: [{resourceName: kept-handler, patch: '[{"op": "add", "value": "hunter2xyz"}]'}]}
+`,
+	"MutatingAdmissionPolicy": `
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicy
+metadata: {name: kept-policy}
+spec: {mutations: [{applyConfiguration: {expression: 'Object{env: "hunter2xyz"}'}}], failurePolicy: Fail}
+`,
+	"ResourceClaim": `
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: kept-claim}
+spec:
+  devices:
+    requests: [{name: gpus, exactly: {deviceClassName: kept-class, selectors: [{cel: {expression: 'device.driver == "kept-driver"'}}]}}]
+    config: [{opaque: {driver: kept-driver, parameters: {greeting: hunter2xyz}}}]
+status:
+  devices: [{driver: kept-driver, device: kept-device, data: {greeting: hunter2xyz}}]
+`,
+	"Node": `
+apiVersion: v1
+kind: Node
+metadata: {name: kept-node, annotations: {csi.volume.kubernetes.io/nodeid: '{"a": "hunter2xyz"}'}, labels: {kept-zone: a}}
+spec: {taints: [{key: kept-taint, value: kept-value, effect: NoSchedule}]}
+status: {allocatable: {nvidia.com/kept-gpu: "8"}}
+`,
 }
