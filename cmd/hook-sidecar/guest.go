@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"hook-sidecar/pkg/cli"
+	"hook-sidecar/pkg/findings"
 	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/report"
@@ -66,7 +67,7 @@ func (a *app) readGuest(args []string) (name string, guest host.Guest, err error
 		}
 
 		guest, problems := host.ReadGuestSysfs(fsys)
-		a.Warn(problems)
+		a.Warn(findings.Given(problems))
 		return liveSysfs, guest, nil
 	}
 

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"hook-sidecar/pkg/cli"
+	"hook-sidecar/pkg/findings"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
@@ -61,7 +62,7 @@ Exit status:
 			a.Say("warning: %s", doubt)
 		}
 
-		warnings := result.Plan.Warnings
+		warnings := findings.Of(result.Plan)
 		if r := report.New(result.Plan, result.Changed(), nil); r.IsElsewhere() &&
 			len(r.Devices) > 1 {
 			a.Say("warning: %s", strings.Join(r.Headline, "; "))

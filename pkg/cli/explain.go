@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"hook-sidecar/pkg/findings"
 	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/nccl"
 	"hook-sidecar/pkg/picture"
@@ -65,7 +66,7 @@ func (p *Program) Explain(e Explanation, vm *plan.VM, shown plan.Result, asIs bo
 	if e.Format == NCCL {
 		file := nccl.New(shown.Plan)
 		err := p.Write(e.File, []byte(file.String()))
-		p.Warn(file.Warnings)
+		p.Warn(findings.Given(file.Warnings))
 		return err
 	}
 
@@ -94,7 +95,7 @@ func (p *Program) ReadGuest(name string, data []byte) (host.Guest, error) {
 		return guest, notGuest(name, err)
 	}
 
-	p.Warn(problems)
+	p.Warn(findings.Given(problems))
 	return guest, nil
 }
 

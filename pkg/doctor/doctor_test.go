@@ -182,7 +182,7 @@ func TestReportCounts(t *testing.T) {
 // results of every status.
 func TestReportOrder(t *testing.T) {
 	rank := map[doctor.Status]int{doctor.Fail: 0, doctor.Warn: 1, doctor.Note: 2, doctor.Pass: 3}
-	noCells := given{host: aHost, domain: domainWith("<launchSecurity type='sev'/>", uefi, gpu)}
+	noCells := given{host: aHost, domain: domainWith("", uefi, gpu, holeOff)}
 	results := doctor.NewReport(noCells.read(t)).Results
 	found := map[doctor.Status]bool{}
 	for i, r := range results {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/findings"
 	"hook-sidecar/pkg/libvirt"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/plan"
@@ -278,36 +279,27 @@ func layoutFit(in Inputs) []Result {
 	return warn("with layout "+plan.Listed(better), "%s", found)
 }
 
-// planWarnings are the warnings of the plan, or else of the policy, that no other check
-// reports.
+// planWarnings reports the findings of the plan, or else the warnings of the policy, that no other
+// check reports.
 func planWarnings(in Inputs) []Result {
-	warnings := in.PolicyWarnings
+	all := findings.Given(in.PolicyWarnings)
 	if in.Plan != nil {
-		warnings = in.Plan.Warnings
+		all = findings.OfCheck(in.Plan, "")
 	}
 
-	var found []Result
-	for _, w := range warnings {
-		if w.Code.Check() != "" {
-			continue
-		}
-
-		results := warn(w.Remedy, "%s: %s", w.Code, topology.OneLine(w.Text))
-		if w.Device != nil {
-			results = about(*w.Device, results)
-		}
-
-		found = append(found, results...)
+	results := resultsOf(all)
+	for i, f := range all {
+		results[i].Found = fmt.Sprintf("%s: %s", f.Code, topology.OneLine(f.Text))
 	}
 
-	return orPass(found, "none besides what other checks say")
+	return orPass(results, "none besides what other checks say")
 }
 
 func requested(in Inputs) []Result {
 	if in.VMI == nil || len(in.VMI.GPUs)+len(in.VMI.HostDevices) == 0 {
 		return nil
 	}
-	return orPass(resultsOf(in.Plan.Warnings, Warn, "requested-devices"),
+	return orPass(in.found("requested-devices"),
 		"%s of the VMI, all in the domain",
 		topology.Counted(len(in.VMI.GPUs)+len(in.VMI.HostDevices), "device"))
 }
@@ -315,7 +307,7 @@ func requested(in Inputs) []Result {
 // variables checks whether the device plugins' environment variables and the domain name
 // the same devices. A hook sidecar has no such variables.
 func variables(in Inputs) []Result {
-	found := resultsOf(in.Problems, Warn, "variables")
+	found := in.problems("variables")
 	switch {
 	case len(in.Variables) == 0 && (in.Plan == nil || in.Node): // they are of one VM
 		return found
@@ -393,7 +385,7 @@ func rootComplex(in Inputs) []Result {
 }
 
 func vIOMMU(in Inputs) []Result {
-	found, models := resultsOf(in.Plan.Warnings, Warn, "viommu"), in.Plan.Domain().IOMMUs()
+	found, models := in.found("viommu"), in.Plan.Domain().IOMMUs()
 	if len(models) == 0 {
 		return orPass(found, "the domain has none")
 	}
@@ -410,7 +402,7 @@ func lockedMemory(in Inputs) []Result {
 	devices, memory := len(d.Hostdevs), topology.BytesNeeded(d.MemoryBytes)
 	all := topology.BytesNeeded(uint64(devices) * d.MemoryBytes)
 	needed := d.MemoryBytes
-	if in.Plan.HasIOMMU() {
+	if d.HasIOMMU() {
 		needed *= uint64(devices)
 	}
 
@@ -419,7 +411,7 @@ func lockedMemory(in Inputs) []Result {
 		return fail("remove the hard_limit: libvirt then allows what the devices need",
 			"QEMU locks %s, and memtune/hard_limit allows %s", topology.BytesNeeded(needed), topology.BytesThere(d.HardLimitBytes))
 
-	case !in.Plan.HasIOMMU() || devices < 2:
+	case !d.HasIOMMU() || devices < 2:
 		return pass("once %s", memory)
 	case len(in.Plan.Domain().IOMMUs()) == 0:
 		return fail("remove the vIOMMU from qemu:commandline and set viommu=intel: libvirt then "+
@@ -453,7 +445,7 @@ func (in Inputs) counted() int {
 
 // cliques checks the GPUDirect cliques of the domain.
 func cliques(in Inputs) []Result {
-	found, all := resultsOf(in.Plan.Warnings, Warn, "gpudirect-clique"), in.Plan.Domain().Cliques()
+	found, all := in.found("gpudirect-clique"), in.Plan.Domain().Cliques()
 	if len(found) == 0 && len(all) == 0 {
 		return nil
 	}
@@ -462,7 +454,7 @@ func cliques(in Inputs) []Result {
 
 func launchSecurity(in Inputs) []Result {
 	if in.Plan.Domain().LaunchSecurity {
-		return warn(reasons.CodeLaunchSecurity.Remedy(), "the domain has launchSecurity")
+		return orPass(in.found("launch-security"), "no device is in the tree of a layout")
 	}
 	return pass("the domain has none")
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/doctor"
+	"hook-sidecar/pkg/findings"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
@@ -280,7 +281,7 @@ func domainTests() map[string]map[string]test {
 			"virtio": {given{
 				host: aHost, domain: domainOf(gpu, "<iommu model='virtio'/>"),
 			}, []string{
-				"WARN the domain has a vIOMMU of model \"virtio\" (" + reasons.CodeVIOMMU.Remedy() +
+				"WARN the domain has a vIOMMU of model \"virtio\" (" + findings.Remedy("viommu") +
 					")",
 			}},
 		},
@@ -377,8 +378,12 @@ func domainTests() map[string]map[string]test {
 				host:   aHost,
 				domain: domainWith(twoCells+memnodes+"<launchSecurity type='sev'/>", uefi, gpu),
 			}, []string{
-				"WARN the domain has launchSecurity (" + reasons.CodeLaunchSecurity.Remedy() + ")",
+				"WARN the domain has launchSecurity (" + findings.Remedy("launch-security") + ")",
 			}},
+			// Without cells nothing is placed, so there are no expander buses.
+			"SEV, and no device is placed": {given{
+				host: aHost, domain: domainWith("<launchSecurity type='sev'/>", uefi, gpu),
+			}, []string{"PASS no device is in the tree of a layout"}},
 		},
 	}
 }

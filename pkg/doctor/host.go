@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"hook-sidecar/pkg/findings"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
@@ -25,7 +26,7 @@ func sysfs(in Inputs) []Result {
 		return fail(reasons.TakeSnapshot, "%s on this machine", none)
 	}
 
-	found := resultsOf(in.Problems, Warn, "sysfs")
+	found := in.problems("sysfs")
 	for _, id := range in.subjects() {
 		if !in.Host.Shows(id) {
 			found = append(found,
@@ -164,7 +165,8 @@ func driverBound(in Inputs) []Result {
 	return nil
 }
 
-// groupViable checks whether a host driver holds another member of an IOMMU group.
+// groupViable checks whether a host driver holds another member of an IOMMU group. driver-bound is
+// about the function itself.
 func groupViable(in Inputs) []Result {
 	var found []Result
 	groups := map[int]bool{}
@@ -174,15 +176,7 @@ func groupViable(in Inputs) []Result {
 		}
 
 		groups[*f.IOMMUGroup] = true
-		for _, other := range in.Host.Devices {
-			// driver-bound is about the function itself
-			if other.BlocksGroup() && *other.IOMMUGroup == *f.IOMMUGroup &&
-				other.Address != f.Address {
-				found = append(found,
-					about(topology.PCIDevice(f.Address), fail(reasons.CodeGroupNotViable.Remedy(),
-						"IOMMU group %d of %s also holds %s, which is bound to %s", *f.IOMMUGroup, f.Address, other.Address, other.Driver))...)
-			}
-		}
+		found = append(found, resultsOf(findings.OfGroup(in.Host, f))...)
 	}
 
 	if len(groups) == 0 {

@@ -1,6 +1,9 @@
 package doctor_test
 
-import "hook-sidecar/pkg/reasons"
+import (
+	"hook-sidecar/pkg/findings"
+	"hook-sidecar/pkg/reasons"
+)
 
 // aGuest has a root port of QEMU.
 const aGuest = `
@@ -92,7 +95,7 @@ func hostTests() map[string]map[string]test {
 
 func deviceTests() map[string]map[string]test {
 	noNode := " (" + reasons.NoHostNode.Remedy() + ")"
-	groupHint := " (" + reasons.CodeGroupNotViable.Remedy() + ")"
+	groupHint := " (" + findings.Remedy("iommu-group-not-viable") + ")"
 	return map[string]map[string]test{
 		"shared-device": {
 			"two VMs": {given{

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/findings"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
@@ -187,14 +188,18 @@ func (in Inputs) paths() (ports, others []*topology.Device) {
 	return ports, others
 }
 
-// resultsOf returns the warnings that a check reports as results.
-func resultsOf(warnings []reasons.Warning, status Status, check string) []Result {
-	var results []Result
-	for _, w := range warnings {
-		if w.Code.Check() == check {
-			results = append(results, result(status, w.Remedy, "%s", w.Text)...)
-		}
-	}
+// resultsOf returns findings as results.
+func resultsOf(all []findings.Finding) []Result {
+	return topology.Map(all, func(f findings.Finding) Result {
+		return Result{Status: Status(f.Severity), Device: f.Device, Found: f.Text, Hint: f.Remedy}
+	})
+}
 
-	return results
+// found returns the plan's findings of a check.
+func (vm VM) found(check string) []Result { return resultsOf(findings.OfCheck(vm.Plan, check)) }
+
+// problems returns those of the problems that a check reports.
+func (in Inputs) problems(check string) []Result {
+	return resultsOf(slices.DeleteFunc(findings.Given(in.Problems),
+		func(f findings.Finding) bool { return f.Check != check }))
 }

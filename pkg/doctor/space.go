@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/findings"
 	"hook-sidecar/pkg/firmware"
 	"hook-sidecar/pkg/guest"
 	"hook-sidecar/pkg/placement"
@@ -104,63 +105,20 @@ func (in Inputs) firmware() firmware.Guest {
 	return guest.Firmware(in.Plan, in.Plan.Domain(), in.HostPhysBits)
 }
 
-// ovmfIOPorts is how many ports with an I/O BAR, 4 KiB each, have room in OVMF's I/O window
-// after the root bus's own devices, 0x6000 to 0xffff (edk2
-// OvmfPkg/Library/PlatformInitLib/Platform.c). Each device beyond loses all of its BARs.
-const ovmfIOPorts = 9
-
-// ioSpace checks whether the firmware has room for all ports with an I/O BAR: with one too
-// many SeaBIOS stops.
+// ioSpace checks whether the firmware has room for all ports with an I/O BAR.
 func ioSpace(in Inputs) []Result {
-	d := in.Plan.Domain()
-	if d.Arch == "aarch64" {
+	space, exists := findings.IOSpaceOf(in.Plan)
+	if !exists {
 		return nil
 	}
 
-	withIO := slices.DeleteFunc(in.firmware().Functions, func(f *topology.Device) bool {
-		return !f.HasIO()
-	})
-
-	firmware, room := "SeaBIOS", placement.MaxIOPorts
-	if d.UEFI {
-		firmware, room = "UEFI", ovmfIOPorts
-	}
-
-	if ports := in.portsOf(withIO); d.UEFI && ports > room {
-		hint := "pass fewer of them through"
-		if ports <= placement.MaxIOPorts {
-			hint = fmt.Sprintf("boot with SeaBIOS, which has room for %d", placement.MaxIOPorts)
-		}
-
-		return fail(hint,
-			"%d ports have a device with an I/O BAR under them and the domain boots with UEFI, "+
-				"which has room for %d", ports, room)
-	}
-
-	return orPass(resultsOf(in.Plan.Warnings, Fail, "io-space"),
-		"%s with an I/O BAR, %s has room for %d ports with one",
-		topology.Counted(len(withIO), "device"), firmware, room)
-}
-
-// portsOf counts the guest's ports above functions. One without an address will have its own.
-func (in Inputs) portsOf(functions []*topology.Device) int {
-	ports := map[topology.ID]bool{}
-	for _, f := range functions {
-		id := topology.PCIDevice(f.Address)
-		switch n := in.Plan.GuestTree.Node(id); {
-		case n == nil || n.Parent == nil:
-			ports[id] = true
-		case n.Parent.Kind != topology.Root:
-			ports[n.Parent.ID] = true
-		}
-	}
-
-	return len(ports)
+	return orPass(in.found("io-space"), "%s with an I/O BAR, %s has room for %d ports with one",
+		topology.Counted(space.Devices, "device"), space.Firmware, space.Room)
 }
 
 // grace checks the elements for NVIDIA Grace, where a device names cells or should.
 func grace(in Inputs) []Result {
-	found := resultsOf(in.Plan.Warnings, Fail, "grace")
+	found := in.found("grace")
 	if len(found) == 0 && !slices.ContainsFunc(in.Plan.Devices, func(d placement.Decision) bool {
 		return d.MemoryCells != ""
 	}) {

@@ -6,7 +6,7 @@ import (
 
 	"hook-sidecar/pkg/doctor"
 	"hook-sidecar/pkg/env"
-	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/findings"
 )
 
 // hostBits sets the physical address bits of the host's CPUs.
@@ -198,7 +198,7 @@ func spaceTests() map[string]map[string]test {
 			}},
 			// Measured: with 15 such ports SeaBIOS stops.
 			"15 ports": {given{host: ioHost(15), domain: ioDomain(15, "")}, []string{
-				"FAIL 15 ports have a device with an I/O BAR under them and the domain boots with SeaBIOS, which has room for 14 (" + reasons.CodeIOSpace.Remedy() + ")",
+				"FAIL 15 ports have a device with an I/O BAR under them and the domain boots with SeaBIOS, which has room for 14 (" + findings.Remedy("io-space") + ")",
 			}},
 			// Measured: of 10 such devices OVMF leaves one without any BAR.
 			"9 ports and UEFI": {given{host: ioHost(9), domain: ioDomain(9, uefi)}, []string{

@@ -28,7 +28,7 @@ func startTime(in Inputs) []Result {
 	d := in.Plan.Domain()
 	bars, _ := in.firmware().BARs()
 	memory, rate := d.MemoryBytes, float64(memoryPerSecond)
-	if in.Plan.HasIOMMU() {
+	if d.HasIOMMU() {
 		memory *= uint64(len(d.Hostdevs))
 	}
 
@@ -53,7 +53,7 @@ func startTime(in Inputs) []Result {
 
 	case !d.HugePages:
 		return note("hugepages of 1 GiB are mapped five times as fast", "%s", found)
-	case in.Plan.HasIOMMU():
+	case d.HasIOMMU():
 		return note("with a vIOMMU memory is mapped once per device: leave it out where the guest "+
 			"does not need it", "%s", found)
 	}

@@ -32,6 +32,9 @@ type IOMMU struct {
 // IOMMUs returns the iommu devices, in document order.
 func (d *Domain) IOMMUs() []IOMMU { return of[IOMMU](d.Fragments) }
 
+// HasIOMMU reports whether the guest has an IOMMU, be it in qemu:commandline.
+func (d *Domain) HasIOMMU() bool { return len(d.IOMMUs()) > 0 || d.CommandLineIOMMU }
+
 // IOMMUMark is the alias of an iommu that Apply may add, replace and remove; libvirt 9 to 12
 // keep it. In the XML a suffix follows it where Apply has added the I/O APIC too, and another
 // where it has added <features> for that.

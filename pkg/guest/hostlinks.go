@@ -36,42 +36,6 @@ func shared(paths [][]*topology.Node) []*topology.Node {
 	return common
 }
 
-// slowest returns the least speed and the least width of the links on a part of a path, each of
-// which has its lower end there; the zero Link where none is known. A guest's link may stand for
-// several of the host: mirror leaves out switches that change no path type.
-func (h hostLinks) slowest(path []*topology.Node) topology.Link {
-	var slowest topology.Link
-	for _, n := range path {
-		link := h.plan.Host.BestLink(h.lowerEnd(n))
-		switch {
-		case link == nil:
-		case slowest == topology.Link{}:
-			slowest = *link
-		default:
-			slowest = topology.Link{
-				Speed: min(slowest.Speed, link.Speed), Width: min(slowest.Width, link.Width),
-			}
-		}
-	}
-
-	return slowest
-}
-
-// lowerEnd returns the function of the host at the lower end of a link, nil for a node that is
-// none.
-func (h hostLinks) lowerEnd(n *topology.Node) *topology.Device {
-	switch n.Kind {
-	case topology.UpstreamPort, topology.Bridge, topology.MDEVParent:
-		return h.plan.Host.Device(n.ID.(topology.Address))
-	case topology.Endpoint:
-		if id := n.ID.(topology.DeviceID); id.Kind() == topology.KindPCI {
-			return h.plan.Host.Function(id)
-		}
-	}
-
-	return nil
-}
-
 // ofSwitch adds the links of the ports of a switch and of all switches under it, and returns that
 // of its upstream port; the zero Link where the host has none. Of the host's paths the first
 // nodes, as many as above says, lead to the switch above this one.
@@ -85,14 +49,14 @@ func (h hostLinks) ofSwitch(
 		common = common[:last+1] // also above a single device
 	}
 
-	uplink := h.slowest(common[above:])
+	uplink := h.plan.Host.SlowestLink(common[above:])
 	hasOwnLink := slices.ContainsFunc(common[above:], func(n *topology.Node) bool {
-		return h.lowerEnd(n) != nil
+		return h.plan.Host.LowerEnd(n) != nil
 	})
 
 	if len(common) > 1 && !hasOwnLink {
 		// Virtual functions of one device, or vGPUs, under a switch that the host does not have.
-		uplink = h.slowest(paths[0][len(common):])
+		uplink = h.plan.Host.SlowestLink(paths[0][len(common):])
 	}
 
 	links[upstream] = uplink
@@ -132,7 +96,7 @@ func (h hostLinks) ofDownstream(
 		}
 	}
 
-	if own := h.slowest(paths[0][min(above, len(paths[0])):]); own != (topology.Link{}) {
+	if own := h.plan.Host.SlowestLink(paths[0][min(above, len(paths[0])):]); own != (topology.Link{}) {
 		return own
 	}
 

@@ -11,7 +11,6 @@ import (
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/libvirt"
 	"hook-sidecar/pkg/placement"
-	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
@@ -105,7 +104,7 @@ func (p *portSpeed) addRootPort(n *topology.Node) {
 		return
 	}
 
-	link := p.slowest(p.plan.HostTree.Node(n.Children[device].ID).Path())
+	link := p.plan.Host.SlowestLink(p.plan.HostTree.Node(n.Children[device].ID).Path())
 	if link.Speed <= libvirt.DefaultRootPortLink().Speed {
 		p.isEnough = p.isEnough || link.Speed > 0
 		return
@@ -285,47 +284,3 @@ func (p *portSpeed) warnings() []reasons.Warning {
 }
 
 func number(speed float64) string { return strconv.FormatFloat(speed, 'f', -1, 64) }
-
-// SpeedWarnings warns where NCCL and RCCL would take the speed of emulated root ports for that of
-// a faster link. They take speed and width each as the minimum of a device and the port above it
-// (src/graph/xml.cc, ncclTopoGetXmlFromSys), and the slowest link on the path between two
-// devices, so that only pairs of fast devices count, at least one of them a GPU.
-func SpeedWarnings(plan *placement.Plan) []reasons.Warning {
-	if plan.Policy.NCCLTopology != policy.NCCLTopologyNone {
-		return nil
-	}
-
-	links := hostLinks{plan}
-	var fast []*topology.Device
-	lowest, highest := 0.0, 0.0
-	for _, d := range atRootPorts(plan) {
-		port := libvirt.NodeLink(plan.Domain(), plan.GuestTree.Node(d.ID).Parent)
-		if speed := links.slowest(plan.HostTree.Node(d.ID).Path()).Speed; speed > port.Speed {
-			fast = append(fast, d.Function)
-			highest = max(highest, speed)
-			if lowest == 0 || port.Speed < lowest {
-				lowest = port.Speed
-			}
-		}
-	}
-
-	if !topology.HasPair(fast) {
-		return nil
-	}
-
-	return []reasons.Warning{reasons.NewWarning(reasons.CodePortSpeed, nil, fmt.Sprintf(
-		"emulated root ports advertise %s GT/s: NCCL underestimates the links of %d GPUs and "+
-			"NICs, the fastest of which has %s GT/s on the host",
-		number(lowest), len(fast), number(highest)))}
-}
-
-// atRootPorts returns the GPUs and NICs that the topology file would name and that are directly
-// under a root port of the guest. The link of a mediated device is unknown.
-func atRootPorts(plan *placement.Plan) []placement.Decision {
-	return slices.DeleteFunc(slices.Clone(plan.Devices), func(d placement.Decision) bool {
-		n := plan.GuestTree.Node(d.ID)
-		isUnderRootPort := n != nil && n.Parent != nil && n.Parent.Kind == topology.RootPort
-		return !isUnderRootPort || !d.Function.IsPaired() || d.Predicted == nil ||
-			d.ID.Kind() != topology.KindPCI
-	})
-}

@@ -19,5 +19,5 @@
 //	compare.go    current tree, wanted tree        -> is it as good already
 //	place.go      these stages and number in turn  -> changes, checked by bus
 //	plan.go       all of it                        -> the plan
-//	concerns.go   warnings about the result
+//	gpudirect.go  host and plan                    -> what NCCL decides
 package placement

@@ -79,6 +79,9 @@ func (p *Plan) ShowsHost() bool {
 	return p.inGuest().ShowsAs(p.onHost())
 }
 
+// IsLimited reports whether NCCL believes that a port of the guest slows down a path that it uses.
+func (p *Plan) IsLimited() bool { return p.inGuest().IsLimited() }
+
 // chosenNIC is the NIC that NCCL takes for a GPU.
 type chosenNIC struct {
 	nic      topology.ID // nil where the machine has none

@@ -54,6 +54,9 @@ type Plan struct {
 // Domain is the read model of the domain after Changes.
 func (p *Plan) Domain() *domain.Domain { return p.result }
 
+// Before is the read model of the domain as it came.
+func (p *Plan) Before() *domain.Domain { return p.input }
+
 // IDs are the ids of the devices, in their order.
 func (p *Plan) IDs() []topology.DeviceID {
 	return topology.Map(p.Devices, func(d Decision) topology.DeviceID { return d.ID })
@@ -181,6 +184,35 @@ func finish(s start, placed placing) *Plan {
 	}
 
 	return p
+}
+
+// Diagnosed is the plan after all of its devices' host has been read, with the warnings of that
+// reading.
+func (p *Plan) Diagnosed(host *topology.Host, warnings []reasons.Warning) *Plan {
+	next := *p
+	next.Host, next.Devices = host, slices.Clone(p.Devices)
+	for i, d := range next.Devices {
+		if now := hostDevice(host, d.ID); now.Function != nil { // else the device is gone by now
+			next.Devices[i].Function, next.Devices[i].IOMMUGroup = now.Function, now.IOMMUGroup
+		}
+	}
+
+	next.Budgets.BARs.Bytes64 = barBytes64(next.Devices)
+	next.Warnings = reasons.Sort(slices.Concat(p.Warnings, warnings))
+	return &next
+}
+
+// barBytes64 is the sum of the 64-bit BARs of devices.
+func barBytes64(devices []Decision) (sum uint64) {
+	for _, d := range devices {
+		if d.ID.Kind() == topology.KindPCI && d.Function != nil {
+			for _, bar := range d.Function.LargeBARs() {
+				sum += bar.Bytes
+			}
+		}
+	}
+
+	return sum
 }
 
 // Apply is the changed domain: the bytes of the domain that was planned for, with

@@ -6,10 +6,10 @@ import (
 	"testing"
 
 	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/findings"
 	"hook-sidecar/pkg/libvirt"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
-	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/test/cases"
 	"hook-sidecar/test/expect"
@@ -79,10 +79,9 @@ func TestPortSpeed(t *testing.T) {
 				t.Fatal(result.Err)
 			}
 
-			found := slices.DeleteFunc(slices.Clone(result.Plan.Warnings),
-				func(w reasons.Warning) bool {
-					return w.Code != "port-link-speed"
-				})
+			found := slices.DeleteFunc(findings.Of(result.Plan), func(f findings.Finding) bool {
+				return f.Code != "port-link-speed"
+			})
 
 			switch {
 			case tt.want == "" && len(found) > 0:

@@ -233,8 +233,7 @@ func (v *VM) place(of variant, wanted resolved) (*placement.Plan, error) {
 func (v *VM) diagnosed(result Result) Result {
 	if result.Plan != nil {
 		plan := result.Plan.Diagnosed(v.shown.host, v.shown.problems)
-		result.Plan = plan.With(plan.Changes.Managed, guest.NCCLExtras(plan),
-			guest.SpeedWarnings(plan))
+		result.Plan = plan.With(plan.Changes.Managed, guest.NCCLExtras(plan), nil)
 	}
 	return result
 }

@@ -7,10 +7,11 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// Code is a kind of warning.
+// Code is a kind of warning, or of finding (package findings).
 type Code string
 
-// The kinds of warning; codeTable has their remedies.
+// The kinds of warning that a package gives of what it reads or does; codeTable has their
+// remedies.
 const (
 	CodeUnknownPolicyKey   Code = "unknown-policy-key"
 	CodeBadPolicyValue     Code = "bad-policy-value"
@@ -18,30 +19,18 @@ const (
 	CodeUnknownAlias       Code = "unknown-alias"
 	CodeBadNodeset         Code = "bad-nodeset"
 	CodeUnknownCell        Code = "unknown-cell"
-	CodeVIOMMU             Code = "viommu"
 	CodeVIOMMURefused      Code = "viommu-refused"
-	CodeVIOMMUGroup        Code = "viommu-shared-group"
-	CodeSSIDSize           Code = "ssid-size"
-	CodeGrace              Code = "grace"
-	CodeNVSwitches         Code = "nvswitches"
 	CodeCliqueRefused      Code = "gpudirect-clique-refused"
 	CodeHypervisorHidden   Code = "hypervisor-hidden"
-	CodeLaunchSecurity     Code = "launch-security"
-	CodeIOSpace            Code = "io-space"
 	CodeMMIOWindow         Code = "mmio-window"
 	CodeBudget             Code = "budget-exceeded"
 	CodeBrokenRule         Code = "broken-rule"
 	CodeCoarserLayout      Code = "coarser-layout"
 	CodeFurtherApart       Code = "further-apart"
-	CodeGPUDirectOff       Code = "gpudirect-rdma-off"
-	CodeSwitchPortSpeed    Code = "switch-port-link-speed"
-	CodePortSpeed          Code = "port-link-speed"
 	CodePortSpeedRefused   Code = "port-speed-refused"
-	CodeSwitchPortHotplug  Code = "switch-port-hotplug"
 	CodeHotplugPortsCapped Code = "hotplug-ports-capped"
 	CodeNCCLIncomplete     Code = "nccl-topology-incomplete"
 	CodeNCCLNoReader       Code = "nccl-topology-no-reader"
-	CodeGroupNotViable     Code = "iommu-group-not-viable"
 	CodeNoSysfs            Code = "no-sysfs"
 	CodeBadSysfs           Code = "bad-sysfs"
 	CodeNotAllocated       Code = "device-not-allocated"
@@ -51,8 +40,8 @@ const (
 	CodeVariableConflict   Code = "variable-conflict"
 )
 
-// speedRemedy is that of an emulated port that shows NCCL a false speed.
-const speedRemedy = "pass NCCL the host's link speeds: nccl-topology=fwcfg, or the file of " +
+// SpeedRemedy is that of an emulated port that shows NCCL a false speed.
+const SpeedRemedy = "pass NCCL the host's link speeds: nccl-topology=fwcfg, or the file of " +
 	"explain --format nccl"
 
 // codeTable has the remedies, and which check of doctor reports the warning.
@@ -66,33 +55,14 @@ func codeTable() []entry[Code] {
 			remedy: "use the alias of a hostdev, as the domain and explain show it"},
 		{code: CodeBadNodeset, remedy: "correct the list of numbers in the domain; it is ignored"},
 		{code: CodeUnknownCell, remedy: "use the id of a cell in cpu/numa"},
-		{code: CodeVIOMMU,
-			remedy: "check the guest's IOMMU groups: with expander buses only an <iommu> of model " +
-				"intel is tested", check: "viommu"},
 		{code: CodeVIOMMURefused,
 			remedy: "viommu=intel is for machine q35, viommu=smmuv3 for aarch64's virt without " +
 				"passthrough devices; remove what the domain has of its own", check: "viommu"},
-		{code: CodeVIOMMUGroup,
-			remedy: "choose layout root or numa, where each device has a root port and a group of " +
-				"its own, or pass these devices to one nested guest", check: "viommu"},
-		{code: CodeSSIDSize,
-			remedy: "the hook writes ssidsize in its place; without the hook, update KubeVirt",
-			check:  "viommu"},
-		{code: CodeGrace, remedy: "as the warning says", check: "grace"},
-		{code: CodeNVSwitches,
-			remedy: "give the VM the NVSwitches that its GPUs take in full passthrough, or none " +
-				"and have the node's Fabric Manager activate their partition"},
 		{code: CodeCliqueRefused,
 			remedy: "pass GPUs of one switch whose ports do not redirect peer requests, and let " +
 				"the hook see it; else leave gpudirect-clique out", check: "gpudirect-clique"},
 		{code: CodeHypervisorHidden, remedy: "remove features.kvm.hidden from the VMI",
 			check: "gpudirect-clique"},
-		{code: CodeLaunchSecurity,
-			remedy: "check that the guest has every device: confidential guests with expander " +
-				"buses are not tested", check: "launch-security"},
-		{code: CodeIOSpace,
-			remedy: "pass fewer through: SeaBIOS stops if more than 14 ports have a device with " +
-				"an I/O BAR, and UEFI has room for 9", check: "io-space"},
 		{code: CodeMMIOWindow,
 			remedy: "give the guest more physical address bits with a host-passthrough CPU, or " +
 				"pass fewer devices through"},
@@ -103,15 +73,7 @@ func codeTable() []entry[Code] {
 				"index 31"},
 		{code: CodeFurtherApart,
 			remedy: "remove the reason why the device stays, so that both are placed"},
-		{code: CodeGPUDirectOff,
-			remedy: "set port-speed=host with layout auto or mirror; else nccl-topology; else " +
-				"NCCL_NET_GDR_LEVEL=PHB in the guest, which does not bring the host's NIC"},
-		{code: CodeSwitchPortSpeed, remedy: "set port-speed=host, or " + speedRemedy},
-		{code: CodePortSpeed, remedy: "set port-speed=host, or " + speedRemedy},
-		{code: CodePortSpeedRefused, remedy: "remove what the text names, or " + speedRemedy},
-		{code: CodeSwitchPortHotplug,
-			remedy: "choose layout root or numa for a VM with only SR-IOV networks, or boot it " +
-				"with SeaBIOS"},
+		{code: CodePortSpeedRefused, remedy: "remove what the text names, or " + SpeedRemedy},
 		{code: CodeHotplugPortsCapped,
 			remedy: "lower hotplug-ports, or pass fewer devices through"},
 		{code: CodeNCCLIncomplete,
@@ -120,9 +82,6 @@ func codeTable() []entry[Code] {
 		{code: CodeNCCLNoReader,
 			remedy: "put the output of hook-sidecar cloud-init into the VM's user data, or copy " +
 				"the file in the guest by other means"},
-		{code: CodeGroupNotViable,
-			remedy: "bind every function of the IOMMU group to vfio-pci on the host, or leave the " +
-				"device out", check: "iommu-group-viable"},
 		{code: CodeNoSysfs, remedy: NoSysfs.Remedy(), check: "sysfs"},
 		{code: CodeBadSysfs,
 			remedy: "check the host's kernel and firmware; what cannot be read counts as missing",
@@ -147,7 +106,7 @@ func (c Code) Remedy() string { return find(codeTable(), c).remedy }
 // Check is the check of doctor that reports warnings of this kind; "" stands for warnings.
 func (c Code) Check() string { return find(codeTable(), c).check }
 
-// Warning is something that a user should know and that did not stop the plan.
+// Warning is something that a package met in what it reads or does, and that did not stop it.
 type Warning struct {
 	Code   Code               `json:"code"`   // a warning of reasons.md
 	Device *topology.DeviceID `json:"device"` // null when it concerns no single device
@@ -168,13 +127,16 @@ func NewProblem(code Code, source, text string) Warning {
 
 // Sort orders warnings by code, device and text, and drops duplicates.
 func Sort(warnings []Warning) []Warning {
-	slices.SortStableFunc(warnings, func(x, y Warning) int {
-		return cmp.Or(cmp.Compare(x.Code, y.Code), compareDevices(x.Device, y.Device),
-			cmp.Compare(x.Text, y.Text))
-	})
+	slices.SortStableFunc(warnings, Warning.Compare)
 	return slices.CompactFunc(warnings, func(x, y Warning) bool {
 		return x.Code == y.Code && x.Text == y.Text
 	})
+}
+
+// Compare orders warnings by code, device and text.
+func (w Warning) Compare(other Warning) int {
+	return cmp.Or(cmp.Compare(w.Code, other.Code), compareDevices(w.Device, other.Device),
+		cmp.Compare(w.Text, other.Text))
 }
 
 // compareDevices orders nil before any device.

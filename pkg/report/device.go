@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"hook-sidecar/pkg/findings"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
@@ -29,12 +30,12 @@ func (r Report) IsElsewhere() bool {
 
 // OtherWarnings returns the warnings but those that say of each device what the headline says
 // of all.
-func (r Report) OtherWarnings() []reasons.Warning {
+func (r Report) OtherWarnings() []findings.Finding {
 	return slices.DeleteFunc(slices.Clone(r.Warnings), isMissing)
 }
 
 // isMissing reports whether a warning is about a device that the host does not show.
-func isMissing(w reasons.Warning) bool { return w.Code == reasons.CodeNoSysfs && w.Device != nil }
+func isMissing(f findings.Finding) bool { return f.Code == reasons.CodeNoSysfs && f.Device != nil }
 
 // Title is the alias of a device.
 func (d Device) Title() string { return title(d.Alias) }

@@ -11,6 +11,7 @@ import (
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/findings"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/placement/bus"
 	"hook-sidecar/pkg/policy"
@@ -41,8 +42,8 @@ type Report struct {
 	Controllers []Controller `json:"controllers"`
 	Paths       Paths        `json:"paths"` // the path types between devices
 	// how much of each scarce resource is used
-	Budgets  bus.Budgets       `json:"budgets"`
-	Warnings []reasons.Warning `json:"warnings"` // by code
+	Budgets  bus.Budgets        `json:"budgets"`
+	Warnings []findings.Finding `json:"warnings"` // by code
 	// results of policy keys besides places
 	Extras []placement.Extra `json:"extras"`
 
@@ -222,7 +223,7 @@ func New(plan *placement.Plan, changed bool, err error) Report {
 	r := Report{
 		SchemaVersion: SchemaVersion, Changed: changed,
 		Policy: map[policy.Key]Setting{}, Devices: []Device{}, Controllers: []Controller{},
-		Warnings: []reasons.Warning{}, Extras: []placement.Extra{},
+		Warnings: []findings.Finding{}, Extras: []placement.Extra{},
 		Paths: Paths{Devices: []topology.DeviceID{}},
 	}
 
@@ -256,7 +257,7 @@ func New(plan *placement.Plan, changed bool, err error) Report {
 	r.Budgets = plan.Budgets
 	r.Budgets.BusNumbers.Expanders = append([]bus.ExpanderBudget{},
 		plan.Budgets.BusNumbers.Expanders...)
-	r.Warnings, r.Extras = append(r.Warnings, plan.Warnings...), append(r.Extras, plan.Extras...)
+	r.Warnings, r.Extras = append(r.Warnings, findings.Of(plan)...), append(r.Extras, plan.Extras...)
 	return r
 }
 

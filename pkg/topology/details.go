@@ -152,3 +152,38 @@ func (h *Host) BestLink(f *Device) *Link {
 
 	return &Link{Speed: min(own.Speed, above.Speed), Width: min(own.Width, above.Width)}
 }
+
+// SlowestLink returns the least speed and the least width of the links on a part of a path, each of
+// which has its lower end there; the zero Link where none is known.
+func (h *Host) SlowestLink(path []*Node) Link {
+	var slowest Link
+	for _, n := range path {
+		link := h.BestLink(h.LowerEnd(n))
+		switch {
+		case link == nil:
+		case slowest == Link{}:
+			slowest = *link
+		default:
+			slowest = Link{
+				Speed: min(slowest.Speed, link.Speed), Width: min(slowest.Width, link.Width),
+			}
+		}
+	}
+
+	return slowest
+}
+
+// LowerEnd returns the function of the host at the lower end of a link, nil for a node that is
+// none.
+func (h *Host) LowerEnd(n *Node) *Device {
+	switch n.Kind {
+	case UpstreamPort, Bridge, MDEVParent:
+		return h.Device(n.ID.(Address))
+	case Endpoint:
+		if id := n.ID.(DeviceID); id.Kind() == KindPCI {
+			return h.Function(id)
+		}
+	}
+
+	return nil
+}

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"hook-sidecar/pkg/cloudinit"
+	"hook-sidecar/pkg/findings"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/test/expect"
@@ -109,17 +110,24 @@ func TestTablesHaveEveryConstant(t *testing.T) {
 
 	for _, w := range warningPages() {
 		codes = append(codes, w.code)
-		if w.code.Remedy() == "" {
+		if findings.Remedy(w.code) == "" {
 			t.Errorf("warning %s has no remedy", w.code)
 		}
 	}
 
+	found := findings.Codes()
+	given := slices.DeleteFunc(slices.Clone(codes), func(c reasons.Code) bool {
+		return slices.Contains(found, c)
+	})
+
+	expect.Same(t, len(set(found))+len(set(given)), len(set(codes)),
+		"kinds of findings and their pages differ")
 	for _, test := range []struct {
 		directory, typeName string
 		table               []string
 	}{
 		{"pkg/reasons", "Reason", set(reasons.Reasons())},
-		{"pkg/reasons", "Code", set(codes)},
+		{"pkg/reasons", "Code", set(given)},
 		{"pkg/policy", "Key", set(policy.Keys())},
 	} {
 		expect.Same(t, constants(t, test.directory, test.typeName), test.table,

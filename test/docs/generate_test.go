@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"hook-sidecar/pkg/doctor"
+	"hook-sidecar/pkg/findings"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/why"
 	"hook-sidecar/test/expect"
@@ -59,7 +60,7 @@ func reasonsPage(t *testing.T) string {
 
 	b.WriteString("## Warnings\n\n")
 	for _, w := range warningPages() {
-		section(t, &b, string(w.code), "", w.codePage, w.code.Remedy())
+		section(t, &b, string(w.code), "", w.codePage, findings.Remedy(w.code))
 	}
 
 	return strings.TrimSuffix(b.String(), "\n")

@@ -66,7 +66,7 @@ func warningPages() []warningPage {
 			"A `numatune/memnode` names a cell that `cpu/numa` lacks, and is ignored. Another hook wrote it.",
 			"`grep -E '<memnode|<cell ' vm.xml`",
 		}},
-		{reasons.CodeVIOMMU, codePage{
+		{"viommu", codePage{
 			"The domain has a virtual IOMMU of its own that is not tested with expander buses: of another model than `intel`, or in `qemu:commandline`, where libvirt does not count [the memory that it locks](doctor.md#locked-memory). Devices are placed as usual.",
 			"in the guest `find /sys/kernel/iommu_groups -type l`",
 		}},
@@ -74,19 +74,19 @@ func warningPages() []warningPage {
 			"[`viommu`](guest.md#viommu) is set, and the domain cannot have it; the text says why. Nothing is changed for it. A vIOMMU or an I/O APIC of the domain's own stays.",
 			"`grep -E '<iommu|<ioapic|machine=' vm.xml`",
 		}},
-		{reasons.CodeVIOMMUGroup, codePage{
+		{"viommu-shared-group", codePage{
 			"The guest has an IOMMU, and layout `mirror` puts several devices under one port of an emulated switch that is under a second switch. QEMU's switch ports have no ACS, so the guest's kernel puts these devices into one IOMMU group, and only one nested guest can have them.",
 			"in the guest `ls /sys/bus/pci/devices/0000:e6:00.0/iommu_group/devices`",
 		}},
-		{reasons.CodeSSIDSize, codePage{
+		{"ssid-size", codePage{
 			"KubeVirt's gate for Grace gives each SMMUv3 the attribute `ssidSize`. libvirt 12.7 and later know `ssidsize` and drop the other without a word, so the width of PASIDs is not what KubeVirt chose. The hook writes `ssidsize`, with the same value, in every layout, but not in a dry run; libvirt before 12.7 ignores both. KubeVirt's own types lose the attribute if it defines the domain again from libvirt's.",
 			"`grep -io 'ssidsize=[^ ]*' vm.xml`, of the domain that `virsh dumpxml` prints.",
 		}},
-		{reasons.CodeGrace, codePage{
+		{"grace", codePage{
 			"A fault of the elements for [Grace](grace.md), or a GPU of a Grace machine without them. libvirt accepts it, and QEMU, with the words in the warning, does not start, or the guest lacks a part of a GPU.",
 			"`grep -E 'pciBus|nodeset|pcihole64|iommufd|<cell ' vm.xml`",
 		}},
-		{reasons.CodeNVSwitches, codePage{
+		{"nvswitches", codePage{
 			"The VM has NVSwitches, and not those that [full passthrough](nvlink.md#three-models) gives to its number of GPUs. Fabric Manager in the guest does not start then, and CUDA fails with 802. With Fabric Manager elsewhere the VM needs none.",
 			"`lspci -d 10de:` on the node lists GPUs (class 0302) and NVSwitches (0680).",
 		}},
@@ -98,11 +98,11 @@ func warningPages() []warningPage {
 			"GPUs have a [clique](guest.md#gpudirect-clique), and `<kvm><hidden state='on'/></kvm>` hides the hypervisor. NVIDIA's driver looks for the clique's capability only where it sees one ([noonghunna/club-3090 PR 890](https://github.com/noonghunna/club-3090/pull/890)), so the clique has no effect and nothing says so.",
 			"in the guest `nvidia-smi topo -p2p r` shows `CNS` or `NS`; `grep -A2 '<kvm>' vm.xml`",
 		}},
-		{reasons.CodeLaunchSecurity, codePage{
+		{"launch-security", codePage{
 			"`<launchSecurity>` (SEV, TDX) is not tested with expander buses. Devices are placed as usual.",
 			"compare the guest's `lspci -D` with the predicted addresses.",
 		}},
-		{reasons.CodeIOSpace, codePage{
+		{"io-space", codePage{
 			"More than 14 ports have a device with an I/O BAR (4 KiB each), and SeaBIOS stops without a message, with or without the hook. GeForce and Quadro have I/O BARs; data-centre GPUs and NICs do not. Under OVMF each device after the ninth loses all its BARs (`make boot-sizes`).",
 			"the guest hangs with a black console.",
 		}},
@@ -118,15 +118,15 @@ func warningPages() []warningPage {
 			"One device of the pair is placed and the other has to stay, such as a conventional PCI card beside a GPU of its PCIe root: without the hook both are on the guest's root bus (PHB), with it one is under an expander bus (SYS). Or the host has both on one PCIe root and two NUMA nodes, and each is in its own cell. Where every layout would take two placed devices further apart, nothing is moved.",
 			"`explain --format json | jq '.warnings[] | select(.code == \"further-apart\")'`; a later call of the boot finds the devices placed and no longer warns.",
 		}},
-		{reasons.CodeGPUDirectOff, codePage{
+		{"gpudirect-rdma-off", codePage{
 			"NCCL uses GPUDirect RDMA between a GPU and a NIC up to PXB: under one switch, or under switches that are under one. The layout has no such switch, since its ports would advertise a [false speed](layouts.md#link-speed) on a path that NCCL uses, or the layout is `numa`, `root` or another tool's. Data to and from the NIC then goes through the guest's memory.",
 			"in the guest `NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=GRAPH,NET` prints `GPU Direct RDMA Disabled for GPU … (distance 5 > 4)`.",
 		}},
-		{reasons.CodeSwitchPortSpeed, codePage{
+		{"switch-port-link-speed", codePage{
 			"The upstream ports of the guest's [switches](layouts.md#link-speed) advertise 2.5 GT/s x1, and NCCL underestimates the paths through them.",
 			"in the guest `lspci -vv -d 104c:8232 | grep LnkCap`",
 		}},
-		{reasons.CodePortSpeed, codePage{
+		{"port-link-speed", codePage{
 			"The guest's [root ports](layouts.md#link-speed) advertise 16 GT/s, and a GPU and another GPU or NIC under them have a faster link: NCCL and RCCL count 24 GB/s for 32 GT/s x16, not 48. No transfer is slower; the choice of rings and channels is.",
 			"in the guest `lspci -vv -d 1b36:000c | grep LnkCap`; on the node `cat /sys/bus/pci/devices/0000:1b:00.0/max_link_speed`",
 		}},
@@ -134,7 +134,7 @@ func warningPages() []warningPage {
 			"[`port-speed=host`](guest.md#port-speed) is set, and these switches or root ports do not get the host's links; the text says why. For a switch: the machine allows a QEMU before 10.0, the VM could migrate, the host has no such link or QEMU no value for it, or the domain has a setting of its own for one of the ports.",
 			"`explain --details`; `grep -A5 'qemu:device alias' vm.xml`",
 		}},
-		{reasons.CodeSwitchPortHotplug, codePage{
+		{"switch-port-hotplug", codePage{
 			"All passthrough devices belong to SR-IOV networks, so their ports [stay hotpluggable](how-it-works.md#the-rules). With 16 of them under switches OVMF 2022.11 leaves every device without BARs; with 12 it loses none.",
 			"in the guest devices missing in `lspci`, or `BAR 0: no space` in `dmesg`.",
 		}},
@@ -150,7 +150,7 @@ func warningPages() []warningPage {
 			"With `nccl-topology=cloudinit` the guest gets the topology file in `fw_cfg`, but nothing copies it to where NCCL looks: the VM has no cloud-init volume or its user data is not cloud-init's, or the hook gets no cloud-init data, because it is a plugin, under the sidecar-shim, or started [without the flag](guest.md#with-cloud-init).",
 			"`ls /var/run/nvidia-topologyd` in the guest.",
 		}},
-		{reasons.CodeGroupNotViable, codePage{
+		{"iommu-group-not-viable", codePage{
 			"A host driver holds another function of the device's IOMMU group. VFIO refuses the group, and QEMU does not start; the hook places the device anyway. Bridges do no harm.",
 			"on the node `ls /sys/bus/pci/devices/0000:01:00.0/iommu_group/devices` and `lspci -nnk -s 01:00`",
 		}},

@@ -1,0 +1,177 @@
+package findings
+
+import (
+	"cmp"
+	"slices"
+
+	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/topology"
+)
+
+// kind is a kind of finding.
+type kind struct {
+	code     reasons.Code
+	severity Severity // "" stands for Warn
+	check    string   // of doctor, which reports it; "" stands for warnings
+	remedy   string   // of those that have none of their own
+	ofTree   bool     // it is about the tree of a layout, so a device has to be in one
+	find     func(*placement.Plan) []Finding
+}
+
+// speedRemedy is that of an emulated port that shows NCCL a false speed.
+const speedRemedy = "set port-speed=host, or " + reasons.SpeedRemedy
+
+// groupNotViable is the code of what is also found without a plan.
+const groupNotViable = "iommu-group-not-viable"
+
+// kinds has every kind of finding. docs/reasons.md has a section for each.
+var kinds = []kind{
+	{
+		code: "io-space", check: "io-space", severity: Fail, find: ioSpace,
+		remedy: "pass fewer through: SeaBIOS stops if more than 14 ports have a device with an " +
+			"I/O BAR, and UEFI has room for 9",
+	},
+	{
+		code: "switch-port-hotplug", ofTree: true, find: switchPortHotplug,
+		remedy: "choose layout root or numa for a VM with only SR-IOV networks, or boot it with " +
+			"SeaBIOS",
+	},
+	{
+		code: "launch-security", check: "launch-security", ofTree: true, find: launchSecurity,
+		remedy: "check that the guest has every device: confidential guests with expander buses " +
+			"are not tested",
+	},
+	{
+		code: groupNotViable, check: "iommu-group-viable", severity: Fail,
+		find: blockedGroups,
+		remedy: "bind every function of the IOMMU group to vfio-pci on the host, or leave the " +
+			"device out",
+	},
+	{
+		code: "viommu", check: "viommu", ofTree: true, find: untestedIOMMU,
+		remedy: "check the guest's IOMMU groups: with expander buses only an <iommu> of model " +
+			"intel is tested",
+	},
+	{
+		code: "viommu-shared-group", check: "viommu", ofTree: true, find: sharedGroups,
+		remedy: "choose layout root or numa, where each device has a root port and a group of " +
+			"its own, or pass these devices to one nested guest",
+	},
+	{
+		code: "ssid-size", check: "viommu", find: ssidSize,
+		remedy: "the hook writes ssidsize in its place; without the hook, update KubeVirt",
+	},
+	{
+		code: "grace", check: "grace", severity: Fail, find: grace,
+		remedy: "as the warning says",
+	},
+	{
+		code: "nvswitches", find: nvSwitches,
+		remedy: "give the VM the NVSwitches that its GPUs take in full passthrough, or none and " +
+			"have the node's Fabric Manager activate their partition",
+	},
+	{
+		code: "gpudirect-rdma-off", ofTree: true, find: gpuDirectOff,
+		remedy: "set port-speed=host with layout auto or mirror; else nccl-topology; else " +
+			"NCCL_NET_GDR_LEVEL=PHB in the guest, which does not bring the host's NIC",
+	},
+	{code: "switch-port-link-speed", ofTree: true, find: slowUplinks, remedy: speedRemedy},
+	{code: "port-link-speed", find: slowRootPorts, remedy: speedRemedy},
+}
+
+// Of returns all findings of a plan, with the warnings that it was made with, in the order of
+// their codes. A plan that is nil has none.
+func Of(plan *placement.Plan) []Finding {
+	if plan == nil {
+		return nil
+	}
+
+	all := Given(plan.Warnings)
+	for _, k := range kinds {
+		all = append(all, k.in(plan)...)
+	}
+
+	return sorted(all)
+}
+
+// OfCheck returns the findings of a plan that a check of doctor reports.
+func OfCheck(plan *placement.Plan, check string) []Finding {
+	all := slices.DeleteFunc(Given(plan.Warnings), func(f Finding) bool { return f.Check != check })
+	for _, k := range kinds {
+		if k.check == check {
+			all = append(all, k.in(plan)...)
+		}
+	}
+
+	return sorted(all)
+}
+
+// OfGroup returns the findings of the IOMMU group of a host's function, without those about the
+// function itself. They need no plan.
+func OfGroup(host *topology.Host, function *topology.Device) []Finding {
+	if function.IOMMUGroup == nil {
+		return nil
+	}
+
+	id := topology.PCIDevice(function.Address)
+	k := kindOf(groupNotViable)
+	return k.complete(othersInGroup(host, id, *function.IOMMUGroup))
+}
+
+// in returns the findings of a kind in a plan.
+func (k kind) in(plan *placement.Plan) []Finding {
+	if k.ofTree && !slices.ContainsFunc(plan.Devices, isInTree) {
+		return nil
+	}
+	return k.complete(k.find(plan))
+}
+
+// complete adds to findings what all of a kind have.
+func (k kind) complete(found []Finding) []Finding {
+	for i := range found {
+		f := &found[i]
+		f.Code, f.Check, f.Severity = k.code, k.check, cmp.Or(k.severity, Warn)
+		f.Remedy = cmp.Or(f.Remedy, k.remedy)
+	}
+
+	return found
+}
+
+// isInTree reports whether a device is in the tree of a layout.
+func isInTree(d placement.Decision) bool {
+	return d.Outcome == placement.Placed || d.Reason == reasons.AlreadyAligned
+}
+
+// sorted orders findings by code, device and text, and drops duplicates.
+func sorted(all []Finding) []Finding {
+	slices.SortStableFunc(all, func(x, y Finding) int { return x.Warning.Compare(y.Warning) })
+	return slices.CompactFunc(all, func(x, y Finding) bool {
+		return x.Code == y.Code && x.Text == y.Text
+	})
+}
+
+// Codes returns the code of every kind of finding.
+func Codes() []reasons.Code {
+	codes := make([]reasons.Code, len(kinds))
+	for i, k := range kinds {
+		codes[i] = k.code
+	}
+
+	return codes
+}
+
+// Remedy returns the remedy for the findings of a code that have none of their own, also for a
+// warning that another package gives.
+func Remedy(code reasons.Code) string {
+	return cmp.Or(kindOf(code).remedy, code.Remedy())
+}
+
+// kindOf returns the kind with a code, the zero kind for a code of another package.
+func kindOf(code reasons.Code) kind {
+	i := slices.IndexFunc(kinds, func(k kind) bool { return k.code == code })
+	if i < 0 {
+		return kind{}
+	}
+	return kinds[i]
+}

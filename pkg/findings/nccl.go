@@ -1,0 +1,112 @@
+package findings
+
+import (
+	"slices"
+	"strconv"
+
+	"hook-sidecar/pkg/libvirt"
+	"hook-sidecar/pkg/nvlink"
+	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/topology"
+)
+
+// hasFile reports whether NCCL sees the host's tree and links in the topology file, whatever the
+// guest's are.
+func hasFile(plan *placement.Plan) bool {
+	return plan.Policy.NCCLTopology != policy.NCCLTopologyNone
+}
+
+// gpuDirectOff finds GPUs that use GPUDirect RDMA on the host and not in the guest.
+func gpuDirectOff(plan *placement.Plan) []Finding {
+	outcome := plan.GPUDirect()
+	if hasFile(plan) || outcome.Guest >= outcome.Host {
+		return nil
+	}
+
+	return one("GPUDirect RDMA is off for %d of %s that use it on the host: NCCL wants GPU and NIC "+
+		"under one switch", outcome.Host-outcome.Guest, topology.Counted(outcome.Host, "GPU"))
+}
+
+// slowUplinks finds that NCCL takes the link that an emulated switch advertises for that of a
+// path that it uses.
+func slowUplinks(plan *placement.Plan) []Finding {
+	if hasFile(plan) || !plan.IsLimited() || !hasSlowUplink(plan) {
+		return nil
+	}
+
+	return one("uplinks of emulated switches advertise %s: NCCL underestimates them",
+		libvirt.DefaultUplink())
+}
+
+// hasSlowUplink reports whether a switch above a device that NCCL pairs advertises QEMU's default.
+func hasSlowUplink(plan *placement.Plan) bool {
+	isSlow := func(n *topology.Node) bool {
+		return n.Kind == topology.UpstreamPort &&
+			libvirt.NodeLink(plan.Domain(), n) == libvirt.DefaultUplink()
+	}
+
+	return slices.ContainsFunc(plan.Devices, func(d placement.Decision) bool {
+		return d.Function.IsPaired() &&
+			slices.ContainsFunc(plan.GuestTree.Node(d.ID).Path(), isSlow)
+	})
+}
+
+// slowRootPorts finds that NCCL and RCCL take the speed of emulated root ports for that of a
+// faster link. They take speed and width each as the minimum of a device and the port above it
+// (src/graph/xml.cc, ncclTopoGetXmlFromSys), and the slowest link on the path between two
+// devices, so that only pairs of fast devices count, at least one of them a GPU.
+func slowRootPorts(plan *placement.Plan) []Finding {
+	if hasFile(plan) {
+		return nil
+	}
+
+	var fast []*topology.Device
+	lowest, highest := 0.0, 0.0
+	for _, d := range plan.Devices {
+		n := plan.GuestTree.Node(d.ID)
+		if !isAtRootPort(d, n) {
+			continue
+		}
+
+		port := libvirt.NodeLink(plan.Domain(), n.Parent)
+		speed := plan.Host.SlowestLink(plan.HostTree.Node(d.ID).Path()).Speed
+		if speed <= port.Speed {
+			continue
+		}
+
+		fast = append(fast, d.Function)
+		highest = max(highest, speed)
+		if lowest == 0 || port.Speed < lowest {
+			lowest = port.Speed
+		}
+	}
+
+	if !topology.HasPair(fast) {
+		return nil
+	}
+
+	return one("emulated root ports advertise %s GT/s: NCCL underestimates the links of %d GPUs "+
+		"and NICs, the fastest of which has %s GT/s on the host",
+		number(lowest), len(fast), number(highest))
+}
+
+// isAtRootPort reports whether a device is a GPU or a NIC that the topology file would name, and
+// is directly under a root port of the guest. The link of a mediated device is unknown.
+func isAtRootPort(d placement.Decision, n *topology.Node) bool {
+	isUnderRootPort := n != nil && n.Parent != nil && n.Parent.Kind == topology.RootPort
+	return isUnderRootPort && d.Function.IsPaired() && d.Predicted != nil &&
+		d.ID.Kind() == topology.KindPCI
+}
+
+func number(speed float64) string { return strconv.FormatFloat(speed, 'f', -1, 64) }
+
+// nvSwitches finds other NVSwitches than the GPUs take.
+func nvSwitches(plan *placement.Plan) []Finding {
+	functions := topology.Map(plan.Devices,
+		func(d placement.Decision) *topology.Device { return d.Function })
+	if fault := nvlink.SwitchFault(functions); fault != "" {
+		return one("%s", fault)
+	}
+	return nil
+}
