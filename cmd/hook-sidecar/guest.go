@@ -7,7 +7,7 @@ import (
 
 	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/findings"
-	"hook-sidecar/pkg/host"
+	"hook-sidecar/pkg/paste"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/report"
 )
@@ -52,7 +52,7 @@ func (a *app) guest(args []string) error {
 
 // readGuest reads the guest that an argument names, or without one what is piped to the program, or
 // this machine. It returns the name of what it read.
-func (a *app) readGuest(args []string) (name string, guest host.Guest, err error) {
+func (a *app) readGuest(args []string) (name string, guest paste.Machine, err error) {
 	isPiped := false
 	if len(args) == 0 {
 		if isPiped, err = a.IsPiped(); err != nil {
@@ -66,7 +66,7 @@ func (a *app) readGuest(args []string) (name string, guest host.Guest, err error
 			return "", guest, err
 		}
 
-		guest, problems := host.ReadGuestSysfs(fsys)
+		guest, problems := paste.ReadSysfs(fsys)
 		a.Warn(findings.Given(problems))
 		return liveSysfs, guest, nil
 	}

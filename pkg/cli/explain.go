@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"hook-sidecar/pkg/findings"
-	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/nccl"
+	"hook-sidecar/pkg/paste"
 	"hook-sidecar/pkg/picture"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/report"
@@ -89,8 +89,8 @@ func (p *Program) Explain(e Explanation, vm *plan.VM, shown plan.Result, asIs bo
 }
 
 // ReadGuest reads what a guest shows, which is in a file of this name.
-func (p *Program) ReadGuest(name string, data []byte) (host.Guest, error) {
-	guest, problems, err := host.ReadGuest(data)
+func (p *Program) ReadGuest(name string, data []byte) (paste.Machine, error) {
+	guest, problems, err := paste.Read(data)
 	if err != nil {
 		return guest, notGuest(name, err)
 	}
@@ -100,8 +100,7 @@ func (p *Program) ReadGuest(name string, data []byte) (host.Guest, error) {
 }
 
 func notGuest(name string, err error) error {
-	return Failed("run lspci -Dvmmnn, lstopo --of xml, nvidia-smi topo -mp or hook-sidecar "+
-		"snapshot in the guest", fmt.Errorf("%s: %w", name, err))
+	return Failed("run in the guest "+paste.WhatToPaste, fmt.Errorf("%s: %w", name, err))
 }
 
 // CompareGuest compares the guest that a file shows with the report, and writes the comparison. It
@@ -135,7 +134,7 @@ func (p *Program) CompareGuest(e Explanation, r report.Report, name string, data
 
 // isHost reports whether a guest shows every PCI device where the host does and under the
 // same bridges, and not where it is planned: then it is the host.
-func isHost(r report.Report, guest host.Guest) bool {
+func isHost(r report.Report, guest paste.Machine) bool {
 	isThere := func(d report.Device) bool {
 		a, isPCI := d.ID.PCI()
 		found := guest.Device(a)

@@ -4,21 +4,20 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
-	"hook-sidecar/pkg/host"
+	"hook-sidecar/pkg/paste"
 	"hook-sidecar/pkg/topology"
 )
 
 // WriteBelief writes what a guest believes of its GPUs and NICs, for a user who has only the guest:
 // how many know their NUMA node, whether all are on one root bus, the pairs that are near each
 // other, and what to send to whoever runs the cluster.
-func WriteBelief(w io.Writer, name string, guest host.Guest, style Style) error {
+func WriteBelief(w io.Writer, name string, guest paste.Machine, style Style) error {
 	p := &printer{Style: style}
 	devices := passedThrough(guest)
 	p.line(p.Paint(bold,
 		fmt.Sprintf("%s (%s): %d GPUs and NICs that are not emulated", topology.Printable(name),
-			guest.Source, len(devices))))
+			guest.SourceNames(), len(devices))))
 
 	if len(devices) == 0 {
 		if !slices.ContainsFunc(guest.Devices, func(d topology.Device) bool {
@@ -48,7 +47,7 @@ func WriteBelief(w io.Writer, name string, guest host.Guest, style Style) error 
 	between := map[topology.PathType][]string{}
 	for k, i := range devices {
 		for _, j := range devices[:k] {
-			if t, known := guest.PathType(j, i); known {
+			if t, known := guest.PathType(guest.Devices[j].Address, guest.Devices[i].Address); known {
 				between[t] = append(between[t], label(guest, j)+"+"+label(guest, i))
 			}
 		}
@@ -84,13 +83,13 @@ func WriteBelief(w io.Writer, name string, guest host.Guest, style Style) error 
 }
 
 // rootBuses says whether devices are on one root bus, which the path types between them tell.
-func rootBuses(guest host.Guest, between map[topology.PathType][]string) string {
+func rootBuses(guest paste.Machine, between map[topology.PathType][]string) string {
 	switch {
 	case len(between) == 0:
 		return "not in the file; those of lstopo and nvidia-smi topo -mp have them"
 	case len(between[topology.NODE])+len(between[topology.SYS]) > 0:
 		return "not all devices are on one root bus"
-	case guest.Source == host.FromNCCL: // which does not tell its root buses apart
+	case guest.Has(paste.NCCL): // which does not tell its root buses apart
 		return "all devices are under one CPU"
 	}
 
@@ -98,15 +97,10 @@ func rootBuses(guest host.Guest, between map[topology.PathType][]string) string 
 }
 
 // label is the short name of a device of the guest.
-func label(guest host.Guest, i int) string {
-	if guest.Names != nil {
-		return topology.Printable(guest.Names[i])
-	}
-	return strings.TrimPrefix(guest.Devices[i].Address.String(), "0000:")
-}
+func label(guest paste.Machine, i int) string { return guest.Label(guest.Devices[i].Address) }
 
 // passedThrough returns the positions of the GPUs and NICs that no hypervisor emulates.
-func passedThrough(guest host.Guest) []int {
+func passedThrough(guest paste.Machine) []int {
 	const intel, realtek = 0x8086, 0x10ec
 
 	// virtio, QEMU, its VGA, VMware, Hyper-V

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"hook-sidecar/pkg/host"
+	"hook-sidecar/pkg/paste"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/topology"
 )
@@ -47,10 +47,10 @@ type GuestDevice struct {
 
 // CompareGuest compares a plan with the guest: address, ids, NUMA node and, if the guest shows
 // them, the path types to the other devices.
-func CompareGuest(r Report, guest host.Guest) GuestComparison {
+func CompareGuest(r Report, guest paste.Machine) GuestComparison {
 	c := GuestComparison{
 		SchemaVersion: SchemaVersion,
-		Source:        guest.Source,
+		Source:        guest.SourceNames(),
 		Devices:       []GuestDevice{},
 		subject:       r.Subject,
 	}
@@ -73,7 +73,7 @@ func CompareGuest(r Report, guest host.Guest) GuestComparison {
 
 		switch {
 		case d.Predicted == nil:
-		case positions[i] < 0 && !guest.Shows(d.function) && elsewhere == "":
+		case positions[i] < 0 && !guest.ShowsAll(d.function) && elsewhere == "":
 			unlisted++
 		case positions[i] < 0:
 			seen.Outcome, seen.Differences = Differs, []string{
@@ -96,7 +96,7 @@ func CompareGuest(r Report, guest host.Guest) GuestComparison {
 }
 
 // guestNotes names what the source of a guest cannot say.
-func guestNotes(guest host.Guest, unlisted int) []string {
+func guestNotes(guest paste.Machine, unlisted int) []string {
 	notes := []string{}
 	add := func(isMissing bool, format string, values ...any) {
 		if isMissing {
@@ -108,12 +108,12 @@ func guestNotes(guest host.Guest, unlisted int) []string {
 		return d.Vendor != 0
 	})
 
-	isMatrix := guest.Source == host.FromNVIDIASMI
+	isMatrix := !hasAddresses(guest)
 	add(hasNoIDs &&
 		!isMatrix, "vendor and device ids are not compared: they are not in the file; lspci "+
 		"prints them with -nn only")
 
-	add(!guest.HasNodes,
+	add(!guest.HasNodes(),
 		"NUMA nodes are not compared: lstopo shows them on Linux in a guest with several, "+
 			"nvidia-smi if each GPU has all columns")
 
@@ -132,17 +132,26 @@ func guestNotes(guest host.Guest, unlisted int) []string {
 		"which is not known", topology.Counted(unlisted, "device"))
 
 	add(unlisted > 0 &&
-		!isMatrix, "%s not compared: the guest may have what %s does not list", topology.Counted(unlisted, "device"), guest.Source)
-	return notes
+		!isMatrix, "%s not compared: the guest may have what %s does not list",
+		topology.Counted(unlisted, "device"), guest.SourceNames())
+
+	return append(notes, guest.Notes...)
+}
+
+// hasAddresses reports whether a guest shows the address of any function.
+func hasAddresses(guest paste.Machine) bool {
+	return slices.ContainsFunc(guest.Devices, func(d topology.Device) bool {
+		return paste.HasAddress(d.Address)
+	})
 }
 
 // positions returns the position in the guest of each device of the report, or -1. Without
 // addresses, those of a kind are matched in order if both sides have as many.
-func (r Report) positions(guest host.Guest) []int {
+func (r Report) positions(guest paste.Machine) []int {
 	positions := make([]int, len(r.Devices))
 	for i, d := range r.Devices {
 		positions[i] = -1
-		if d.Predicted != nil && guest.Names == nil {
+		if d.Predicted != nil {
 			positions[i] = slices.IndexFunc(guest.Devices, func(f topology.Device) bool {
 				return f.Address == *d.Predicted
 			})
@@ -157,7 +166,7 @@ func (r Report) positions(guest host.Guest) []int {
 
 // match sets the positions of the devices of a vendor and a kind in a guest without addresses.
 func (r Report) match(
-	positions []int, guest host.Guest, vendor uint16, isKind func(*topology.Device) bool,
+	positions []int, guest paste.Machine, vendor uint16, isKind func(*topology.Device) bool,
 ) {
 	var planned, seen []int
 	for i, d := range r.Devices {
@@ -166,8 +175,8 @@ func (r Report) match(
 		}
 	}
 
-	for i := range guest.Names {
-		if isKind(&guest.Devices[i]) {
+	for i := range guest.Devices {
+		if isKind(&guest.Devices[i]) && !paste.HasAddress(guest.Devices[i].Address) {
 			seen = append(seen, i)
 		}
 	}
@@ -182,8 +191,8 @@ func (r Report) match(
 	})
 
 	slices.SortFunc(seen, func(i, j int) int { // mlx5_2 before mlx5_10
-		return cmp.Or(cmp.Compare(len(guest.Names[i]), len(guest.Names[j])),
-			cmp.Compare(guest.Names[i], guest.Names[j]))
+		a, b := guest.Names[guest.Devices[i].Address], guest.Names[guest.Devices[j].Address]
+		return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
 	})
 
 	for k, i := range planned {
@@ -198,7 +207,7 @@ func (c GuestComparison) Count(outcome GuestOutcome) int {
 
 // guestDifferences are the differences between a device whose address is predicted and what the
 // guest has there, as far as the guest shows it.
-func (r Report) guestDifferences(i int, positions []int, guest host.Guest) []string {
+func (r Report) guestDifferences(i int, positions []int, guest paste.Machine) []string {
 	d, found, differences := r.Devices[i], &guest.Devices[positions[i]], []string{}
 	add := func(format string, values ...any) {
 		differences = append(differences, fmt.Sprintf(format, values...))
@@ -206,7 +215,7 @@ func (r Report) guestDifferences(i int, positions []int, guest host.Guest) []str
 
 	// A mediated device has ids and BARs of its own.
 	if host := d.function; host != nil && d.Kind == topology.KindPCI {
-		if found.Vendor != 0 && found.IDs() != host.IDs() {
+		if found.Device != 0 && found.IDs() != host.IDs() {
 			add("it is a %s, on the host %s%s", found.IDs(), host.IDs(), r.elsewhere(d, guest))
 		}
 		if hasMemory(host.BARs) && found.BARs != nil && !hasMemory(found.BARs) {
@@ -220,7 +229,7 @@ func (r Report) guestDifferences(i int, positions []int, guest host.Guest) []str
 	}
 
 	// On a guest with one node nvidia-smi shows a GPU without a node as on node 0.
-	isRounded := guest.Source == host.FromNVIDIASMI && d.GuestCell == nil
+	isRounded := guest.Has(paste.NVIDIASMI) && d.GuestCell == nil
 	if guest.KnowsNode(found) && !isRounded && found.Node != want {
 		add("NUMA node %s, planned %s", found.Node, want)
 	}
@@ -232,12 +241,12 @@ func (r Report) guestDifferences(i int, positions []int, guest host.Guest) []str
 		}
 
 		planned := r.Paths.Guest.Between(i, j)
-		if guest.Source == host.FromNCCL &&
+		if guest.Has(paste.NCCL) &&
 			r.Policy[policy.KeyNCCLTopology].Value != policy.NCCLTopologyNone {
 			planned = r.Paths.Host.Between(i, j) // the topology file has the host's switches
 		}
 
-		if shown, known := guest.PathType(positions[i], at); known &&
+		if shown, known := guest.PathType(found.Address, guest.Devices[at].Address); known &&
 			min(shown, guest.Farthest) != min(planned, guest.Farthest) {
 			first = cmp.Or(first,
 				fmt.Sprintf("%s to %s, planned %s", shown, r.Devices[j].Title(), planned))
@@ -258,7 +267,7 @@ func hasMemory(bars []topology.BAR) bool {
 }
 
 // elsewhere lists functions with a device's ids at addresses that no device is planned for.
-func (r Report) elsewhere(d Device, guest host.Guest) string {
+func (r Report) elsewhere(d Device, guest paste.Machine) string {
 	if d.function == nil || d.Kind != topology.KindPCI {
 		return ""
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"hook-sidecar/pkg/host"
+	"hook-sidecar/pkg/paste"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/report"
 	"hook-sidecar/pkg/topology"
@@ -36,9 +36,9 @@ func pairWith(t *testing.T, layout string) report.Report {
 }
 
 // pairGuest is a guest with placedPair where all is well.
-func pairGuest(t *testing.T) host.Guest {
+func pairGuest(t *testing.T) paste.Machine {
 	t.Helper()
-	guest, _, err := host.ReadGuest(expect.File(t, "../host/testdata/lstopo.xml"))
+	guest, _, err := paste.Read(expect.File(t, "../paste/testdata/lstopo.xml"))
 	expect.NoError(t, err)
 	return guest
 }
@@ -48,17 +48,17 @@ func pairGuest(t *testing.T) host.Guest {
 func TestCompareGuest(t *testing.T) {
 	const nic, gpu = 1, 2 // positions in pairGuest
 	tests := map[string]struct {
-		change func(*host.Guest)
+		change func(*paste.Machine)
 		want   map[string][]string // differences by alias
 		notes  int
 	}{
-		"all is well": {func(*host.Guest) {}, nil, 0},
+		"all is well": {func(*paste.Machine) {}, nil, 0},
 		"the GPU is not there": {
-			func(g *host.Guest) { g.Devices = g.Devices[:gpu] },
+			func(g *paste.Machine) { g.Devices = g.Devices[:gpu] },
 			map[string][]string{"ua-gpu": {"nothing at 0000:e4:00.0"}}, 0,
 		},
 		"the GPU is on the root bus": {
-			func(g *host.Guest) {
+			func(g *paste.Machine) {
 				g.Devices[gpu].Address = topology.Address{Bus: 5}
 				slices.SortFunc(g.Devices, func(a, b topology.Device) int {
 					return a.Address.Compare(b.Address)
@@ -69,15 +69,15 @@ func TestCompareGuest(t *testing.T) {
 			}, 0,
 		},
 		"another device in its place": {
-			func(g *host.Guest) { g.Devices[nic].Device = 0x1017 },
+			func(g *paste.Machine) { g.Devices[nic].Device = 0x1017 },
 			map[string][]string{"ua-nic": {"it is a 15b3:1017, on the host 15b3:101e"}}, 0,
 		},
 		"the firmware lost the NUMA node": {
-			func(g *host.Guest) { g.Devices[gpu].Node = topology.Affinity{} },
+			func(g *paste.Machine) { g.Devices[gpu].Node = topology.Affinity{} },
 			map[string][]string{"ua-gpu": {"NUMA node none, planned 0"}}, 0,
 		},
 		"the firmware found no room for the GPU": {
-			func(g *host.Guest) {
+			func(g *paste.Machine) {
 				g.Devices[nic].BARs = []topology.BAR{{Bytes: 1 << 20, Is64: true}}
 				g.Devices[gpu].BARs = []topology.BAR{
 					{Bytes: 1 << 36, Is64: true, Unassigned: true}, {Bytes: 128, IO: true},
@@ -88,8 +88,8 @@ func TestCompareGuest(t *testing.T) {
 			}, 0,
 		},
 		"lspci with names": {
-			func(g *host.Guest) {
-				*g = host.Guest{Host: g.Host, Source: "lspci", HasNodes: true}
+			func(g *paste.Machine) {
+				*g = paste.Machine{Host: g.Host, Sources: []paste.Source{paste.Lspci}}
 				for i := range g.Devices {
 					g.Devices[i].Vendor, g.Devices[i].Device = 0, 0
 				}
@@ -111,7 +111,7 @@ func TestCompareGuest(t *testing.T) {
 // have none.
 func TestCompareGuestOfTopologyFile(t *testing.T) {
 	r := pairWith(t, "root")
-	guest, _, err := host.ReadGuest(fmt.Appendf(nil, `<system><cpu numaid="0"><pci busid="ffff:ff:00.0" class="0x060400">
+	guest, _, err := paste.Read(fmt.Appendf(nil, `<system><cpu numaid="0"><pci busid="ffff:ff:00.0" class="0x060400">
 <pci busid="%s" class="0x020700"/><pci busid="%s" class="0x030200"/></pci></cpu></system>`, r.Devices[0].Predicted, r.Devices[1].Predicted))
 	expect.NoError(t, err)
 	checkComparison(t, report.CompareGuest(r, guest), map[string][]string{
@@ -190,17 +190,17 @@ func TestCompareGuestPasted(t *testing.T) {
 			},
 			notes: 1,
 		},
-		"NVLink hides the path": {input: columns + "GPU0 X NV4 0-3 0 N/A\n", notes: 1},
+		"NVLink hides the path": {input: columns + "GPU0 X NV4 0-3 0 N/A\n", notes: 2},
 	}
 
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			data := []byte(test.input)
 			if test.input == "" {
-				data = expect.File(t, "../host/testdata/"+name)
+				data = expect.File(t, "../paste/testdata/"+name)
 			}
 
-			guest, _, err := host.ReadGuest(data)
+			guest, _, err := paste.Read(data)
 			expect.NoError(t, err)
 			checkComparison(t, report.CompareGuest(placedPair(t), guest), test.want, test.notes)
 		})
@@ -213,7 +213,7 @@ func TestCompareGuestUnlisted(t *testing.T) {
 		"GPU0 GPU1\nGPU0 X SYS\n": "nvidia-smi", // two GPUs, and one is planned
 		`<system><cpu numaid="0"><pci busid="0000:05:00.0" class="0x020000" vendor="0x1af4" device="0x1041"/></cpu></system>`: "nccl",
 	} {
-		guest, _, err := host.ReadGuest([]byte(input))
+		guest, _, err := paste.Read([]byte(input))
 		expect.NoError(t, err)
 		c := report.CompareGuest(placedPair(t), guest)
 		said := func(note string) bool {
@@ -242,21 +242,21 @@ func TestWriteBelief(t *testing.T) {
 		}},
 		"several roots": {"GPU0 GPU1 NIC0 CPU Affinity NUMA Affinity\nGPU0 X SYS PIX 0-3 0\nGPU1 SYS X SYS 4-7 1\nNIC0 PIX SYS X\n", []string{
 			"file (nvidia-smi): 3 GPUs and NICs that are not emulated",
-			"NUMA: 2 of 2 know their node", "paths: not all devices are on one root bus",
+			"NUMA: 3 of 3 know their node", "paths: not all devices are on one root bus",
 			"PIX: 1 of 3 pairs GPU0+NIC0", "PXB: 0 of 3 pairs",
 		}},
 		"no paths": {"Slot:\t01:00.0\nClass:\t0302\nNUMANode:\t0\n\nSlot:\t02:00.0\nClass:\t0302\n\nSlot:\t03:00.0\nClass:\t0200\nVendor:\t8086\nDevice:\t10d3\n", []string{
 			"file (lspci): 2 GPUs and NICs that are not emulated", "NUMA: 1 of 2 know their node",
 			"paths: not in the file; those of lstopo and nvidia-smi topo -mp have them",
 		}},
-		"no classes": {"Slot:\t01:00.0\nClass:\t3D controller\n", []string{
+		"no classes": {"Slot:\t01:00.0\nClass:\tUnheard\n", []string{
 			"file (lspci): 0 GPUs and NICs that are not emulated",
 			"the file has no classes, by which GPUs and NICs are recognised: lspci prints them with -nn, NCCL in the file of NCCL_TOPO_DUMP_FILE",
 		}},
 	}
 
 	for name, test := range tests {
-		guest, _, err := host.ReadGuest([]byte(test.input))
+		guest, _, err := paste.Read([]byte(test.input))
 		expect.NoError(t, err)
 		var out strings.Builder
 		expect.NoError(t, report.WriteBelief(&out, "file", guest, report.Style{}))

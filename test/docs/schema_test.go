@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"hook-sidecar/pkg/doctor"
-	"hook-sidecar/pkg/host"
+	"hook-sidecar/pkg/paste"
 	"hook-sidecar/pkg/report"
 	"hook-sidecar/test/cases"
 	"hook-sidecar/test/expect"
@@ -34,7 +34,7 @@ func TestGeneratedSchema(t *testing.T) {
 		output(&reports, planned)
 		output(&reports,
 			report.AsIs(report.New(current.Plan, current.Changed(), current.Err), planned))
-		output(&guests, report.CompareGuest(planned, host.Guest{}))
+		output(&guests, report.CompareGuest(planned, paste.Machine{}))
 		in, planner := doctor.NewInputs(c.Mutator)
 		in.VM = doctor.NewVM(planner.Read(c.Request), "")
 		output(&checks, doctor.NewReport(in))

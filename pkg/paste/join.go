@@ -1,0 +1,151 @@
+package paste
+
+import (
+	"cmp"
+	"slices"
+
+	"hook-sidecar/pkg/topology"
+)
+
+// join makes one machine of several parts of a text, the first of which says most. A part whose
+// functions are not those of the others is left out, which a note says.
+func join(parts []Machine) (Machine, error) {
+	m := parts[0]
+	for _, part := range parts[1:] {
+		m.add(part)
+	}
+	m, err := m.sorted()
+	if m.Farthest != topology.Self || slices.ContainsFunc(m.Devices, func(d topology.Device) bool { return d.Root != "" }) {
+		m = m.withTree()
+	}
+	return m, err
+}
+
+// add adds a part.
+func (m *Machine) add(part Machine) {
+	same := m.match(&part)
+	if same == nil && len(m.Devices) > 0 {
+		m.note("%s and %s show different devices: the second is left out; are both of one machine?", m.SourceNames(), part.SourceNames())
+		return
+	}
+	for i := range part.Devices {
+		d := part.Devices[i]
+		if to, found := same[d.Address]; found {
+			m.fill(m.at(to), &part, &part.Devices[i])
+		} else {
+			m.Devices = append(m.Devices, d)
+			same[d.Address] = d.Address
+			if part.nodeless[d.Address] {
+				m.lacksNode(d.Address)
+			}
+		}
+		to := same[d.Address]
+		if name := part.Names[d.Address]; name != "" && m.Names[to] == "" {
+			m.name(to, name)
+		}
+		if part.Linked[d.Address] {
+			m.link(to)
+		}
+	}
+
+	for pair, between := range part.types {
+		m.relate(same[pair[0]], same[pair[1]], between)
+	}
+	for pair, word := range part.Peers {
+		if m.Peers == nil {
+			m.Peers = map[Pair]string{}
+		}
+		m.Peers[PairOf(same[pair[0]], same[pair[1]])] = word
+	}
+	for _, n := range part.NUMA {
+		m.addNode(n.ID, n.CPUs)
+	}
+	m.Farthest = max(m.Farthest, part.Farthest)
+	m.Sources = append(m.Sources, part.Sources...)
+	for _, sentence := range part.Notes {
+		m.note("%s", sentence)
+	}
+}
+
+// fill adds to a function what a part says of it in addition.
+func (m *Machine) fill(d *topology.Device, part *Machine, from *topology.Device) {
+	d.Class = cmp.Or(d.Class, from.Class)
+	d.Vendor, d.Device = cmp.Or(d.Vendor, from.Vendor), cmp.Or(d.Device, from.Device)
+	d.Driver = cmp.Or(d.Driver, from.Driver)
+	if d.MaxLink == nil {
+		d.MaxLink = from.MaxLink
+	}
+	if d.Root == "" {
+		d.Root, d.Bridges = from.Root, from.Bridges
+	}
+	if !m.KnowsNode(d) {
+		d.Node = from.Node
+		if part.KnowsNode(from) {
+			delete(m.nodeless, d.Address)
+		}
+	}
+}
+
+// match returns where the functions of a part are in the machine; nil where a part with functions
+// shares none. Those with an address are at it. Those without are the one of their name; else GPUs
+// and NICs are in the order of addresses, as CUDA and drivers number them, if both have as many.
+func (m *Machine) match(part *Machine) map[topology.Address]topology.Address {
+	same := map[topology.Address]topology.Address{}
+	known := map[topology.Address]bool{}
+	for _, d := range m.Devices {
+		known[d.Address] = HasAddress(d.Address)
+	}
+	for _, d := range part.Devices {
+		if known[d.Address] {
+			same[d.Address] = d.Address
+		}
+	}
+	m.matchNames(part, same)
+	m.matchOrder(part, (*Machine).GPUs, same)
+	m.matchOrder(part, (*Machine).NICs, same)
+	if len(same) == 0 {
+		return nil
+	}
+	return same
+}
+
+// matchNames matches NICs by the names of their drivers.
+func (m *Machine) matchNames(part *Machine, same map[topology.Address]topology.Address) {
+	named := map[string]topology.Address{}
+	for a, name := range m.Names {
+		named[name] = a
+	}
+	for _, d := range part.NICs() {
+		if to, found := named[part.Names[d.Address]]; found {
+			same[d.Address] = to
+		}
+	}
+}
+
+// matchOrder matches those of a kind that lack an address on one side.
+func (m *Machine) matchOrder(part *Machine, kind func(*Machine) []*topology.Device, same map[topology.Address]topology.Address) {
+	own, theirs := kind(m), kind(part)
+	hasAddresses := func(all []*topology.Device) bool {
+		return !slices.ContainsFunc(all, func(d *topology.Device) bool { return !HasAddress(d.Address) })
+	}
+	if len(own) == 0 || len(theirs) == 0 || hasAddresses(own) && hasAddresses(theirs) {
+		return
+	}
+	if len(own) != len(theirs) {
+		what := "GPUs"
+		if own[0].IsNIC() {
+			what = "NICs"
+		}
+		m.note("%s shows %d %s and %s %d, so which is which is not known", m.SourceNames(), len(own), what, part.SourceNames(), len(theirs))
+		return
+	}
+	if _, isMatched := same[theirs[0].Address]; isMatched {
+		return
+	}
+	if own[0].IsNIC() {
+		m.note("which NIC has which address is a guess by order: ibdev2netdev -v or mst status -v tells it")
+	}
+	for i := range theirs {
+		same[theirs[i].Address] = own[i].Address
+	}
+}

@@ -1,0 +1,172 @@
+package paste
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"hook-sidecar/pkg/topology"
+)
+
+// listed matches the line of a device in lspci's list: 17:00.0 3D controller [0302]: NVIDIA ...
+var listed = regexp.MustCompile(`^\s*((?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]) (.+)$`)
+
+// isListed reports whether a line is that of a device in lspci's list.
+func isListed(line string) bool {
+	colon := strings.IndexByte(line, ':')
+	return colon > 0 && colon < 40 && listed.MatchString(line) && strings.Contains(line, ": ")
+}
+
+func isLspciList(t text) bool { return anyLine(t, isListed) }
+
+// lspciReader collects the functions of lspci's list, with what -v adds under each.
+type lspciReader struct {
+	m       Machine
+	buses   map[topology.Address][2]uint8 // of bridges: the buses under them, from and to
+	verbose bool                          // something stood under a line
+}
+
+// readLspciList reads lspci, with any of -D, -n, -nn, -v, -vv and -vvv. With -v bridges tell the
+// buses under them, from which the tree follows.
+func readLspciList(t text) (Machine, error) {
+	r := &lspciReader{m: Machine{Sources: []Source{Lspci}}, buses: map[topology.Address][2]uint8{}}
+	for _, line := range t.lines {
+		switch match := listed.FindStringSubmatch(line); {
+		case match != nil && strings.Contains(line, ": "):
+			if err := r.device(match[1], match[2]); err != nil {
+				return Machine{}, err
+			}
+		case len(r.m.Devices) > 0 && strings.TrimSpace(line) != "":
+			r.detail(strings.TrimSpace(line), &r.m.Devices[len(r.m.Devices)-1])
+		}
+	}
+
+	r.nodes()
+	if len(r.buses) > 0 {
+		r.tree()
+		r.m.Farthest = topology.NODE
+	}
+	m, err := r.m.sorted()
+	if r.m.Farthest != topology.Self {
+		m = m.withTree()
+	}
+	return m, err
+}
+
+// device reads the line of a device: class, ": ", vendor and device, with ids in brackets for -nn, or
+// "0302: 10de:2330" for -n.
+func (r *lspciReader) device(slot, rest string) (err error) {
+	var d topology.Device
+	if d.Address, err = lspciAddress(slot); err != nil {
+		return err
+	}
+	class, name, _ := strings.Cut(rest, ": ")
+	if ids := bareIDs.FindStringSubmatch(name); ids != nil && lspciID(class) != 0 {
+		name = "[" + ids[1] + ":" + ids[2] + "]"
+	}
+	d.Class = lspciClass(class)
+	d.Vendor, d.Device = idsIn(name)
+	d.IsBridge = d.Class>>8 == classBridge
+	if slices.ContainsFunc(r.m.Devices, func(o topology.Device) bool { return o.Address == d.Address }) {
+		return nil // a second list of the same machine
+	}
+	if r.m.Devices = append(r.m.Devices, d); len(r.m.Devices) > 2*maxDevices {
+		return errTooMany
+	}
+	return nil
+}
+
+var (
+	bareIDs    = regexp.MustCompile(`^([0-9a-f]{4}):([0-9a-f]{4})\b`)
+	bracketIDs = regexp.MustCompile(`\[([0-9a-f]{4}):([0-9a-f]{4})\]`)
+)
+
+// idsIn returns the ids in the name of a device, "NVIDIA Corporation Device [10de:2330]"; without ids
+// that of the vendor.
+func idsIn(name string) (vendor, device uint16) {
+	ids := bracketIDs.FindStringSubmatch(name)
+	if ids == nil {
+		return vendorOf(name), 0
+	}
+	return lspciID(ids[1]), lspciID(ids[2])
+}
+
+// detail reads a line under a device.
+func (r *lspciReader) detail(line string, d *topology.Device) {
+	tag, value, _ := strings.Cut(line, ":")
+	value = strings.TrimSpace(value)
+	switch {
+	case tag == "NUMA node":
+		d.Node, _ = onNode(value)
+	case tag == "Flags" || tag == "Control" || tag == "Kernel driver in use":
+		r.verbose = true
+		if tag == "Kernel driver in use" {
+			d.Driver = value
+		}
+	case tag == "Bus" && d.IsBridge:
+		if buses := bridgeBuses.FindStringSubmatch(value); buses != nil {
+			low, _ := strconv.ParseUint(buses[1], 16, 8)
+			high, _ := strconv.ParseUint(buses[2], 16, 8)
+			r.buses[d.Address] = [2]uint8{uint8(low), uint8(high)}
+		}
+	case tag == "LnkCap":
+		if capable := linkCapability.FindStringSubmatch(value); capable != nil {
+			d.MaxLink = linkOf(strings.Replace(capable[1], "GT/s", " GT/s", 1), capable[2])
+		}
+	}
+}
+
+var (
+	bridgeBuses    = regexp.MustCompile(`secondary=([0-9a-f]{2}), subordinate=([0-9a-f]{2})`)
+	linkCapability = regexp.MustCompile(`Speed ([0-9.]+GT/s), Width (x[0-9]+)`)
+)
+
+// nodes says of which functions the NUMA node is not known: without -v of all. With -v lspci leaves
+// out a node of -1 (pciutils lspci.c, show_verbose).
+func (r *lspciReader) nodes() {
+	for _, d := range r.m.Devices {
+		if !r.verbose {
+			r.m.lacksNode(d.Address)
+		}
+	}
+}
+
+// tree gives each function its PCIe root and bridges. The bridge above a function is the one with its
+// bus directly under it; virtual functions may be on a later bus of those under it.
+func (r *lspciReader) tree() {
+	for i := range r.m.Devices {
+		d := &r.m.Devices[i]
+		at := d.Address
+		for len(d.Bridges) <= maxDepth {
+			above, found := r.above(at)
+			if !found || slices.Contains(d.Bridges, above) {
+				break
+			}
+			d.Bridges = append(d.Bridges, above)
+			at = above
+		}
+		slices.Reverse(d.Bridges)
+		d.Root = r.root(at)
+	}
+}
+
+// above returns the bridge above a function: of those whose buses have its own the one with the
+// fewest.
+func (r *lspciReader) above(a topology.Address) (bridge topology.Address, found bool) {
+	least := 256
+	for b, buses := range r.buses {
+		count := int(buses[1]) - int(buses[0])
+		isAbove := b.Domain == a.Domain && buses[0] <= a.Bus && a.Bus <= buses[1] && b.Bus < a.Bus
+		if isAbove && (count < least || count == least && b.Compare(bridge) < 0) {
+			bridge, least, found = b, count, true
+		}
+	}
+	return bridge, found
+}
+
+// root returns the PCIe root of a function that is directly on it.
+func (r *lspciReader) root(a topology.Address) topology.PCIeRoot {
+	name := topology.Address{Domain: a.Domain, Bus: a.Bus}.String()
+	return topology.PCIeRoot("pci" + strings.TrimSuffix(name, ":00.0"))
+}

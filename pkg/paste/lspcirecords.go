@@ -1,0 +1,167 @@
+package paste
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"hook-sidecar/pkg/topology"
+)
+
+// isLspciRecords reports whether a text has records of lspci -vmm: lines "Tag:\tvalue", separated by
+// empty lines (pciutils lspci.8, "Verbose format (-vmm)").
+func isLspciRecords(t text) bool { return strings.Contains(t.all, "Slot:") && anyLine(t, isSlot) }
+
+func anyLine(t text, is func(string) bool) bool {
+	for _, line := range t.lines {
+		if is(line) {
+			return true
+		}
+	}
+	return false
+}
+
+func isSlot(line string) bool {
+	rest, found := strings.CutPrefix(strings.TrimLeft(line, " \t"), "Slot:")
+	return found && !strings.HasPrefix(rest, ":") && strings.TrimSpace(rest) != ""
+}
+
+// readLspciRecords reads lspci -Dvmm. With -n or -nn it has ids, else names.
+func readLspciRecords(t text) (Machine, error) {
+	m := Machine{Sources: []Source{Lspci}}
+	var record map[string]string
+	add := func() error {
+		if record == nil {
+			return nil
+		}
+		d, err := lspciDevice(record)
+		if err != nil {
+			return fmt.Errorf("device %d: %w", len(m.Devices)+1, err)
+		}
+		if m.Devices = append(m.Devices, d); len(m.Devices) > maxDevices {
+			return errTooMany
+		}
+		return nil
+	}
+
+	for _, line := range t.lines {
+		if isSlot(line) {
+			if err := add(); err != nil {
+				return Machine{}, err
+			}
+			record = map[string]string{}
+		}
+		if tag, value, found := strings.Cut(strings.TrimSpace(line), ":"); found && record != nil && record[tag] == "" {
+			record[tag] = strings.TrimSpace(value)
+		}
+	}
+	if err := add(); err != nil {
+		return Machine{}, err
+	}
+	return m.sorted()
+}
+
+// lspciDevice returns the function of a record.
+func lspciDevice(fields map[string]string) (d topology.Device, err error) {
+	if d.Address, err = lspciAddress(fields["Slot"]); err != nil {
+		return d, err
+	}
+	d.Class = lspciClass(fields["Class"])
+	d.Vendor, d.Device = lspciID(fields["Vendor"]), lspciID(fields["Device"])
+	if d.Vendor == 0 {
+		d.Vendor = vendorOf(fields["Vendor"])
+	}
+	d.IsBridge = d.Class>>8 == classBridge
+	if node := fields["NUMANode"]; node != "" {
+		d.Node, err = onNode(node)
+	}
+	return d, err
+}
+
+// lspciAddress reads an address, which without -D lacks the domain.
+func lspciAddress(slot string) (topology.Address, error) {
+	if strings.Count(slot, ":") == 1 {
+		slot = "0000:" + slot
+	}
+	return topology.ParseAddress(slot)
+}
+
+// lspciID reads "10de" as -n prints it, or "NVIDIA Corporation [10de]" of -nn; 0 for a name alone.
+func lspciID(value string) uint16 {
+	id := strings.TrimSuffix(value[strings.LastIndexByte(value, '[')+1:], "]")
+	n, err := strconv.ParseUint(id, 16, 16)
+	if err != nil || len(id) != 4 {
+		return 0
+	}
+	return uint16(n)
+}
+
+// lspciClass reads "0302", "3D controller [0302]", or a name alone (pci.ids, "List of known device
+// classes").
+func lspciClass(value string) uint32 {
+	if id := lspciID(value); id != 0 {
+		return uint32(id) << 8
+	}
+	return classNames[strings.TrimSpace(value)]
+}
+
+// classNames are the names of the classes that count.
+var classNames = map[string]uint32{
+	"VGA compatible controller":       0x030000,
+	"XGA compatible controller":       0x030100,
+	"3D controller":                   0x030200,
+	"Display controller":              0x038000,
+	"Processing accelerators":         0x120000,
+	"Ethernet controller":             0x020000,
+	"Infiniband controller":           0x020700,
+	"InfiniBand controller":           0x020700,
+	"Network controller":              0x028000,
+	"Fabric controller":               0x020800,
+	"PCI bridge":                      0x060400,
+	"Host bridge":                     0x060000,
+	"Bridge":                          0x068000,
+	"ISA bridge":                      0x060100,
+	"Audio device":                    0x040300,
+	"Non-Volatile memory controller":  0x010800,
+	"SCSI storage controller":         0x010000,
+	"SATA controller":                 0x010600,
+	"USB controller":                  0x0c0300,
+	"SMBus":                           0x0c0500,
+	"Serial controller":               0x070000,
+	"Communication controller":        0x078000,
+	"System peripheral":               0x088000,
+	"Mass storage controller":         0x018000,
+	"Serial bus controller":           0x0c8000,
+	"Signal processing controller":    0x118000,
+	"RAM memory":                      0x050000,
+	"Co-processor":                    0x0b4000,
+	"Encryption controller":           0x108000,
+	"IOMMU":                           0x080600,
+	"PIC":                             0x080000,
+	"Multimedia controller":           0x048000,
+	"Performance counters":            0x110100,
+	"Non-Essential Instrumentation":   0x130000,
+	"Serial Attached SCSI controller": 0x010700,
+	"RAID bus controller":             0x010400,
+}
+
+// vendorNames are the vendors of GPUs, NICs and emulated devices, by what pci.ids calls them first.
+var vendorNames = []struct {
+	name string
+	id   uint16
+}{
+	{"NVIDIA", 0x10de}, {"Mellanox", 0x15b3}, {"Advanced Micro Devices", 0x1002}, {"Red Hat, Inc. Virtio", 0x1af4},
+	{"Red Hat, Inc. QEMU", 0x1b36}, {"Red Hat", 0x1b36}, {"Broadcom", 0x14e4}, {"Amazon", 0x1d0f}, {"Intel", 0x8086},
+	{"Habana", 0x1da3}, {"ASPEED", 0x1a03}, {"Matrox", 0x102b}, {"Cirrus", 0x1013},
+	{"Microsoft", 0x1414}, {"VMware", 0x15ad}, {"Realtek", 0x10ec}, {"Virtio", 0x1af4},
+}
+
+// vendorOf returns the id of a vendor's name; 0 for one that is not known.
+func vendorOf(name string) uint16 {
+	for _, v := range vendorNames {
+		if strings.HasPrefix(name, v.name) {
+			return v.id
+		}
+	}
+	return 0
+}

@@ -1,0 +1,272 @@
+package paste
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"hook-sidecar/pkg/topology"
+)
+
+// Machine is what one or more outputs say of one machine. The package's comment explains it.
+type Machine struct {
+	topology.Host // functions, and the bridges whose links are known
+
+	Sources []Source
+	NUMA    []topology.NUMANode         // nodes, with the CPUs that are known
+	Names   map[topology.Address]string // of functions: "GPU0", or of a NIC that of its driver
+	Notes   []string                    // what was cut, guessed or contradictory, in sentences
+
+	// Farthest is the path type of which farther ones cannot be told apart, but by NUMA nodes; Self
+	// where no path types are known.
+	Farthest topology.PathType
+
+	// Linked are the GPUs that reach others over NVLink or XGMI.
+	Linked map[topology.Address]bool
+
+	// Peers says what GPUs may do with each other's memory, in nvidia-smi's words: "OK", "CNS".
+	Peers map[Pair]string
+
+	nodeless map[topology.Address]bool // functions whose NUMA node is not known
+	types    map[Pair]topology.PathType
+	tree     *topology.Tree // nil until withTree
+}
+
+// Source names a format, as messages and JSON do.
+type Source string
+
+// The sources.
+const (
+	Snapshot   Source = "snapshot"
+	Lspci      Source = "lspci"
+	Lstopo     Source = "lstopo"
+	NCCL       Source = "nccl" // the topology file of NCCL or RCCL
+	NCCLLog    Source = "nccl-log"
+	NVIDIASMI  Source = "nvidia-smi" // topo -m and -mp
+	NVIDIAList Source = "nvidia-smi-list"
+	ROCmSMI    Source = "rocm-smi"
+	AMDSMI     Source = "amd-smi"
+	NICNames   Source = "nic-names" // ibdev2netdev, mst status
+)
+
+// Pair is two functions, the lower address first.
+type Pair [2]topology.Address
+
+// PairOf returns the pair of two functions.
+func PairOf(a, b topology.Address) Pair {
+	if a.Compare(b) > 0 {
+		a, b = b, a
+	}
+	return Pair{a, b}
+}
+
+// standIns is the first PCI domain of stand-ins: the kernel's domains end at 0x1ffff, and those that
+// NCCL's files use for ports begin at 0xffe00000 (see portOf).
+const standIns = 1 << 31
+
+// standInKind keeps the stand-ins of formats apart.
+type standInKind uint32
+
+// The kinds of stand-in.
+const (
+	ofMatrix standInKind = iota << 16
+	ofLstopo
+	ofROCm
+	ofNames
+	ofLog
+)
+
+// address returns stand-in n for an address that a text lacks.
+func (k standInKind) address(n int) topology.Address {
+	return topology.Address{Domain: standIns + uint32(k) + uint32(n)}
+}
+
+// root returns stand-in n for a PCIe root without a name.
+func (k standInKind) root(n int) topology.PCIeRoot {
+	return topology.PCIeRoot(fmt.Sprintf("pci%08x:00", standIns+uint32(k)+uint32(n)))
+}
+
+// isSettled reports whether a PCIe root is one that settle has made.
+func isSettled(root topology.PCIeRoot) bool { return strings.HasPrefix(string(root), "pci8000") }
+
+// HasAddress reports whether an address is one of the machine and not a stand-in.
+func HasAddress(a topology.Address) bool { return a.Domain < standIns }
+
+// IsStandIn reports whether a PCIe root is one that the text shows without its name.
+func IsStandIn(root topology.PCIeRoot) bool {
+	return strings.HasPrefix(string(root), "pci8") && len(root) == len("pci80000000:00") || strings.HasPrefix(string(root), "cpu ")
+}
+
+// Has reports whether a source is among those of the machine.
+func (m *Machine) Has(s Source) bool { return slices.Contains(m.Sources, s) }
+
+// SourceNames lists the sources: "nvidia-smi, lspci".
+func (m *Machine) SourceNames() string {
+	return strings.Join(topology.Map(m.Sources, func(s Source) string { return string(s) }), ", ")
+}
+
+// ShowsAll reports whether the machine has no other devices of the kind of d, which may be nil, than
+// those shown: lstopo shows only classes that it finds important, and others what they use.
+func (m *Machine) ShowsAll(d *topology.Device) bool {
+	return m.Has(Lspci) || m.Has(Snapshot) || m.Has(Lstopo) && d.IsPaired()
+}
+
+// KnowsNode reports whether the NUMA node of a function is known, which may be none.
+func (m *Machine) KnowsNode(d *topology.Device) bool { return !m.nodeless[d.Address] }
+
+// HasNodes reports whether the NUMA node of any GPU or NIC is known.
+func (m *Machine) HasNodes() bool {
+	return slices.ContainsFunc(m.Devices, func(d topology.Device) bool { return !d.IsBridge && m.KnowsNode(&d) })
+}
+
+// lacksNode notes that the NUMA node of a function is not known.
+func (m *Machine) lacksNode(a topology.Address) {
+	if m.nodeless == nil {
+		m.nodeless = map[topology.Address]bool{}
+	}
+	m.nodeless[a] = true
+}
+
+// name notes what a program calls a function.
+func (m *Machine) name(a topology.Address, name string) {
+	if m.Names == nil {
+		m.Names = map[topology.Address]string{}
+	}
+	m.Names[a] = name
+}
+
+// relate notes the path type between two functions.
+func (m *Machine) relate(a, b topology.Address, t topology.PathType) {
+	if m.types == nil {
+		m.types = map[Pair]topology.PathType{}
+	}
+	m.types[PairOf(a, b)] = t
+}
+
+// link notes that a GPU reaches others over NVLink or XGMI.
+func (m *Machine) link(a topology.Address) {
+	if m.Linked == nil {
+		m.Linked = map[topology.Address]bool{}
+	}
+	m.Linked[a] = true
+}
+
+// note adds a sentence to the notes, once.
+func (m *Machine) note(format string, values ...any) {
+	if sentence := fmt.Sprintf(format, values...); !slices.Contains(m.Notes, sentence) {
+		m.Notes = append(m.Notes, sentence)
+	}
+}
+
+// PathType returns the path type between two functions, if it is known: what the text says of the
+// pair, else what follows from their places in the tree.
+func (m *Machine) PathType(a, b topology.Address) (between topology.PathType, known bool) {
+	if a == b {
+		return topology.Self, true
+	}
+	if between, known = m.types[PairOf(a, b)]; known || m.tree == nil {
+		return between, known
+	}
+	x, y := m.Device(a), m.Device(b)
+	switch {
+	case x == nil || y == nil || isSettled(x.Root) || isSettled(y.Root):
+		return between, false
+	case x.Root == "" || y.Root == "": // far is all that nodes tell
+		a, knowsA := x.Node.Node()
+		b, knowsB := y.Node.Node()
+		return topology.SYS, knowsA && knowsB && a != b
+	}
+	return m.tree.PathType(topology.PCIDevice(a), topology.PCIDevice(b)), true
+}
+
+// Label returns the short name of a function: that of a program, else its address.
+func (m *Machine) Label(a topology.Address) string {
+	if name := m.Names[a]; name != "" {
+		return topology.Printable(name)
+	}
+	return strings.TrimPrefix(a.String(), "0000:")
+}
+
+// GPUs returns the GPUs in the order of their addresses, which is that of CUDA with
+// CUDA_DEVICE_ORDER=PCI_BUS_ID; without addresses in that of the text.
+func (m *Machine) GPUs() []*topology.Device { return m.which((*topology.Device).IsGPU) }
+
+// NICs returns the NICs in the order of their addresses, or of the text.
+func (m *Machine) NICs() []*topology.Device { return m.which((*topology.Device).IsNIC) }
+
+// which returns the passthrough functions that are of a kind.
+func (m *Machine) which(isKind func(*topology.Device) bool) []*topology.Device {
+	var those []*topology.Device
+	for i := range m.Devices {
+		if d := &m.Devices[i]; !d.IsBridge && isKind(d) && !isEmulated(d) {
+			those = append(those, d)
+		}
+	}
+	return those
+}
+
+// emulators are vendors of devices that a hypervisor emulates: virtio, QEMU, its VGA and that of a
+// server's management controller, VMware, Hyper-V, Cirrus, Matrox.
+var emulators = map[uint16]bool{0x1af4: true, 0x1b36: true, 0x1234: true, 0x15ad: true, 0x1414: true, 0x1013: true, 0x1a03: true, 0x102b: true}
+
+// isEmulated reports whether a device is one that NCCL's users did not ask for: emulated, or a
+// server's own display.
+func isEmulated(d *topology.Device) bool {
+	const intel, realtek, amazon = 0x8086, 0x10ec, 0x1d0f
+	isOldNIC := d.Vendor == intel && (d.Device == 0x100e || d.Device == 0x10d3) || d.Vendor == realtek && d.Device == 0x8139
+	isENA := d.Vendor == amazon && d.Device != 0xefa0 && d.Device != 0xefa1 && d.Device != 0xefa2 && d.Device != 0xefa3
+	return emulators[d.Vendor] || isOldNIC || isENA
+}
+
+// withTree adds the tree of the functions, whose Root and Bridges are known.
+func (m Machine) withTree() Machine {
+	var ids []topology.DeviceID
+	for _, d := range m.Devices {
+		if !d.IsBridge {
+			ids = append(ids, topology.PCIDevice(d.Address))
+		}
+	}
+	m.tree = m.Tree(ids)
+	return m
+}
+
+// sorted returns the machine with its functions by address, by which a Host finds them. The
+// addresses have to differ.
+func (m Machine) sorted() (Machine, error) {
+	isFunction := func(d topology.Device) bool { return !d.IsBridge }
+	if topology.CountFunc(m.Devices, isFunction) > maxDevices {
+		return m, errTooMany
+	}
+	if len(m.Devices) == 0 {
+		return m, errors.New("no PCI devices in it; lstopo on Windows reads none")
+	}
+	slices.SortStableFunc(m.Devices, func(a, b topology.Device) int { return a.Address.Compare(b.Address) })
+	for i := range m.Devices[1:] {
+		a, b := &m.Devices[i], &m.Devices[i+1]
+		if a.Address == b.Address {
+			return m, fmt.Errorf("%s appears twice", a.Address)
+		}
+	}
+	slices.SortFunc(m.NUMA, func(a, b topology.NUMANode) int { return cmp.Compare(a.ID, b.ID) })
+	return m, nil
+}
+
+// addNode notes the CPUs of a NUMA node, once.
+func (m *Machine) addNode(id topology.NodeID, cpus topology.IDs) {
+	i := slices.IndexFunc(m.NUMA, func(n topology.NUMANode) bool { return n.ID == id })
+	switch {
+	case i < 0:
+		m.NUMA = append(m.NUMA, topology.NUMANode{ID: id, CPUs: cpus})
+	case m.NUMA[i].CPUs.IsEmpty():
+		m.NUMA[i].CPUs = cpus
+	}
+}
+
+const (
+	maxDevices = 1024 // far above the functions of a machine; limits the square of them
+	maxDepth   = 64   // bridges above a device; 2 per switch
+)
+
+var errTooMany = fmt.Errorf("more than %d devices", maxDevices)

@@ -1,0 +1,228 @@
+package paste
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"hook-sidecar/pkg/topology"
+)
+
+const ncclMark = "NCCL INFO "
+
+// The lines of NCCL's log. With NCCL_DEBUG_SUBSYS=GRAPH it prints the tree of the machine
+// (src/graph/topo.cc, ncclTopoPrintRec), where an id is an address as one number: 0-65000 is
+// 0000:65:00.0 of machine 0.
+var (
+	logNode   = regexp.MustCompile(`^( *)(?:\+ (PCI|NVL|SYS|NET|C2C|XGMI|ARI)\[([0-9.]+)\] - )?(CPU|PCI|GPU|NIC|NET|NVS)/(?:([0-9A-Fa-f]+)-)?([0-9A-Fa-f]+)\b`)
+	logBusID  = regexp.MustCompile(`\bbusId ([0-9a-f]{3,9})\b`)
+	logNIC    = regexp.MustCompile(`\[([0-9]+)\]([A-Za-z0-9_]+):[0-9]+/(?:IB|RoCE)`)
+	logDirect = regexp.MustCompile(`via (NET/[A-Za-z_ ]+/[0-9]+)(/GDRDMA)?`)
+)
+
+func isNCCLLog(t text) bool {
+	return strings.Contains(t.all, ncclMark) && anyLine(t, func(line string) bool {
+		_, said, _ := strings.Cut(line, ncclMark)
+		return said != "" && (logNode.MatchString(said) || logBusID.MatchString(said) || logNIC.MatchString(said))
+	})
+}
+
+// logPlace is a node of the log's tree whose children begin at a column.
+type logPlace struct {
+	column int
+	at     topology.Device
+	isCPU  bool
+}
+
+// logReader collects the devices of the log.
+type logReader struct {
+	m      Machine
+	open   []logPlace
+	who    string         // the process and GPU that printed the first tree
+	cpus   int            // CPUs without a NUMA node, so far
+	names  map[int]string // of NICs, by number
+	nets   map[topology.Address]int
+	ways   map[bool]int // connections over the network, by GPUDirect RDMA
+	isOver bool         // the first tree has ended
+}
+
+// readNCCLLog reads NCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=INIT,GRAPH. Of several processes and
+// machines it takes the first tree. Without GRAPH there are only addresses of GPUs and names of NICs.
+func readNCCLLog(t text) (Machine, error) {
+	r := &logReader{m: Machine{Sources: []Source{NCCLLog}}, names: map[int]string{}, nets: map[topology.Address]int{}, ways: map[bool]int{}}
+	for _, line := range t.lines {
+		who, said, found := strings.Cut(line, ncclMark)
+		if !found {
+			continue
+		}
+		r.facts(said)
+		switch isHeading := strings.HasPrefix(said, "==="); {
+		case isHeading && r.who == "" && strings.Contains(said, "System"):
+			r.who = who
+		case isHeading && who == r.who:
+			r.isOver = r.isOver || len(r.m.Devices) > 0 && len(r.open) > 0
+		case !r.isOver && (r.who == "" || who == r.who):
+			if r.node(said) {
+				r.who = cmp.Or(r.who, who)
+			}
+		}
+		if len(r.m.Devices) > 2*maxDevices {
+			return Machine{}, errTooMany
+		}
+	}
+	return r.machine(t)
+}
+
+// machine returns what was read.
+func (r *logReader) machine(t text) (Machine, error) {
+	for a, net := range r.nets {
+		if name := r.names[net]; name != "" {
+			r.m.name(a, name)
+		}
+	}
+	if len(r.m.Devices) > 0 {
+		r.m.Farthest = topology.PHB
+		m, err := r.m.sorted()
+		return m.withTree(), err
+	}
+
+	r.fromInit(t)
+	r.m.note("NCCL's log has no paths: run with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH, or pass the file of NCCL_TOPO_DUMP_FILE")
+	return r.m.sorted()
+}
+
+// facts notes what lines outside the tree say.
+func (r *logReader) facts(said string) {
+	if strings.Contains(said, "NET/") && strings.Contains(said, "Using") {
+		for _, nic := range logNIC.FindAllStringSubmatch(said, -1) {
+			n, _ := strconv.Atoi(nic[1])
+			r.names[n] = nic[2]
+		}
+	}
+	if strings.Contains(said, " via NET/") {
+		if way := logDirect.FindStringSubmatch(said); way != nil {
+			r.ways[way[2] != ""]++
+		}
+	}
+}
+
+// node reads a line of the tree, and reports whether it is one.
+func (r *logReader) node(said string) bool {
+	match := logNode.FindStringSubmatchIndex(said)
+	if match == nil {
+		return false
+	}
+	part := func(i int) string {
+		if match[2*i] < 0 {
+			return ""
+		}
+		return said[match[2*i]:match[2*i+1]]
+	}
+	column, linkType, kind, id := len(part(1)), part(2), part(4), part(6)
+	for len(r.open) > 0 && r.open[len(r.open)-1].column > column {
+		r.open = r.open[:len(r.open)-1]
+	}
+	if kind == "CPU" && linkType == "" {
+		r.open = []logPlace{{column: column, at: r.cpu(id), isCPU: true}}
+		return true
+	}
+	if len(r.open) == 0 {
+		return false
+	}
+
+	above := r.open[len(r.open)-1]
+	switch {
+	case kind == "NET" && above.at.IsNIC():
+		n, _ := strconv.ParseInt(id, 16, 32)
+		if _, known := r.nets[above.at.Address]; !known {
+			r.nets[above.at.Address] = int(n)
+		}
+	case (linkType == "NVL" || linkType == "XGMI") && above.at.IsGPU():
+		r.m.link(above.at.Address)
+	case linkType == "PCI" && kind != "NVS":
+		r.function(kind, id, said[match[6]:match[7]], above.at, match[8])
+	}
+	return true
+}
+
+// cpu returns what is known of a device under a CPU, which is a NUMA node, in hex, or -1.
+func (r *logReader) cpu(id string) (at topology.Device) {
+	at.Root = topology.PCIeRoot("cpu " + id)
+	if n, err := strconv.ParseInt(id, 16, 32); err == nil && n < maxDevices {
+		at.Node = topology.OnNode(topology.NodeID(n))
+		r.m.addNode(topology.NodeID(n), topology.IDs{})
+	}
+	return at
+}
+
+// function adds a switch, a GPU or a NIC at the other end of a link, whose children begin at a column.
+func (r *logReader) function(kind, id, bandwidth string, at topology.Device, column int) {
+	number, err := strconv.ParseUint(id, 16, 64)
+	if err != nil || len(at.Bridges) > maxDepth {
+		return
+	}
+	at.Address = topology.Address{Domain: uint32(number >> 20), Bus: uint8(number >> 12), Device: uint8(number>>4) & 0x1f, Function: uint8(number & 7)}
+	at.Bridges = append(slices.Clip(at.Bridges), portOf(at.Address))
+	at.Class, at.IsBridge = map[string]uint32{"PCI": classBridge << 8, "GPU": 0x030200, "NIC": 0x020000}[kind], kind == "PCI"
+	at.MaxLink = linkWith(bandwidth)
+	if !slices.ContainsFunc(r.m.Devices, func(d topology.Device) bool { return d.Address == at.Address }) {
+		r.m.Devices = append(r.m.Devices, at)
+	}
+	inside := at
+	if at.IsBridge {
+		inside.Bridges = append(slices.Clip(at.Bridges), at.Address)
+	}
+	r.open = append(r.open, logPlace{column: column, at: inside})
+}
+
+// linkWith returns a link whose bandwidth NCCL prints as one number, in GB/s (src/graph/topo.cc,
+// kvDictPciGen: lanes at 2.5 and 5 GT/s have 0.6 of it, later ones 0.75); nil for none that fits.
+func linkWith(bandwidth string) *topology.Link {
+	printed, err := strconv.ParseFloat(bandwidth, 64)
+	if err != nil {
+		return nil
+	}
+	for _, width := range []int{16, 8, 4, 2, 1} {
+		for _, speed := range generations[1:] {
+			perGT := 0.75
+			if speed <= 5 {
+				perGT = 0.6
+			}
+			if difference := speed*perGT*float64(width)/8 - printed; -0.051 < difference && difference < 0.051 {
+				return &topology.Link{Speed: speed, Width: width}
+			}
+		}
+	}
+	return nil
+}
+
+// fromInit adds the GPUs of lines with a busId, of the first machine.
+func (r *logReader) fromInit(t text) {
+	const nvidia = 0x10de
+	host := ""
+	for _, line := range t.lines {
+		who, said, _ := strings.Cut(line, ncclMark)
+		name, _, _ := strings.Cut(who, ":")
+		id := logBusID.FindStringSubmatch(said)
+		if id == nil || host != "" && name != host || len(r.m.Devices) >= maxDevices {
+			continue
+		}
+		host = name
+		number, _ := strconv.ParseUint(id[1], 16, 64)
+		a := topology.Address{Domain: uint32(number >> 20), Bus: uint8(number >> 12), Device: uint8(number>>4) & 0x1f, Function: uint8(number & 7)}
+		if !slices.ContainsFunc(r.m.Devices, func(d topology.Device) bool { return d.Address == a }) {
+			r.m.Devices = append(r.m.Devices, topology.Device{Address: a, Class: 0x030200, Vendor: nvidia})
+			r.m.lacksNode(a)
+		}
+	}
+	for n := range len(r.names) {
+		if name := r.names[n]; name != "" {
+			a := ofLog.address(n)
+			r.m.Devices = append(r.m.Devices, topology.Device{Address: a, Class: 0x020000})
+			r.m.name(a, name)
+			r.m.lacksNode(a)
+		}
+	}
+}

@@ -1,0 +1,91 @@
+package paste
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"hook-sidecar/pkg/topology"
+)
+
+// The lines that add names of NICs to addresses.
+var (
+	// 0000:05:00.0 mlx5_0 (MT4129 - ...) ConnectX-7 ... fw 28.39 port 1 (ACTIVE) ==> ibs1 (Up)
+	ibdevLong = regexp.MustCompile(`^\s*([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])\s+(\S+)\s.*==>`)
+	// mlx5_0 port 1 ==> ibs1 (Up)
+	ibdev = regexp.MustCompile(`^\s*(\S+) port [0-9]+ ==> `)
+	// ConnectX7(rev:0)  /dev/mst/mt4129_pciconf0  05:00.0  mlx5_0  net-ibs1  1
+	mst = regexp.MustCompile(`\s/dev/mst/\S+\s+((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])\s+(\S+)(?:\s+\S+\s+(-?[0-9]+|N/A))?`)
+	// mlx5_0 -> ../../devices/pci0000:15/0000:15:01.0/0000:16:00.0/infiniband/mlx5_0
+	ibLink = regexp.MustCompile(`devices/(pci\S+)/infiniband/(\S+)$`)
+)
+
+func isNICNames(t text) bool {
+	return anyLine(t, func(line string) bool {
+		return strings.Contains(line, "==>") && (ibdevLong.MatchString(line) || ibdev.MatchString(line)) ||
+			strings.Contains(line, "/dev/mst/") && mst.MatchString(line) || strings.Contains(line, "/infiniband/") && ibLink.MatchString(line)
+	})
+}
+
+// readNICNames reads ibdev2netdev, mst status -v, and ls -l /sys/class/infiniband: addresses and names
+// of NICs, the latter with the path.
+func readNICNames(t text) (Machine, error) {
+	m := Machine{Sources: []Source{NICNames}}
+	for _, line := range t.lines {
+		d, name, found := nicIn(line)
+		if found && !HasAddress(d.Address) {
+			d.Address = ofNames.address(len(m.Devices))
+		}
+		isKnown := func(o topology.Device) bool { return o.Address == d.Address || m.Names[o.Address] == name }
+		if !found || slices.ContainsFunc(m.Devices, isKnown) {
+			continue
+		}
+		d.Class = 0x020000
+		if strings.HasPrefix(name, "mlx") {
+			d.Vendor = 0x15b3
+		}
+		m.name(d.Address, name)
+		if d.Node == (topology.Affinity{}) {
+			m.lacksNode(d.Address)
+		}
+		if m.Devices = append(m.Devices, d); len(m.Devices) > maxDevices {
+			return Machine{}, errTooMany
+		}
+	}
+	return m.sorted()
+}
+
+// nicIn returns the NIC in a line, and its name.
+func nicIn(line string) (d topology.Device, name string, found bool) {
+	d.Address = ofNames.address(0)
+	if match := ibLink.FindStringSubmatch(line); match != nil {
+		parts := strings.Split(match[1], "/")
+		for _, part := range parts[1:] {
+			a, err := topology.ParseAddress(part)
+			if err != nil || len(d.Bridges) > maxDepth {
+				return d, "", false
+			}
+			d.Bridges, d.Address = append(d.Bridges, a), a
+		}
+		if len(d.Bridges) == 0 {
+			return d, "", false
+		}
+		d.Root, d.Bridges = topology.PCIeRoot(parts[0]), d.Bridges[:len(d.Bridges)-1]
+		return d, match[2], true
+	}
+	if match := ibdevLong.FindStringSubmatch(line); match != nil {
+		d.Address, _ = topology.ParseAddress(match[1])
+		return d, match[2], true
+	}
+	if match := mst.FindStringSubmatch(line); match != nil {
+		d.Address, _ = lspciAddress(match[1])
+		if match[3] != "" {
+			d.Node, _ = onNode(match[3])
+		}
+		return d, match[2], true
+	}
+	if match := ibdev.FindStringSubmatch(line); match != nil {
+		return d, match[1], true
+	}
+	return d, "", false
+}

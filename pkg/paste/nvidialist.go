@@ -1,0 +1,77 @@
+package paste
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"hook-sidecar/pkg/topology"
+)
+
+// nvidiaBusID matches NVIDIA's form of an address, whose domain has eight digits.
+var nvidiaBusID = regexp.MustCompile(`\b([0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])\b`)
+
+func isNVIDIAList(t text) bool {
+	return anyLine(t, func(line string) bool { return busIDIn(line) != "" })
+}
+
+// busIDIn returns the address in a line of nvidia-smi; "" for none.
+func busIDIn(line string) string {
+	if strings.Count(line, ":") < 2 || strings.Contains(line, "NCCL ") || len(line) > 400 {
+		return ""
+	}
+	return nvidiaBusID.FindString(line)
+}
+
+// readNVIDIAList reads what nvidia-smi says of addresses: its table, -q, and --query-gpu=pci.bus_id.
+// The GPUs are in its order.
+func readNVIDIAList(t text) (Machine, error) {
+	const nvidia, vga = 0x10de, 0x030200
+	m := Machine{Sources: []Source{NVIDIAList}}
+	current, section := -1, ""
+	for _, line := range t.lines {
+		if id := busIDIn(line); id != "" {
+			a, err := topology.ParseAddress(id)
+			if err != nil {
+				return Machine{}, err
+			}
+			current = slices.IndexFunc(m.Devices, func(d topology.Device) bool { return d.Address == a })
+			if current < 0 {
+				current = len(m.Devices)
+				m.name(a, fmt.Sprintf("GPU%d", current))
+				m.lacksNode(a)
+				m.Devices = append(m.Devices, topology.Device{Address: a, Class: vga, Vendor: nvidia})
+			}
+		}
+		if len(m.Devices) > maxDevices {
+			return Machine{}, errTooMany
+		}
+		tag, value, _ := strings.Cut(line, ":")
+		if tag, value = strings.TrimSpace(tag), strings.TrimSpace(value); current >= 0 {
+			section = nvidiaDetail(tag, value, section, &m.Devices[current])
+		}
+	}
+	return m.sorted()
+}
+
+// nvidiaDetail reads a line of nvidia-smi -q about a GPU, and returns the section that it is in.
+func nvidiaDetail(tag, value, section string, d *topology.Device) string {
+	switch {
+	case tag == "Device Id" && len(value) == len("0x233010DE"):
+		d.Device = lspciID(strings.ToLower(value[2:6]))
+	case tag == "PCIe Generation", tag == "Link Width", tag == "Link Widths":
+		return tag
+	case section == "PCIe Generation" && (tag == "Max" || tag == "Device Max"):
+		if generation, err := strconv.Atoi(value); err == nil && generation > 0 && generation < len(generations) {
+			d.MaxLink = &topology.Link{Speed: generations[generation]}
+		}
+	case strings.HasPrefix(section, "Link Width") && tag == "Max" && d.MaxLink != nil:
+		d.MaxLink.Width, _ = strconv.Atoi(strings.TrimSuffix(value, "x"))
+	}
+	return section
+}
+
+// generations are the GT/s of PCI Express, by generation.
+var generations = []float64{0, 2.5, 5, 8, 16, 32, 64}

@@ -1,0 +1,131 @@
+package paste
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"hook-sidecar/pkg/topology"
+)
+
+const (
+	amd         = 0x1002
+	accelerator = 0x120000 // class of AMD's GPUs for computing
+)
+
+// rocmFact matches a line of rocm-smi about a GPU: GPU[0] : (Topology) Numa Node: 0
+var rocmFact = regexp.MustCompile(`^\s*GPU\[([0-9]{1,4})\]\s*:\s*(?:\(Topology\) )?([^:]+):\s*(\S+)`)
+
+func isROCmSMI(t text) bool {
+	return anyLine(t, func(line string) bool {
+		return strings.Contains(line, "GPU[") && rocmFact.MatchString(line) || strings.Contains(line, "ROCm System Management Interface")
+	})
+}
+
+// readROCmSMI reads rocm-smi --showtopo and --showbus: NUMA nodes, addresses, and which GPUs are
+// joined over XGMI. It shows no paths through PCI Express.
+func readROCmSMI(t text) (Machine, error) {
+	m := Machine{Sources: []Source{ROCmSMI}}
+	gpus := map[int]*topology.Device{}
+	linked := map[int]bool{}
+	for _, line := range t.lines {
+		if name, joined := xgmiRow(line); joined {
+			linked[name] = true
+		}
+		fact := rocmFact.FindStringSubmatch(line)
+		if fact == nil {
+			continue
+		}
+		n, _ := strconv.Atoi(fact[1])
+		if gpus[n] == nil {
+			gpus[n] = &topology.Device{Address: ofROCm.address(n), Class: accelerator, Vendor: amd}
+		}
+		switch d := gpus[n]; strings.TrimSpace(fact[2]) {
+		case "Numa Node":
+			d.Node, _ = onNode(fact[3])
+		case "PCI Bus":
+			if a, err := topology.ParseAddress(fact[3]); err == nil {
+				d.Address = a
+			}
+		}
+		if len(gpus) > maxDevices {
+			return Machine{}, errTooMany
+		}
+	}
+	for n, d := range gpus {
+		m.Devices = append(m.Devices, *d)
+		m.name(d.Address, fmt.Sprintf("GPU%d", n))
+		if linked[n] {
+			m.link(d.Address)
+		}
+	}
+	m.note("rocm-smi shows no paths through PCI Express: lstopo --of xml has them")
+	return m.sorted()
+}
+
+// xgmiRow reads a row of the table of link types, and returns the number of its GPU.
+func xgmiRow(line string) (gpu int, isJoined bool) {
+	fields := strings.Fields(line)
+	if len(fields) < 2 || !strings.HasPrefix(fields[0], "GPU") || !slices.Contains(fields[1:], "XGMI") {
+		return 0, false
+	}
+	gpu, err := strconv.Atoi(strings.TrimPrefix(fields[0], "GPU"))
+	return gpu, err == nil
+}
+
+// The tables of amd-smi topology have addresses as names of rows and columns; amd-smi list and static
+// have blocks that begin with "GPU: 0".
+var (
+	amdTable = regexp.MustCompile(`^\s*(ACCESS|WEIGHT|HOPS|LINK TYPE|NUMA BW) TABLE`)
+	amdBDF   = regexp.MustCompile(`^\s*BDF:\s*([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])`)
+)
+
+func isAMDSMI(t text) bool {
+	return anyLine(t, func(line string) bool {
+		return strings.Contains(line, " TABLE") && amdTable.MatchString(line) || strings.Contains(line, "BDF:") && amdBDF.MatchString(line)
+	})
+}
+
+// readAMDSMI reads amd-smi topology, list and static: addresses, NUMA nodes, and which GPUs are joined
+// over XGMI. It shows no paths through PCI Express.
+func readAMDSMI(t text) (Machine, error) {
+	m := Machine{Sources: []Source{AMDSMI}}
+	current := -1
+	find := func(name string) int {
+		a, err := topology.ParseAddress(name)
+		if err != nil {
+			return -1
+		}
+		i := slices.IndexFunc(m.Devices, func(d topology.Device) bool { return d.Address == a })
+		if i < 0 {
+			i = len(m.Devices)
+			m.name(a, fmt.Sprintf("GPU%d", i))
+			m.lacksNode(a)
+			m.Devices = append(m.Devices, topology.Device{Address: a, Class: accelerator, Vendor: amd})
+		}
+		return i
+	}
+	for _, line := range t.lines {
+		fields := strings.Fields(line)
+		switch bdf := amdBDF.FindStringSubmatch(line); {
+		case bdf != nil:
+			current = find(bdf[1])
+		case len(fields) == 2 && fields[0] == "NODE:" && current >= 0:
+			if node, err := onNode(fields[1]); err == nil {
+				m.Devices[current].Node = node
+				delete(m.nodeless, m.Devices[current].Address)
+			}
+		case len(fields) > 1:
+			if row := find(fields[0]); row >= 0 && slices.Contains(fields[1:], "XGMI") {
+				m.link(m.Devices[row].Address)
+			}
+		}
+		if len(m.Devices) > maxDevices {
+			return Machine{}, errTooMany
+		}
+	}
+	m.note("amd-smi shows no paths through PCI Express: lstopo --of xml has them")
+	return m.sorted()
+}
