@@ -325,9 +325,3 @@ func parseNode(text string) (topology.NodeID, error) {
 
 	return topology.NodeID(n), nil
 }
-
-// onNode returns the affinity to the node that a text names.
-func onNode(text string) (topology.Affinity, error) {
-	node, err := parseNode(text)
-	return topology.OnNode(node), err
-}

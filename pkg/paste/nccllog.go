@@ -41,7 +41,6 @@ type logReader struct {
 	m      Machine
 	open   []logPlace
 	who    string         // the process and GPU that printed the first tree
-	cpus   int            // CPUs without a NUMA node, so far
 	names  map[int]string // of NICs, by number
 	nets   map[topology.Address]int
 	ways   map[bool]int // connections over the network, by GPUDirect RDMA

@@ -55,14 +55,15 @@ func (m *Machine) groups(farthest topology.PathType) []int {
 	for i, d := range m.Devices {
 		group[i], position[d.Address] = i, i
 	}
-	var find func(int) int
-	find = func(i int) int {
+	find := func(i int) int {
 		for group[i] != i {
 			group[i] = group[group[i]]
 			i = group[i]
 		}
+
 		return i
 	}
+
 	for pair, between := range m.types {
 		if between <= farthest {
 			a, b := find(position[pair[0]]), find(position[pair[1]])
