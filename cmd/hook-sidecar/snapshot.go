@@ -1,9 +1,8 @@
 package main
 
 import (
-	"fmt"
+	"io/fs"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -48,7 +47,7 @@ Exit status:
 			return err
 		}
 
-		header, source, err := a.snapshotHeader(sysfs)
+		header, source, err := a.snapshotHeader(sysfs, fsys)
 		if err != nil {
 			return err
 		}
@@ -61,23 +60,18 @@ Exit status:
 
 // snapshotHeader returns the header of a snapshot, which a snapshot of it keeps, or the
 // source of a new one.
-func (a *app) snapshotHeader(sysfs string) (header, source string, err error) {
-	info, err := os.Stat(sysfs)
+func (a *app) snapshotHeader(name string, sysfs fs.FS) (header, source string, err error) {
+	info, err := os.Stat(name)
 	switch {
 	case err != nil:
 		return "", "", err
 	case !info.IsDir():
-		data, err := a.ReadInput(sysfs)
+		data, err := a.ReadInput(name)
 		return host.SnapshotComment(data), "", err
 
-	case sysfs != liveSysfs:
+	case name != liveSysfs:
 		return "", "a directory", nil
 	}
 
-	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
-	if err != nil {
-		return "", "", fmt.Errorf("read the kernel's release: %w", err)
-	}
-
-	return "", "/sys of Linux " + strings.TrimSpace(string(release)), nil
+	return "", host.Source(sysfs), nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/cluster"
+	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/reasons"
 )
 
@@ -70,7 +71,7 @@ func (a *app) snapshot(ctx context.Context, argument, image, output string) erro
 	}
 
 	// Taken again for one form of all snapshots.
-	return a.WriteSnapshot(output, vm.Host, "", "/sys in a pod")
+	return a.WriteSnapshot(output, vm.Host, "", host.Source(vm.Host)+" in a pod")
 }
 
 // readNode reads a node through a pod that is made with an image, or without one through that of

@@ -20,13 +20,13 @@ import (
 
 // AddDetails adds the flag --details of explain.
 func AddDetails(cmd *cobra.Command, details *bool) {
-	cmd.Flags().BoolVar(details, "details", false, "add link speeds")
+	cmd.Flags().BoolVar(details, "details", false, "add link speeds, and how long a start maps memory and BARs")
 }
 
 // Explanation describes the output of explain.
 type Explanation struct {
 	Output
-	Details bool // link speeds too
+	Details bool // link speeds and the start's time too
 	Subject report.Subject
 	Heading string                       // before text
 	Claims  map[topology.DeviceID]string // that gave devices
@@ -39,6 +39,10 @@ func (e Explanation) NeedDetails() bool { return e.Details || e.Format == NCCL }
 func (e Explanation) OfPlan(result plan.Result) report.Report {
 	r := report.New(result.Plan, result.Changed(), result.Err)
 	r.Subject, r.Details = e.Subject, e.Details
+	if e.Details && result.Plan != nil {
+		r.Mapping = new(result.Mapping())
+	}
+
 	for i, d := range r.Devices {
 		if claim, isGiven := e.Claims[d.ID]; isGiven {
 			r.Devices[i].Claim = &claim

@@ -2,8 +2,12 @@
 # builtins are used for each file, since a process takes a millisecond and a host has thousands of files.
 LC_ALL=C
 CDPATH=
+release=
 newline='
 '
+# As Source has it. $release is empty where the file cannot be read.
+[ "$root" != /sys ] || { read -r release < /proc/sys/kernel/osrelease; } 2> /dev/null
+[ -z "$release" ] || printf '/sys of Linux %s\n\n' "$release"
 cd -P "$root" || exit 1
 root=$PWD
 

@@ -40,7 +40,7 @@ func OpenSysfs(name string) (fs.FS, error) {
 		if err != nil {
 			return nil, fmt.Errorf("open sysfs: %w", err)
 		}
-		return machineDir{root.FS().(rootFS), dirOpener(name)}, nil
+		return machineDir{root.FS().(rootFS), dirOpener(name), path.Clean(name) == live}, nil
 
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("open sysfs: %s is neither a directory nor a snapshot file", name)
@@ -95,15 +95,16 @@ func ParseSnapshot(data []byte) (fs.FS, error) {
 		}
 	}
 
-	return indexed(files)
+	return indexed(files, kernelOf(string(archive.Comment)))
 }
 
 // snapshot is a file system without the two faults of fstest.MapFS: a loop of links overflows
 // its stack, and it searches all files to list a directory and for a missing path.
 type snapshot struct {
-	files fstest.MapFS
-	infos map[string]fs.FileInfo   // by path
-	dirs  map[string][]fs.DirEntry // by path, sorted by name
+	files  fstest.MapFS
+	infos  map[string]fs.FileInfo   // by path
+	dirs   map[string][]fs.DirEntry // by path, sorted by name
+	kernel string                   // release of the host's, "" where its comment does not say
 }
 
 // Lstat returns information about a file.
@@ -150,9 +151,12 @@ func (s snapshot) ReadLink(name string) (string, error) {
 	return string(s.files[name].Data), nil
 }
 
-func indexed(files fstest.MapFS) (fs.FS, error) {
+func indexed(files fstest.MapFS, kernel string) (fs.FS, error) {
 	files["."] = &fstest.MapFile{Mode: fs.ModeDir | 0o555}
-	s := snapshot{files: files, infos: map[string]fs.FileInfo{}, dirs: map[string][]fs.DirEntry{}}
+	s := snapshot{
+		files: files, infos: map[string]fs.FileInfo{}, dirs: map[string][]fs.DirEntry{}, kernel: kernel,
+	}
+
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		info, err := files.Lstat(name)
 		if err != nil {

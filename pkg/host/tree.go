@@ -51,6 +51,7 @@ type entry struct {
 type machineDir struct {
 	rootFS
 	openDir func(name string) (directory, error) // fails where directories cannot be kept open
+	isLive  bool                                 // it is this machine's sysfs
 }
 
 // rootFS is implemented by the file system of an os.Root.

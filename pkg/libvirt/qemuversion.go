@@ -12,10 +12,11 @@ func (v qemuVersion) less(w qemuVersion) bool {
 	return v.major < w.major || v.major == w.major && v.minor < w.minor
 }
 
-// The first releases of RHEL whose machines are of QEMU 9.0 and of 10.0. qemu-kvm is 9.0 in 9.5,
+// The first releases of RHEL whose machines are of QEMU 9.0, 9.2 and 10.0. qemu-kvm is 9.0 in 9.5,
 // 9.1 in 9.6 and 10.0, and 10.1 in 9.8 and 10.2; RHEL makes a machine every second release.
 var rhelReleases = []struct{ qemu, since9, since10 qemuVersion }{
 	{qemuVersion{9, 0}, qemuVersion{9, 5}, qemuVersion{10, 0}},
+	{qemuVersion{9, 2}, qemuVersion{9, 7}, qemuVersion{10, 1}},
 	{qemuVersion{10, 0}, qemuVersion{9, 7}, qemuVersion{10, 1}},
 }
 

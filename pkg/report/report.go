@@ -12,6 +12,7 @@ import (
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/findings"
+	"hook-sidecar/pkg/mapping"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/placement/bus"
 	"hook-sidecar/pkg/policy"
@@ -49,6 +50,9 @@ type Report struct {
 
 	// the devices in the order of the guest's kernel; absent if that is the host's
 	GuestOrder []topology.DeviceID `json:"guestOrder,omitempty"`
+
+	// how long a start allocates and maps memory, and maps BARs, derived; only with --details
+	Mapping *mapping.Estimate `json:"mapping,omitempty"`
 
 	// of the current domain (--as-is) only: the changes that the layout would make
 	WouldChange *Prospect `json:"wouldChange,omitempty"`

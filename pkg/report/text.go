@@ -45,6 +45,8 @@ func (r Report) WriteText(w io.Writer, style Style) error {
 		if r.Details {
 			p.links(r)
 		}
+
+		p.mapping(r)
 	}
 
 	if len(r.Controllers) > 0 {
@@ -57,6 +59,23 @@ func (r Report) WriteText(w io.Writer, style Style) error {
 	}
 
 	return p.to(w)
+}
+
+// mapping writes how long a start maps, and what makes that shorter.
+func (p *printer) mapping(r Report) {
+	if r.Mapping == nil {
+		return
+	}
+
+	parts := r.Mapping.Text()
+	if len(parts) == 0 {
+		return
+	}
+
+	p.wrapped(plain, "start time (derived, not measured): "+strings.Join(parts, "; "))
+	if r.Mapping.Cure != "" {
+		p.remedy(r.Mapping.Cure)
+	}
 }
 
 // subject writes the lines with which every text begins.

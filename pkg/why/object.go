@@ -29,6 +29,7 @@ type object struct {
 		corev1.PodStatus
 		NodeName                  string
 		Allocatable               corev1.ResourceList
+		NodeInfo                  struct{ KernelVersion string }
 		PhaseTransitionTimestamps []struct {
 			Phase                    string
 			PhaseTransitionTimestamp metav1.Time

@@ -242,3 +242,13 @@ func (e *Evidence) notes() (notes []string) {
 
 	return notes
 }
+
+// kernel returns the release of the kernel of the VM's node; "" if the node was not read.
+func (e *Evidence) kernel() string {
+	for _, node := range e.nodes {
+		if node.Name == e.Node {
+			return redact.Text(node.Status.NodeInfo.KernelVersion)
+		}
+	}
+	return ""
+}

@@ -135,6 +135,10 @@ func TestSlow(t *testing.T) {
 		starting  = "is starting: its pod runs, and the domain does not"
 	)
 
+	node := func(name, kernel string) string {
+		return "kind: Node\nmetadata: {name: " + name + "}\nstatus: {nodeInfo: {kernelVersion: " + kernel + "}}\n"
+	}
+
 	late := event(vmi, "SyncFailed", "10:00:20",
 		"unknown error encountered sending command SyncVMI: rpc error: code = DeadlineExceeded desc = context deadline exceeded")
 	for name, tt := range map[string]struct {
@@ -143,6 +147,10 @@ func TestSlow(t *testing.T) {
 	}{
 		"it runs":            {[]string{scheduled, qemu}, slow, ""},
 		"virt-handler waits": {[]string{scheduled, qemu, late}, slow, "slow-start"},
+		"the node is known": {
+			[]string{scheduled, qemu, node("gpu-2", "6.15.0"), node("gpu-1", "6.8.0-45-generic")},
+			slow + " with Linux 6.8.0-45-generic on node gpu-1", "",
+		},
 		"an attempt before": {[]string{
 			scheduled, qemu, event(vmi, "SyncFailed", "09:59:00", notViable),
 		}, slow, ""},

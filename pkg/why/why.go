@@ -111,7 +111,7 @@ func (e *Evidence) Diagnose() Report {
 	})
 
 	if e.isSlow(r) {
-		r.setSlow(e.qemu)
+		r.setSlow(e.qemu, e.kernel())
 	}
 
 	if r.State.onPurpose {
@@ -141,12 +141,17 @@ func (e *Evidence) isSlow(r Report) bool {
 // slowStart is the cause for which virt-handler alone gives up.
 const slowStart = "slow-start"
 
-// setSlow says that QEMU runs and that the domain will. What went wrong before is past.
-func (r *Report) setSlow(qemu *Line) {
+// setSlow says that QEMU runs and that the domain will, on a node with a kernel, "" if that is not
+// known. What went wrong before is past.
+func (r *Report) setSlow(qemu *Line, kernel string) {
 	r.State.Text = fmt.Sprintf("is starting: QEMU runs since %s, and maps memory and BARs",
 		qemu.Time.Format(timeFormat))
-	r.State.ToDo = "wait: much memory and large BARs take minutes; 1 GiB hugepages, Linux 6.15 on " +
-		"the node and QEMU 9.2 make it shorter"
+	if kernel != "" {
+		r.State.Text += fmt.Sprintf(" with Linux %s on node %s", kernel, r.Node)
+	}
+
+	r.State.ToDo = "wait: much memory and large BARs take minutes; hugepages, and Linux 6.15 on the " +
+		"node with QEMU 9.2, make it shorter; kubectl hostdev explain --details estimates how long"
 
 	current := []Finding{}
 	for _, f := range slices.Backward(r.Causes) {

@@ -70,7 +70,8 @@ func structs(t *testing.T, directory string) map[string]*ast.StructType {
 	t.Helper()
 	var files []string
 	for _, d := range []string{
-		"pkg/reasons", "pkg/findings", "pkg/plan", "pkg/placement", "pkg/placement/bus", directory,
+		"pkg/reasons", "pkg/findings", "pkg/plan", "pkg/placement", "pkg/placement/bus",
+		"pkg/mapping", directory,
 	} {
 		names, err := filepath.Glob(filepath.Join(root, d, "*.go"))
 		expect.NoError(t, err)

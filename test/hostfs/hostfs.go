@@ -7,6 +7,7 @@
 //	cpus 0 0-3
 //	cpus 1 4-7
 //	packages 2
+//	kernel 6.8.0-45-generic
 //	pci0000:00/0000:00:01.0/0000:01:00.0 node=0 group=7 driver=vfio-pci class=0x030000 io
 //	pci0000:00/0000:00:01.0/0000:01:00.0/4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01 type=nvidia-222
 //	virtual/mtty/mtty/83b8f4f2-509f-382f-3c1e-e6bfe0fa1001
@@ -43,7 +44,13 @@ import (
 
 // Files is a sysfs in memory. Each directory is in the map, so that it is found, and the
 // lack of a file noticed, without looking at all others as fstest does.
-type Files struct{ fstest.MapFS }
+type Files struct {
+	fstest.MapFS
+	kernel string
+}
+
+// Kernel is the release of the host's kernel, as package host asks for it.
+func (f Files) Kernel() string { return f.kernel }
 
 // Lstat implements fs.ReadLinkFS.
 func (f Files) Lstat(name string) (fs.FileInfo, error) {
@@ -69,9 +76,15 @@ func (f Files) Leaves() fstest.MapFS {
 // Parse makes the sysfs that the text describes.
 func Parse(text string) (Files, error) {
 	h := host{fstest.MapFS{}, map[string]bool{}}
+	kernel := ""
 	for i, line := range strings.Split(text, "\n") {
 		fields := strings.Fields(line)
 		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
+			continue
+		}
+
+		if fields[0] == "kernel" && len(fields) == 2 {
+			kernel = fields[1]
 			continue
 		}
 
@@ -97,7 +110,7 @@ func Parse(text string) (Files, error) {
 		}
 	}
 
-	return Files{h.files}, nil
+	return Files{h.files, kernel}, nil
 }
 
 type host struct {
@@ -238,7 +251,7 @@ func (h host) mediated(device string, settings []string) error {
 
 // bridgesAbove makes the bridges of a path, which are above its last part.
 func (h host) bridgesAbove(device string) {
-	for above := path.Dir(device); above != "."; above = path.Dir(above) {
+	for above := path.Dir(device); above != "." && above != "/"; above = path.Dir(above) {
 		link := "bus/pci/devices/" + path.Base(above)
 		if !function.MatchString(path.Base(above)) || h.files[link] != nil {
 			continue

@@ -1,0 +1,51 @@
+package host
+
+import (
+	"io/fs"
+	"os"
+	"regexp"
+	"strings"
+)
+
+// live is this machine's own sysfs.
+const live = "/sys"
+
+// Kernel returns the release of a host's kernel, such as "6.1.0-50-amd64": this machine's, or that
+// which the comment of a snapshot names. It is "" where it is not known.
+func Kernel(sysfs fs.FS) string {
+	if of, hasKernel := sysfs.(interface{ Kernel() string }); hasKernel {
+		return of.Kernel()
+	}
+	return ""
+}
+
+// Kernel returns the release that the snapshot's comment names.
+func (s snapshot) Kernel() string { return s.kernel }
+
+// Kernel returns the release of this machine's kernel, if the directory is its sysfs.
+func (d machineDir) Kernel() string {
+	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	if !d.isLive || err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(release))
+}
+
+// Source returns what a snapshot's comment says about a host's sysfs, and Kernel reads there.
+func Source(sysfs fs.FS) string {
+	if release := Kernel(sysfs); release != "" {
+		return live + " of Linux " + release
+	}
+	return live
+}
+
+// sourceText matches what Source and the script say.
+var sourceText = regexp.MustCompile(live + ` of Linux (\S+)`)
+
+// kernelOf returns the release that a snapshot's comment names, or "".
+func kernelOf(comment string) string {
+	if found := sourceText.FindStringSubmatch(comment); found != nil {
+		return found[1]
+	}
+	return ""
+}
