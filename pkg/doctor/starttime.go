@@ -3,7 +3,7 @@ package doctor
 import "strings"
 
 // longStart is a start of which a user asks whether it hangs, in seconds.
-const longStart = 10
+const longStart = 30
 
 // startTime estimates how long a start allocates and maps memory, and maps BARs.
 func startTime(in Inputs) []Result {

@@ -53,8 +53,9 @@ func reasonTable() []entry[Reason] {
 		{
 			code: NoGuestNUMA, meaning: "the guest has no NUMA cells",
 			remedy: "give the guest NUMA cells: set dedicatedCpuPlacement, hugepages and " +
-				"numa.guestMappingPassthrough in the VMI; layouts root and mirror need no cells, " +
-				"but show the guest only which devices are neighbours",
+				"numa.guestMappingPassthrough in the VMI; layouts root and mirror need no cells: " +
+				"the guest has the host's PCIe roots, with mirror its switches and their ports, " +
+				"and no NUMA nodes",
 		},
 		{
 			code: NoHostNode, meaning: "the host reports no NUMA node for the device",
