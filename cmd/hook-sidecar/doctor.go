@@ -196,7 +196,7 @@ func (a *app) doctorInputs(in *inputFlags, flags doctorFlags) (doctor.Inputs, er
 			return inputs, err
 		}
 
-		vm := doctor.NewVM(planner.Read(plan.Request{Domain: domain.XML, Parsed: vmi}),
+		vm := doctor.NewVMInputs(planner.Read(plan.Request{Domain: domain.XML, Parsed: vmi}),
 			cli.InputName(file))
 		switch {
 		case vm.Err != nil && !vm.IsRefused() && node:
@@ -204,7 +204,7 @@ func (a *app) doctorInputs(in *inputFlags, flags doctorFlags) (doctor.Inputs, er
 		case vm.Err != nil && !vm.IsRefused():
 			return inputs, failureOf(vm.Result)
 		case i == 0:
-			inputs.VM = vm
+			inputs.VMInputs = vm
 		default:
 			inputs.Others = append(inputs.Others, vm)
 		}

@@ -182,7 +182,7 @@ func check(vm cluster.VM) (doctor.Inputs, cli.Running, error) {
 	inputs, planner := doctor.NewInputs(plan.Planner{Sysfs: vm.Host})
 	running, err := newRunning(vm, planner)
 	if err == nil {
-		inputs.VM = doctor.NewVM(running.VM, vm.Name)
+		inputs.VMInputs = doctor.NewVMInputs(running.VM, vm.Name)
 	}
 
 	if err == nil && vm.Environ != nil { // not the planner's: the hook has none

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"hook-sidecar/pkg/findings"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
@@ -48,7 +49,7 @@ func (r Running) Heading() string {
 // Verdict returns the first line: how much of the host the guest sees now, and how much
 // with which layout: "0 of 120 pairs as on the host; with layout root 112, mirror 120".
 func (r Running) Verdict() string {
-	text := strings.Join(report.Headline(r.Current, r.Planned.Plan), "; ")
+	text := strings.Join(report.HeadlineOf(r.Current, r.Planned.Plan), "; ")
 	if r.Current.Pairs().Known == 0 {
 		return text
 	}
@@ -83,55 +84,55 @@ func (r Running) Better() []plan.Alternative {
 
 // ToDo returns the second line, the remedy; "" where there is nothing to place.
 func (r Running) ToDo() string {
-	unplaced := slices.IndexFunc(r.Planned.Plan.Devices, func(d placement.Decision) bool {
-		return d.Outcome == placement.Unplaced
-	})
-
-	start := "add the hook to the VM (" + reasons.Page("docs/install.md") + ") and restart it"
-	if r.HasHook {
-		start = "restart the VM: the hook is in its pod"
-	}
-
-	switch p := r.Planned.Policy; {
-	case p.DryRun && p.Origins[policy.KeyDryRun] == policy.OriginAnnotation:
-		start = "remove the annotation " + policy.AnnotationPrefix + string(policy.KeyDryRun) +
-			" from the VM; then " + start
-	case p.DryRun:
-		start = "remove --" + string(policy.KeyDryRun) + " from the arguments of the hook; then " +
-			start
-	}
-
 	switch {
 	case len(r.Current.Devices) == 0:
 		return ""
 	case r.Planned.Err != nil:
 		return "see why the hook would refuse this domain: " +
 			topology.OneLine(r.Planned.Err.Error())
-
-	case report.LacksCells(r.Current) &&
-		r.Planned.Plan.GPUDirect().Guest <= r.Current.GPUDirect().Guest:
-		cells, _, _ := strings.Cut(reasons.NoGuestNUMA.Remedy(), ";") // the rest is about layouts
-		return fmt.Sprintf("%s (%s); then %s", cells, reasons.NoGuestNUMA, start)
-
-	case unplaced >= 0:
-		reason := r.Planned.Plan.Devices[unplaced].Reason
-		return fmt.Sprintf("%s (%s); then %s", reason.Remedy(), reason, start)
-
-	case r.Planned.Changed():
-		return start
 	}
 
+	if remedy := findings.FirstRemedy(r.Current, r.Planned.Plan); remedy != "" {
+		return remedy + "; then " + r.start()
+	}
+	if r.Planned.Changed() {
+		return r.start()
+	}
 	if better := r.Better(); len(better) > 0 {
-		best := slices.MaxFunc(better, plan.Alternative.Compare)
-		choose := fmt.Sprintf("annotate the VM with %s%s: %s", policy.AnnotationPrefix,
-			policy.KeyLayout, best.Layout)
-		if slices.Contains(r.Locked, policy.KeyLayout) {
-			choose = fmt.Sprintf("set --%s=%s in the arguments of the hook, which lock it",
-				policy.KeyLayout, best.Layout)
-		}
-
-		return fmt.Sprintf("nothing, or %s; --layout %s shows it", choose, best.Layout)
+		return r.choose(slices.MaxFunc(better, plan.Alternative.Compare).Layout)
 	}
 
 	return "nothing: no layout shows more of the host"
+}
+
+// start says how the VM gets what the hook plans.
+func (r Running) start() string {
+	start := "add the hook to the VM (" + reasons.Page("docs/install.md") + ") and restart it"
+	if r.HasHook {
+		start = "restart the VM: the hook is in its pod"
+	}
+
+	p := r.Planned.Policy
+	dryRun := "remove --" + string(policy.KeyDryRun) + " from the arguments of the hook; then "
+	if p.Origins[policy.KeyDryRun] == policy.OriginAnnotation {
+		dryRun = "remove the annotation " + policy.AnnotationPrefix + string(policy.KeyDryRun) +
+			" from the VM; then "
+	}
+
+	if p.DryRun {
+		return dryRun + start
+	}
+	return start
+}
+
+// choose says how the VM gets another layout.
+func (r Running) choose(layout policy.Layout) string {
+	way := fmt.Sprintf("annotate the VM with %s%s: %s", policy.AnnotationPrefix,
+		policy.KeyLayout, layout)
+	if slices.Contains(r.Locked, policy.KeyLayout) {
+		way = fmt.Sprintf("set --%s=%s in the arguments of the hook, which lock it",
+			policy.KeyLayout, layout)
+	}
+
+	return fmt.Sprintf("nothing, or %s; --layout %s shows it", way, layout)
 }

@@ -27,7 +27,7 @@ func (c Check) Run(in Inputs) []Result {
 	var all []Result
 	for _, vm := range in.vms() {
 		one := in
-		one.VM, one.Others = vm, nil
+		one.VMInputs, one.Others = vm, nil
 		results := c.runOn(one)
 		for i := range results {
 			results[i].VM = vm.Name

@@ -68,7 +68,7 @@ func (g given) read(t *testing.T) doctor.Inputs {
 	}
 
 	for _, other := range g.others {
-		in.Others, in.Node = append(in.Others, doctor.VM{
+		in.Others, in.Node = append(in.Others, doctor.VMInputs{
 			Name: "other", Result: planned(other),
 		}), true
 	}

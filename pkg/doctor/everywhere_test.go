@@ -25,7 +25,7 @@ func TestEverywhere(t *testing.T) {
 		}
 
 		in, planner := doctor.NewInputs(c.Mutator)
-		in.VM = doctor.NewVM(planner.Read(c.Request), "")
+		in.VMInputs = doctor.NewVMInputs(planner.Read(c.Request), "")
 		results := doctor.NewReport(in).Results
 		wantSound(t, c.Name, results)
 		wantFindings(t, c.Name, findings.Of(result.Plan), results)
@@ -60,7 +60,7 @@ func TestAgreesWithKey(t *testing.T) {
 		}
 
 		in, planner := doctor.NewInputs(m)
-		in.VM = doctor.NewVM(planner.Read(c.Request), "")
+		in.VMInputs = doctor.NewVMInputs(planner.Read(c.Request), "")
 		results := doctor.NewReport(in).Results
 		warns := slices.ContainsFunc(result.Plan.Warnings, func(w reasons.Warning) bool {
 			return w.Code == reasons.CodeMMIOWindow

@@ -18,9 +18,9 @@ type Inputs struct {
 	Problems  []reasons.Warning // of reading the host and the environment variables
 	Variables []env.Variable    // empty but not nil: those of compute are known
 
-	VM          // that the checks of a VM look at
-	Others []VM // the other VMs of the node, if several are given
-	Node   bool // several domains are given, which are those of the node
+	VMInputs            // that the checks of a VM look at
+	Others   []VMInputs // the other VMs of the node, if several are given
+	Node     bool       // several domains are given, which are those of the node
 
 	HostPhysBits int // physical address bits of the host's CPUs, 0 when not known
 	Sockets      *Sockets
@@ -29,8 +29,8 @@ type Inputs struct {
 	env.Installation // for InstallationChecks, which look at nothing else
 }
 
-// VM has the inputs of the checks of a VM.
-type VM struct {
+// VMInputs has the inputs of the checks of a VM.
+type VMInputs struct {
 	Name        string // for results, if several VMs are given
 	plan.Result        // the plan of the hook for its domain; no plan without one
 
@@ -47,10 +47,10 @@ func NewInputs(p plan.Planner) (Inputs, plan.Planner) {
 	}, p
 }
 
-// NewVM returns the inputs of the checks of a VM with a domain. A domain without a name gets
+// NewVMInputs returns the inputs of the checks of a VM with a domain. A domain without a name gets
 // the other one.
-func NewVM(vm *plan.VM, name string) VM {
-	planned := VM{Name: name, Result: vm.Plan(), Alternatives: vm.Alternatives}
+func NewVMInputs(vm *plan.VM, name string) VMInputs {
+	planned := VMInputs{Name: name, Result: vm.Plan(), Alternatives: vm.Alternatives}
 	if planned.Plan != nil {
 		planned.Name = cmp.Or(planned.Plan.Domain().Name, name)
 	}
@@ -58,7 +58,7 @@ func NewVM(vm *plan.VM, name string) VM {
 }
 
 // layout is that of the plan, or of the policy without one.
-func (vm VM) layout() policy.Layout {
+func (vm VMInputs) layout() policy.Layout {
 	if vm.Plan != nil {
 		return vm.Plan.Layout
 	}
@@ -136,7 +136,7 @@ func (in Inputs) isElsewhere() bool {
 	return len(ids) > 0 && !slices.ContainsFunc(ids, in.Host.Shows)
 }
 
-func (in Inputs) vms() []VM { return append([]VM{in.VM}, in.Others...) }
+func (in Inputs) vms() []VMInputs { return append([]VMInputs{in.VMInputs}, in.Others...) }
 
 // functions returns the subjects that are PCI functions of the host.
 func (in Inputs) functions() []*topology.Device {
@@ -196,7 +196,7 @@ func resultsOf(all []findings.Finding) []Result {
 }
 
 // found returns the plan's findings of a check.
-func (vm VM) found(check string) []Result { return resultsOf(findings.OfCheck(vm.Plan, check)) }
+func (vm VMInputs) found(check string) []Result { return resultsOf(findings.OfCheck(vm.Plan, check)) }
 
 // problems returns those of the problems that a check reports.
 func (in Inputs) problems(check string) []Result {

@@ -70,3 +70,11 @@ func orPass(results []Result, format string, args ...any) []Result {
 func list[T fmt.Stringer](items []T) string {
 	return topology.FirstOf(topology.Map(items, T.String), 4, ", ")
 }
+
+// areOrIs formats devices as the subject of a sentence.
+func areOrIs(ids []topology.DeviceID) string {
+	if len(ids) == 1 {
+		return ids[0].String() + " is"
+	}
+	return list(ids) + " are"
+}

@@ -7,7 +7,7 @@ const longStart = 30
 
 // startTime estimates how long a start allocates and maps memory, and maps BARs.
 func startTime(in Inputs) []Result {
-	e := in.VM.Mapping()
+	e := in.Mapping()
 	found := strings.Join(e.Text(), "; ")
 	switch {
 	case found == "":

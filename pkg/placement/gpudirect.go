@@ -35,13 +35,13 @@ func (p *Plan) GPUDirect() GPUDirect {
 	wanted := nicsOf(onHost)
 	outcome := GPUDirect{GPUs: len(onHost.GPUs)}
 	for _, c := range wanted {
-		if c.isDirect {
+		if c.usesRDMA {
 			outcome.Host++
 		}
 	}
 
 	for gpu, c := range nicsOf(inGuest) {
-		if c.isDirect {
+		if c.usesRDMA {
 			outcome.Guest++
 		}
 		if c.nic == wanted[gpu].nic {
@@ -85,14 +85,14 @@ func (p *Plan) IsLimited() bool { return p.inGuest().IsLimited() }
 // chosenNIC is the NIC that NCCL takes for a GPU.
 type chosenNIC struct {
 	nic      topology.ID // nil where the machine has none
-	isDirect bool
+	usesRDMA bool
 }
 
 // nicsOf returns the NIC that NCCL takes for each GPU.
 func nicsOf(m ncclgraph.Machine) map[topology.ID]chosenNIC {
 	chosen := make(map[topology.ID]chosenNIC, len(m.GPUs))
 	for i, c := range m.Choices() {
-		one := chosenNIC{isDirect: c.IsDirect()}
+		one := chosenNIC{usesRDMA: c.IsDirect()}
 		if c.NIC >= 0 {
 			one.nic = m.NICs[c.NIC].ID
 		}

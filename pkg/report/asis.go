@@ -41,7 +41,7 @@ func AsIs(current, planned Report) Report {
 
 	p.ControllersRemoved = len(current.Controllers) + p.ControllersAdded - len(planned.Controllers)
 	if current.WouldChange = &p; planned.plan != nil {
-		current.Headline = Headline(current.plan, planned.plan)
+		current.Headline = HeadlineOf(current.plan, planned.plan)
 	}
 
 	return current

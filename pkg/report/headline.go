@@ -4,16 +4,16 @@ import (
 	"fmt"
 	"slices"
 
-	"hook-sidecar/pkg/libvirt"
+	"hook-sidecar/pkg/findings"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/topology"
 )
 
-// Headline returns the outcome of a plan in the parts of a line: how many GPUs use GPUDirect RDMA
+// HeadlineOf returns the outcome of a plan in the parts of a line: how many GPUs use GPUDirect RDMA
 // to their NIC, how many pairs of devices are as on the host, how many devices have no place in the
 // planned tree, and whether the guest has no NUMA cells. Both plans are the same unless the
 // current tree is shown.
-func Headline(shown, planned *placement.Plan) []string {
+func HeadlineOf(shown, planned *placement.Plan) []string {
 	devices, pairs := shown.Devices, shown.Pairs()
 	isShown := func(d placement.Decision) bool { return d.Function != nil }
 	var parts []string
@@ -37,14 +37,14 @@ func Headline(shown, planned *placement.Plan) []string {
 		parts = slices.Concat(gpuDirect(shown.GPUDirect()), []string{text})
 	}
 
-	if n := WithoutPlace(planned); n > 0 {
+	if n := findings.WithoutPlace(planned); n > 0 {
 		parts = append(parts, fmt.Sprintf("%d without a place", n))
 	}
 
 	switch {
-	case LacksCells(planned) && planned.GPUDirect().Guest > 0:
+	case findings.LacksCells(planned) && planned.GPUDirect().Guest > 0:
 		parts = append(parts, "the guest has no NUMA cells")
-	case LacksCells(planned):
+	case findings.LacksCells(planned):
 		parts = append(parts, "first give the guest NUMA cells")
 	}
 
@@ -64,18 +64,4 @@ func gpuDirect(outcome placement.GPUDirect) []string {
 	}
 
 	return []string{fmt.Sprintf("%s, %d with the host's NIC", text, outcome.Right)}
-}
-
-// WithoutPlace returns how many devices of a plan have no place.
-func WithoutPlace(plan *placement.Plan) int {
-	return topology.CountFunc(plan.Devices, func(d placement.Decision) bool {
-		return d.Outcome == placement.Unplaced
-	})
-}
-
-// LacksCells reports whether the guest has no NUMA cells, and so no expander bus that shows
-// it the node of a device.
-func LacksCells(plan *placement.Plan) bool {
-	d := plan.Domain()
-	return len(plan.Devices) > 0 && len(d.Cells) == 0 && libvirt.HasExpanderBuses(d)
 }

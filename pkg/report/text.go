@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"hook-sidecar/pkg/findings"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/placement/bus"
 	"hook-sidecar/pkg/policy"
@@ -149,7 +150,7 @@ func (p *printer) headline(r Report) {
 	switch {
 	case r.IsElsewhere():
 		p.remedy(reasons.TakeSnapshot)
-	case LacksCells(r.plan) && !isCause:
+	case findings.LacksCells(r.plan) && !isCause:
 		p.remedy(reasons.NoGuestNUMA.Remedy())
 	}
 }

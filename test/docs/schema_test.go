@@ -36,7 +36,7 @@ func TestGeneratedSchema(t *testing.T) {
 			report.AsIs(report.New(current.Plan, current.Changed(), current.Err), planned))
 		output(&guests, report.CompareGuest(planned, paste.Machine{}))
 		in, planner := doctor.NewInputs(c.Mutator)
-		in.VM = doctor.NewVM(planner.Read(c.Request), "")
+		in.VMInputs = doctor.NewVMInputs(planner.Read(c.Request), "")
 		output(&checks, doctor.NewReport(in))
 	}
 
