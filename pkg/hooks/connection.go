@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/credentials"
@@ -35,8 +36,27 @@ func (s *socket) Accept() (net.Conn, error) {
 type connection struct {
 	net.Conn
 	socket  *socket
+	bounded atomic.Bool // gRPC has set a deadline, as it does until the client speaks HTTP/2
 	closing sync.Once
 	closed  chan struct{}
+}
+
+// Read fails after a silence that pings would have broken. gRPC pings no more once it has told an
+// idle client to go away (internal/transport/http2_server.go, keepalive), and would wait for ever
+// for a call that the client has begun by then.
+func (c *connection) Read(data []byte) (int, error) {
+	if !c.bounded.Load() {
+		if err := c.Conn.SetReadDeadline(time.Now().Add(c.socket.silence)); err != nil {
+			return 0, err
+		}
+	}
+	return c.Conn.Read(data)
+}
+
+// SetDeadline sets a deadline that holds until it is taken away.
+func (c *connection) SetDeadline(at time.Time) error {
+	c.bounded.Store(!at.IsZero())
+	return c.Conn.SetDeadline(at)
 }
 
 // Close closes the connection. gRPC may call it more than once.

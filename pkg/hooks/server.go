@@ -94,6 +94,7 @@ func (s *Server) listen() ([]*endpoint, error) {
 			return nil, errors.Join(append(s.close(endpoints), err)...)
 		}
 
+		opened.silence = s.silence()
 		s.config.Logger.Info("listening", "socket", socket.path)
 		endpoints = append(endpoints, &endpoint{
 			socket: opened, server: services, log: s.config.Logger,
@@ -123,6 +124,14 @@ func (s *Server) options() []grpc.ServerOption {
 			MaxConnectionIdle: patience, Time: patience, Timeout: patience,
 		}),
 	}
+}
+
+// minPing is the least time between gRPC's pings (internal/internal.go, KeepaliveMinServerPingTime).
+const minPing = time.Second
+
+// silence is longer than any client that answers pings is silent.
+func (s *Server) silence() time.Duration {
+	return 2*max(s.config.Patience, minPing) + s.config.Patience
 }
 
 func (s *Server) registerHooks(server *grpc.Server) {

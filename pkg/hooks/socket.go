@@ -65,9 +65,10 @@ func notInLabel(r rune) bool {
 // socket is a unix socket that this process listens on. It limits the number of open connections.
 type socket struct {
 	*net.UnixListener
-	open atomic.Int32 // connections
-	path string
-	file os.FileInfo // identifies the file when it is removed
+	open    atomic.Int32 // connections
+	path    string
+	file    os.FileInfo   // identifies the file when it is removed
+	silence time.Duration // after which a connection is dead
 }
 
 // openSocket listens on path. It replaces an existing socket only if no process listens on

@@ -1,6 +1,7 @@
 package hooks_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -12,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -121,7 +124,7 @@ func callStalled(t *testing.T, socket string, bytes int64) <-chan error {
 // it. gRPC sends the first ping after a second at the earliest.
 func TestStalledClient(t *testing.T) {
 	server := hookstest.Start(t, hooks.Config{
-		Mutator: hookstest.Func(hookstest.Echo), Patience: 100 * time.Millisecond,
+		Mutator: hookstest.Func(hookstest.Echo), Patience: 500 * time.Millisecond,
 	})
 
 	var ended []<-chan error
@@ -141,6 +144,49 @@ func TestStalledClient(t *testing.T) {
 		if err := <-end; status.Code(err) != codes.Unavailable {
 			t.Errorf("an incomplete call: %v, want Unavailable", err)
 		}
+	}
+}
+
+// The connection of a client that begins a call once its idle connection is told to go away, and
+// stalls then, is closed, too: gRPC pings no more.
+func TestStalledWhileIdle(t *testing.T) {
+	server := hookstest.Start(t, hooks.Config{
+		Mutator: hookstest.Func(hookstest.Echo), Patience: 100 * time.Millisecond,
+	})
+
+	conn, err := net.Dial("unix", server.HookSocket)
+	expect.NoError(t, err)
+	defer conn.Close()
+
+	_, err = io.WriteString(conn, http2.ClientPreface)
+	expect.NoError(t, err)
+	framer := http2.NewFramer(conn, conn)
+	expect.NoError(t, framer.WriteSettings())
+	for isIdle := false; !isIdle; {
+		frame, err := framer.ReadFrame()
+		expect.NoError(t, err)
+		_, isIdle = frame.(*http2.GoAwayFrame)
+	}
+
+	var headers bytes.Buffer
+	encoder := hpack.NewEncoder(&headers)
+	for _, field := range []hpack.HeaderField{
+		{Name: ":method", Value: "POST"}, {Name: ":scheme", Value: "http"},
+		{Name: ":path", Value: "/kubevirt.hooks.v1alpha3.Callbacks/OnDefineDomain"},
+		{Name: ":authority", Value: "localhost"}, {Name: "content-type", Value: "application/grpc"},
+		{Name: "te", Value: "trailers"},
+	} {
+		expect.NoError(t, encoder.WriteField(field))
+	}
+
+	expect.NoError(t, framer.WriteHeaders(http2.HeadersFrameParam{
+		StreamID: 1, BlockFragment: headers.Bytes(), EndHeaders: true,
+	}))
+
+	expect.NoError(t, framer.WriteData(1, false, []byte{0, 0, 0, 1, 0})) // of a message of 256 bytes
+
+	if _, err := io.Copy(io.Discard, conn); err != nil && !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("%v, want the connection closed", err)
 	}
 }
 
