@@ -69,8 +69,8 @@ func (a answerer) Mutate(ctx context.Context, call hooks.Call) ([]byte, error) {
 	return nil, status.Error(code, result.Err.Error())
 }
 
-// hookAnswerer returns the answerer of serve and onDefineDomain: it takes the environment
-// variables of this process. The error is that of its flags, and the answerer has the valid ones.
+// hookAnswerer returns the answerer of serve and onDefineDomain, with the environment variables of
+// this process. On an error of flags the answerer has the valid ones.
 //
 // A host that cannot be opened is not an error, because the hook must not keep a VM from
 // starting. Its devices have the reason no-sysfs.

@@ -216,8 +216,8 @@ func (a *app) doctorInputs(in *inputFlags, flags doctorFlags) (doctor.Inputs, er
 // maxPhysBits is the maximum of x86 (Intel SDM volume 3, 4.1.4).
 const maxPhysBits = 52
 
-// physBitsOf returns plan.Planner.PhysBits for a host: that of this machine's CPUs, 0 where
-// unknown, if it is that host.
+// physBitsOf returns a reader of /proc/cpuinfo for the live host, nil for a snapshot. The reader
+// returns 0 if it does not know.
 func physBitsOf(sysfs string) func() int {
 	if sysfs != liveSysfs {
 		return nil

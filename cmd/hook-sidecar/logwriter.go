@@ -55,8 +55,8 @@ func (w *logWriter) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// close ends the log after that of the calls, and waits at most flushGrace until it is
-// written: a call's log reads sysfs, which can hang in a driver.
+// close ends the log after the calls' logs, and waits at most flushGrace until it is written: a
+// call's log reads sysfs, which can hang in a driver.
 func (w *logWriter) close(calls *sync.WaitGroup) {
 	go func() {
 		calls.Wait()
@@ -99,8 +99,8 @@ func (w *logWriter) write(line []byte) {
 	}
 }
 
-// logInBackground writes standard error in the background. It ignores SIGPIPE, with
-// which Go's runtime would end the process when the reader is gone (os/signal, SIGPIPE).
+// logInBackground writes standard error in the background. It ignores SIGPIPE: Go's runtime would
+// end the process when the reader is gone (os/signal, SIGPIPE).
 func (a *app) logInBackground() {
 	signal.Ignore(syscall.SIGPIPE)
 	a.log = newLogWriter(a.Err)

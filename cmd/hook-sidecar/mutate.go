@@ -92,7 +92,7 @@ func (a *app) writeDomain(output string, showDiff bool, before, after []byte) er
 	return cli.Found(string(before) != string(after))
 }
 
-// failureOf returns the error of a call; that of a refusal with its exit status and a hint.
+// failureOf returns the error of a call. A refusal gets its exit status and a hint.
 func failureOf(result plan.Result) error {
 	if !result.IsRefused() {
 		return result.Err

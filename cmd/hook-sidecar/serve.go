@@ -163,8 +163,8 @@ const (
 	// after each call in any case.
 	collectAt = 200
 
-	// maxDomain, maxMarks and maxHostdevs limit domains, see domain.Limit. They are some
-	// ten times those of a VM with 64 devices.
+	// maxDomain, maxMarks and maxHostdevs limit domains, see domain.Limit. They are about ten
+	// times what a VM with 64 devices has.
 	maxDomain = 2 << 20
 	maxMarks  = 50_000
 

@@ -22,8 +22,8 @@ const (
 	writable = 2
 )
 
-// readSockets lists the directory of the hook sockets: that of a sidecar, or that of
-// virt-launcher, which has a directory per sidecar.
+// readSockets lists the directory of the hook sockets: a sidecar's, or virt-launcher's, which has
+// a directory per sidecar.
 func readSockets(dir, container string) *doctor.Sockets {
 	s := &doctor.Sockets{Dir: dir}
 	if container != "" {

@@ -239,7 +239,7 @@ func (a *app) readFleet(ctx context.Context, flags fitFlags) (objects fit.Object
 	return objects, err
 }
 
-// checkNodes checks that the nodes which flags name are among those of the cluster.
+// checkNodes checks that the cluster has the nodes that flags name.
 func checkNodes(names []string, flags fitFlags) error {
 	unknown := func(flag, name string) error {
 		hint := topology.DidYouMean(name, names, "", " ") + "kubectl get nodes lists them"

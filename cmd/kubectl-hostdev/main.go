@@ -1,7 +1,6 @@
 // Command kubectl-hostdev is a plugin of kubectl that shows where the passthrough devices of a
 // running KubeVirt VM are in the guest's PCI Express tree, and where they could be. It changes
-// nothing, but for pods that it makes with --debug-image and deletes, and needs no hook in the
-// cluster.
+// nothing, except that --debug-image makes a pod and deletes it. It needs no hook in the cluster.
 package main
 
 import (

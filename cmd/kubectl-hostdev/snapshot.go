@@ -74,8 +74,7 @@ func (a *app) snapshot(ctx context.Context, argument, image, output string) erro
 	return a.WriteSnapshot(output, vm.Host, "", host.Source(vm.Host)+" in a pod")
 }
 
-// readNode reads a node through a pod that is made with an image, or without one through that of
-// a VM.
+// readNode reads a node through a new pod with the image, or without an image through a VM's pod.
 func (a *app) readNode(ctx context.Context, node, image string) (fs.FS, error) {
 	client, namespace, err := a.connect()
 	if err != nil {

@@ -42,7 +42,7 @@ type row struct {
 	Direct int `json:"direct"`
 	Pairs  int `json:"pairs"` // pairs of devices
 	Alike  int `json:"alike"` // how many of these are as on the host
-	// layouts with which more are: the hook's choice, and those that show more than it
+	// layouts that show more: the hook's choice, and any that shows more than it
 	Better   []plan.Alternative `json:"better"`
 	Unplaced int                `json:"unplaced"` // devices without a place
 	// guest NUMA cells; they come first where there are none
@@ -56,9 +56,9 @@ type row struct {
 	Error   *string        `json:"error"` // why the VM was not read
 }
 
-// table prints the VMs with passthrough devices, as text each when it is read. One that does not
-// run or cannot be read has its phase or error in its row; where no VM that runs can be read, the
-// table's exit status is that of an error.
+// table prints the VMs with passthrough devices; as text, each as soon as it is read. A VM that
+// does not run or cannot be read has its phase or error in its row. If no running VM can be read,
+// the command fails.
 func (a *app) table(ctx context.Context, flags explainFlags) error {
 	client, all, err := a.instances(ctx, flags.fleetFlags)
 	if err != nil {
@@ -136,7 +136,7 @@ func (a *app) row(ctx context.Context, client *cluster.Client, in cluster.Instan
 	return r, nil
 }
 
-// columns are those of the table as text. Their widths are known before a VM is read; the
+// columns are the columns of the table as text. Their widths are known before a VM is read; the
 // last has what is left of a terminal, and no less than minToDo.
 type columns struct {
 	titles []string
@@ -210,7 +210,7 @@ func (c columns) cells(r row) []string {
 	return append(cells, cmp.Or(r.ToDo, "-"))
 }
 
-// line returns a line of the table, of which a terminal has what fits.
+// line pads cells and truncates the last one to the terminal.
 func (c columns) line(cells []string) string {
 	line := ""
 	for i, width := range c.widths {

@@ -136,8 +136,8 @@ func (p *Program) CompareGuest(e Explanation, r report.Report, name string, data
 	return cmp.Or(err, Found(c.Count(report.Differs) > 0))
 }
 
-// isHost reports whether a guest shows every PCI device where the host does and under the
-// same bridges, and not where it is planned: then it is the host.
+// isHost reports whether a supposed guest is the host itself: it shows every PCI device at the
+// host's address and under the host's bridges, and not where it is planned.
 func isHost(r report.Report, guest paste.Machine) bool {
 	isThere := func(d report.Device) bool {
 		a, isPCI := d.ID.PCI()

@@ -98,8 +98,7 @@ func writeFile(file string, data []byte) error {
 }
 
 // JSONWriter writes JSON, in whole lines, that a terminal does not obey. Package json leaves the
-// control characters from U+0080 to U+009F, with which a terminal's commands may begin (ECMA-48,
-// 5.4).
+// control characters from U+0080 to U+009F, which can begin a terminal's commands (ECMA-48, 5.4).
 type JSONWriter struct{ To io.Writer }
 
 func (w JSONWriter) Write(line []byte) (int, error) {

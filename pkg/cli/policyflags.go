@@ -75,8 +75,8 @@ func (p *PolicyFlags) Given() (policy.Source, error) {
 	return source, nil
 }
 
-// ParseValid sets the valid flags of arguments of which one is wrong. Strict is off with
-// --strict=false alone.
+// ParseValid applies the valid flags of an invalid command line. Strict is off with --strict=false
+// alone.
 func (p *PolicyFlags) ParseValid(arguments []string) {
 	set := func(f *pflag.Flag, value string) error {
 		if p.flags.Set(f.Name, value) != nil && f.Name == string(policy.KeyStrict) {

@@ -46,8 +46,8 @@ func (r Running) Heading() string {
 	return text + "\n"
 }
 
-// Verdict returns the first line: how much of the host the guest sees now, and how much
-// with which layout: "0 of 120 pairs as on the host; with layout root 112, mirror 120".
+// Verdict returns the first line: how much of the host the guest sees now, and how much with other
+// layouts: "0 of 120 pairs as on the host; with layout root 112, mirror 120".
 func (r Running) Verdict() string {
 	text := strings.Join(report.HeadlineOf(r.Current, r.Planned.Plan), "; ")
 	if r.Current.Pairs().Known == 0 {
@@ -65,8 +65,8 @@ func (r Running) Verdict() string {
 	return text
 }
 
-// Better returns the layouts that show more of the host than the current tree: that of the
-// plan, and those that show more than it.
+// Better returns the layouts that show more of the host than the current tree: the plan's, and any
+// that shows more than the plan's.
 func (r Running) Better() []plan.Alternative {
 	options, current := r.Alternatives(), plan.AlternativeOf(r.Current)
 	planned := current

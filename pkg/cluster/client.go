@@ -94,8 +94,8 @@ func isUnknownPath(err error) bool {
 		(status.Status().Details == nil || status.Status().Details.Name == "")
 }
 
-// Query names an object or, without a name, those of a namespace, "" for all; with a Part it
-// names that of the object, such as its log.
+// Query names an object, or without a name all objects of a namespace; namespace "" is all
+// namespaces. Part names a part of the object, such as its log.
 type Query struct {
 	Group, Version, Resource, Namespace, Name, Part string // Version "" is v1
 

@@ -12,8 +12,8 @@ import (
 	"hook-sidecar/pkg/env"
 )
 
-// Installation reads what the cluster has of KubeVirt and of manifests/plugin. Its error is that
-// of KubeVirt's own object; of any other part Unread has the error.
+// Installation reads what the cluster has of KubeVirt and of manifests/plugin. It fails only if
+// KubeVirt's own object cannot be read. Errors of other parts are in Unread.
 func (c *Client) Installation(ctx context.Context) (env.Installation, error) {
 	var kubevirts v1.KubeVirtList
 	var in env.Installation

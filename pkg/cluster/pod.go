@@ -14,12 +14,11 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// compute is the container in which libvirt runs (KubeVirt
-// pkg/virt-controller/services/template.go).
+// compute is the container that runs libvirt (KubeVirt pkg/virt-controller/services/template.go).
 const compute = "compute"
 
-// launcher finds the pod in which a VM runs. During a migration and long after it the VM
-// has other pods: the right one is the newest that runs on the VMI's node (KubeVirt
+// launcher finds the pod that runs a VM. During a migration and long after it the VM has other
+// pods: the right one is the newest that runs on the VMI's node (KubeVirt
 // pkg/controller/controller.go, CurrentVMIPod).
 func (c *Client) launcher(ctx context.Context, in Instance) (*corev1.Pod, error) {
 	if !in.IsRunning() {
@@ -59,9 +58,9 @@ func (c *Client) launcher(ctx context.Context, in Instance) (*corev1.Pod, error)
 	return &newest, nil
 }
 
-// sidecars returns the names of the running containers that may be this hook: KubeVirt
-// names those of hook sidecars hook-sidecar-0 and so on
-// (pkg/virt-controller/services/template.go), manifests/plugin names its own hook-sidecar.
+// sidecars returns the names of the running containers that may be this hook: KubeVirt calls hook
+// sidecars hook-sidecar-0 and so on (pkg/virt-controller/services/template.go), manifests/plugin
+// calls its container hook-sidecar.
 func sidecars(pod *corev1.Pod) []string {
 	var names []string
 	for _, status := range slices.Concat(pod.Status.ContainerStatuses,

@@ -212,9 +212,9 @@ func (c *Client) OnNode(ctx context.Context, namespace, node string) (types.Name
 			"with an image that has a shell, or run hook-sidecar snapshot on the node", fmt.Errorf("no VM that can be read runs on node %q", node))
 }
 
-// Node reads the sysfs of a node through a pod that it makes there and deletes. As that of
-// kubectl debug node/NODE, the pod is bound to the node whatever its taints. It needs none of
-// that one's privileges: the /sys of any container shows the node's PCI devices.
+// Node reads the sysfs of a node through a pod that it makes there and deletes. As with kubectl
+// debug node/NODE, the pod is bound to the node whatever its taints. Unlike there it needs no
+// privileges: the /sys of any container shows the node's PCI devices.
 func (c *Client) Node(ctx context.Context, namespace, node, image string) (sysfs fs.FS, err error) {
 	pod := &corev1.Pod{}
 	pod.Namespace, pod.Name = namespace, "hostdev-snapshot-"+rand.String(5)

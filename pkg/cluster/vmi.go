@@ -139,7 +139,7 @@ func (c *Client) notRunning(ctx context.Context, name types.NamespacedName) erro
 		"all that run", fmt.Errorf("VM %s is not running or does not exist", name))
 }
 
-// suggestion begins a hint with the VM whose name is nearly that of one that does not exist.
+// suggestion returns "did you mean NAME? " for a mistyped VM.
 func (c *Client) suggestion(ctx context.Context, name types.NamespacedName) string {
 	all, _ := c.Instances(ctx, name.Namespace, "") // whoever may not list them gets no suggestion
 	return topology.DidYouMean(name.Name, topology.Map(all, func(in Instance) string {

@@ -145,7 +145,7 @@ func (e *editor) add(c Changes, iommus []string) error {
 
 	oldHostdevs, oldControllers := devices("hostdev"), devices("controller")
 
-	// insert returns the elements for which there is neither.
+	// insert returns the elements that have neither.
 	insert := func(printed []string, after, before []*xmledit.Element) (left []string) {
 		switch {
 		case len(printed) == 0:

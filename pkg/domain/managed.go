@@ -112,8 +112,8 @@ func (e *editor) remove(fragment []*xmledit.Element) {
 	}
 }
 
-// removeFrom removes gone elements from parents, and each parent that has nothing else, but for
-// the one that gets more.
+// removeFrom removes gone elements from parents. It also removes a parent that is then empty,
+// unless it is the one that gets more.
 func (e *editor) removeFrom(parents []*xmledit.Element, keep *xmledit.Element) {
 	for _, parent := range parents {
 		e.edits = append(e.edits, e.xml.RemoveChildren(parent, func(child *xmledit.Element) bool {

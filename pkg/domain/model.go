@@ -21,7 +21,7 @@ type Domain struct {
 	UEFI        bool   // a pflash loader, a rom with launchSecurity, or firmware='efi'
 	MemoryBytes uint64 // memory, 0 when absent
 
-	MaxMemoryBytes uint64 // maxMemory, up to which memory can be hotplugged; 0 when absent
+	MaxMemoryBytes uint64 // maxMemory, the limit of memory hotplug; 0 when absent
 	MemorySlots    uint64 // maxMemory/@slots
 
 	HardLimitBytes uint64 // memtune/hard_limit, 0 when absent

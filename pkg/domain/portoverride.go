@@ -111,8 +111,8 @@ func (o PortOverride) printOverride(prefix string) string {
 	return overridden(prefix, o.Alias, properties...)
 }
 
-// overriddenModels has the model of the controllers that an override of the hook is for, by its
-// driver.
+// overriddenModels maps the driver of the hook's overrides to the model of the controllers that
+// they are for.
 var overriddenModels = map[string]Model{
 	"": RootPort, "cxl-upstream": UpstreamPort, "cxl-downstream": DownstreamPort,
 }

@@ -26,8 +26,8 @@ func (r *reader) fragment(f Fragment, at ...*xmledit.Element) {
 // qemuSpace is the namespace of qemu:override and qemu:commandline (libvirt docs/drvqemu.rst).
 const qemuSpace = "http://libvirt.org/schemas/domain/qemu/1.0"
 
-// namespace returns the namespace and the local name of a name in a path, in which qemu: and
-// kubevirt: stand for namespaces, whatever prefixes a domain binds to them.
+// namespace splits a name of a path into namespace and local name. In paths qemu: and kubevirt:
+// stand for the namespaces, whatever prefixes a domain binds to them.
 func namespace(name string) (space, local string) {
 	prefix, local, isQualified := strings.Cut(name, ":")
 	switch {

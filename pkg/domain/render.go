@@ -17,10 +17,10 @@ func IsWritable(text string) bool { return xmledit.IsText(text) }
 // attribute is an attribute of an element that is printed.
 type attribute struct{ name, value string }
 
-// element prints an element around printed children, and leaves out attributes without a
-// value and children without text. Controllers and addresses, of which a domain has one per
-// device, are printed so as libvirt's Go types print them (TestPrintsAsLibvirt compares), but
-// without reflection, which took an eighth of a call.
+// element prints an element around printed children, and leaves out attributes without a value and
+// children without text. It prints controllers and addresses as libvirt's Go types do
+// (TestPrintsAsLibvirt compares), but without reflection: a domain has one per device, and
+// reflection took an eighth of a call.
 func element(name string, attributes []attribute, children ...string) string {
 	var text strings.Builder
 	text.Grow(256) // more than most take

@@ -36,9 +36,9 @@ func shared(paths [][]*topology.Node) []*topology.Node {
 	return common
 }
 
-// ofSwitch adds the links of the ports of a switch and of all switches under it, and returns that
-// of its upstream port; the zero Link where the host has none. Of the host's paths the first
-// nodes, as many as above says, lead to the switch above this one.
+// ofSwitch adds the links of the ports of a switch and of all switches under it, and returns the
+// link of its upstream port; the zero Link if the host has none. The first above nodes of each
+// host path lead to the switch above this one.
 func (h hostLinks) ofSwitch(
 	upstream *topology.Node, above int, links map[*topology.Node]topology.Link,
 ) topology.Link {

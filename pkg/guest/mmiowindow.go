@@ -88,10 +88,10 @@ func isIntel(host *topology.Host, functions []*topology.Device) bool {
 	return true
 }
 
-// chooseWindow returns the window of OVMF that a guest needs, 0 where it needs none or cannot have
-// it, and a line about it, which is a warning where the window is not enough. The same window of
-// an earlier call stays, though it may be needless now: between two calls libvirt replaces machine
-// q35 by its version, by which the guest's address bits become known.
+// chooseWindow returns the window of OVMF that a guest needs, 0 if it needs none or cannot have
+// it, and a line about it. The line is a warning if the window is not enough. The window of an
+// earlier call stays, though it may be needless now: between two calls libvirt replaces machine
+// q35 by its version, and then the guest's address bits are known.
 func chooseWindow(guest firmware.Guest, written uint64) (set uint64, text string, isEnough bool) {
 	sum, taken := guest.BARs()
 	if sum == 0 {

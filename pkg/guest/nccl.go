@@ -18,7 +18,7 @@ const NCCLEntry = domain.EntryPrefix + "nccl-topology"
 
 // writeNCCLTopology writes the topology file for NCCL or RCCL into an entry of fw_cfg, in every
 // call: KubeVirt's types lose it in between (virtwrap/api/schema.go, SysInfo). It is in base64
-// because libvirt 9 keeps XML references and single commas, at which QEMU ends the value
+// because libvirt 9 keeps XML references and single commas, and QEMU ends the value at a comma
 // (src/qemu/qemu_command.c, qemuBuildSysinfoCommandLine; seen in its arguments).
 func writeNCCLTopology(vm VM) Writing {
 	file := nccl.New(vm.Plan)

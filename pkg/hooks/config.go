@@ -20,9 +20,9 @@ const (
 	// SIGKILL.
 	DefaultGrace = 10 * time.Second
 
-	// DefaultPatience is how long a client may take to speak HTTP/2, how long a
-	// connection may have no call, after how much silence a client is pinged, and how
-	// long it may take to answer that. virt-launcher hangs up after each call.
+	// DefaultPatience limits four waits: until a client speaks HTTP/2, for a connection without a
+	// call, for silence before a client is pinged, and for its answer to that. virt-launcher hangs
+	// up after each call.
 	DefaultPatience = 5 * time.Second
 )
 
@@ -38,7 +38,7 @@ type Config struct {
 	// PreCloudInitIso).
 	CloudInit func(CloudInitCall) []byte
 
-	// Versions are those of Versions() to serve and announce; empty: all.
+	// Versions selects from Versions() what to serve and announce; empty: all.
 	Versions []string
 
 	// HookSocket is the full path of the socket for the Info and Callbacks

@@ -11,9 +11,9 @@ import (
 	"google.golang.org/grpc/peer"
 )
 
-// maxConnections is the number of connections that a socket keeps open; virt-launcher
-// has one at a time. One more is refused: queued, it would wait longer for Info than
-// the second after which virt-launcher panics (KubeVirt pkg/hooks/manager.go).
+// maxConnections is the number of connections that a socket keeps open; virt-launcher has one at a
+// time. The next is refused: in a queue it would wait longer for Info than the one second that
+// virt-launcher allows (KubeVirt pkg/hooks/manager.go).
 const maxConnections = 32
 
 // Accept closes the connections that exceed the limit.
@@ -71,8 +71,8 @@ func (c *connection) Close() error {
 // AuthType makes a connection a credentials.AuthInfo.
 func (*connection) AuthType() string { return "unix" }
 
-// connectionCredentials pass the connection to the handlers of its calls, for which gRPC
-// has no other way. They authenticate nobody.
+// connectionCredentials pass the connection to the handlers of its calls: gRPC has no other way to
+// do it. They authenticate nobody.
 type connectionCredentials struct {
 	credentials.TransportCredentials
 }
@@ -83,7 +83,7 @@ func (connectionCredentials) ServerHandshake(
 	return conn, conn.(*connection), nil
 }
 
-// connectionOf returns the connection of a call, nil if ctx is not that of a handler.
+// connectionOf returns the connection of a call. It is nil if ctx does not come from a handler.
 func connectionOf(ctx context.Context) *connection {
 	caller, ok := peer.FromContext(ctx)
 	if !ok {

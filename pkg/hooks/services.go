@@ -37,8 +37,8 @@ func (i infoService) Info(ctx context.Context, _ *info.InfoParams) (*info.InfoRe
 	return &info.InfoResult{Name: "hook-sidecar", HookPoints: points, Versions: versions}, nil
 }
 
-// callbacks serves a version of the Callbacks service. Its messages are those of all
-// versions, of which each has one call more than the one before.
+// callbacks serves a version of the Callbacks service. All versions share its messages; each
+// version has one call more than the one before.
 type callbacks struct {
 	v1alpha3.UnimplementedCallbacksServer
 	server  *Server

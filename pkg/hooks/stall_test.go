@@ -88,7 +88,7 @@ func (s *stalling) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
-// callStalled starts a call of which the server gets only a number of bytes.
+// callStalled starts a call and sends only a number of its bytes.
 func callStalled(t *testing.T, socket string, bytes int64) <-chan error {
 	t.Helper()
 	conn,

@@ -59,8 +59,8 @@ func (r *hostReader) device(a topology.Address, dir string) *topology.Device {
 	return d
 }
 
-// conventionalBytes is the size of the configuration space of conventional PCI;
-// that of PCI Express has 4096 (include/uapi/linux/pci_regs.h).
+// conventionalBytes is the size of the configuration space of conventional PCI; PCI Express has
+// 4096 bytes (include/uapi/linux/pci_regs.h).
 const conventionalBytes = 256
 
 // configSize returns the size of a function's configuration space, which any user may read;
@@ -125,8 +125,8 @@ func splitPath(dir string) (topology.PCIeRoot, []topology.Address, error) {
 	return topology.PCIeRoot(parts[root]), bridges, nil
 }
 
-// isRoot reports whether a name is that of a host bridge, pci<domain>:<bus> (kernel
-// drivers/pci/probe.c, pci_register_host_bridge).
+// isRoot reports whether a name is a host bridge's, pci<domain>:<bus> (kernel drivers/pci/probe.c,
+// pci_register_host_bridge).
 func isRoot(name string) bool {
 	number, ok := strings.CutPrefix(name, "pci")
 	if !ok {

@@ -7,8 +7,8 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// script prints a snapshot with the builtins of POSIX sh, to which readlink does not
-// belong: a process per file would take seconds.
+// script prints a snapshot with the builtins of POSIX sh alone, so without readlink: a process per
+// file would take seconds.
 //
 //go:embed script.sh
 var script string

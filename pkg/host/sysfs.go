@@ -29,11 +29,11 @@ type Needs uint8
 
 // The needs.
 const (
-	// Classes of the functions, by which NCCL pairs devices; of a GPU its ids, of a virtual
-	// function of a NIC whether it shows a link.
+	// Classes of the functions, which NCCL needs to pair devices; the ids of a GPU; whether a
+	// virtual function of a NIC shows a link.
 	Classes Needs = 1 << iota
-	// Groups are the IOMMU groups, by which functions of a device belong together, and
-	// the physical functions of all virtual ones.
+	// Groups are the IOMMU groups, which hold the functions of a device together, and the physical
+	// functions of all virtual ones.
 	Groups
 	// LinkSpeeds are the fastest links that the functions support, and the functions at both
 	// ends of a device's link.

@@ -21,8 +21,8 @@ type Device struct {
 	// Implicit is true for a device that libvirt adds.
 	Implicit bool
 
-	// NeedsPort is true for an unaddressed device for which libvirt will take a root port, on q35
-	// and virt, and for the first of the conventional PCI devices where libvirt will add a bridge.
+	// NeedsPort is true for an unaddressed device that libvirt will put on a root port, on q35 and
+	// virt, and for the first of the conventional PCI devices if libvirt will add a bridge.
 	NeedsPort bool
 
 	// NeedsBridge is true for that first one: libvirt adds the bridge with a root port of its
@@ -37,8 +37,8 @@ type Device struct {
 }
 
 // Devices returns the domain's devices in document order, then those that libvirt adds: a memory
-// balloon, a USB controller, the controller of a SCSI disk. Of these, controllers come in the order
-// in which libvirt adds them.
+// balloon, a USB controller, the controller of a SCSI disk. Added controllers come in libvirt's
+// order.
 func Devices(d *domain.Domain) []Device {
 	g := guest{domain: d, q35: IsQ35(d.Machine), virt: isVirt(d.Machine)}
 	for _, o := range d.Others {
@@ -144,8 +144,7 @@ func isOneOf(value, words string) bool {
 	return words == ""
 }
 
-// rules returns the kind of a device, and the rules for its element, the first of which that
-// applies counts.
+// rules returns the kind of a device and the rules for its element. The first that applies counts.
 func (g *guest) rules(d domain.Device) (kind string, rules []rule) {
 	switch d.Element {
 	case "controller":

@@ -71,8 +71,8 @@ func driverOf(model domain.Model) string {
 	return ""
 }
 
-// LinkDriver returns the driver of a port whose link can be set where that of libvirt has no such
-// properties, else "".
+// LinkDriver returns the driver that has properties for the link, for a port whose driver in
+// libvirt has none; else "".
 func LinkDriver(model domain.Model) string {
 	switch model {
 	case domain.UpstreamPort:
@@ -108,10 +108,10 @@ func PortLinkOption(d *domain.Domain) *domain.Option {
 	return nil
 }
 
-// PortLink returns the link that a root or switch port of a domain advertises in the guest: that
-// of QEMU's driver, with the properties that -global and then qemu:override set. It is the zero
-// Link where the guest shows "Unknown" and 0, for which NCCL takes the speed of the device under
-// the port (2.29.7 src/graph/xml.cc:601-625), and for other controllers.
+// PortLink returns the link that a root or switch port of a domain advertises in the guest: the
+// link of QEMU's driver, with the properties that -global and then qemu:override set. It is the
+// zero Link for other controllers, and if the guest shows "Unknown" and 0: then NCCL takes the
+// speed of the device under the port (2.29.7 src/graph/xml.cc:601-625).
 func PortLink(d *domain.Domain, c domain.Controller) topology.Link {
 	driver := driverOf(c.Model)
 	var overrides []domain.PortOverride

@@ -57,7 +57,7 @@ func Tree(d *domain.Domain, devices []Device) *topology.Tree {
 	return b.tree
 }
 
-// byIndex returns the controllers of a domain in the order in which QEMU makes them.
+// byIndex returns the controllers of a domain in the order of their indexes, as QEMU makes them.
 func byIndex(d *domain.Domain) []*domain.Controller {
 	all := make([]*domain.Controller, len(d.Controllers))
 	for i := range d.Controllers {

@@ -1,5 +1,5 @@
-// Package picture draws a report as SVG: picture.go the whole, side.go the tree of
-// the host and that of the guest, legend.go the explanation, canvas.go the elements.
+// Package picture draws a report as SVG: picture.go draws the whole, side.go the trees of host and
+// guest, legend.go the explanation, canvas.go the elements.
 package picture
 
 import (
@@ -59,8 +59,8 @@ func (c *canvas) heading(r report.Report, width int) {
 	c.words("note", margin, 44, report.FitMiddle(subtitle(r), (width-2*margin)*10/noteTenths))
 }
 
-// stack draws the areas of both sides, those of the same devices with the same height, and
-// returns the y after them.
+// stack draws the areas of both sides and returns the y after them. Areas of the same devices have
+// the same height.
 func stack(left, right *side) int {
 	aligned := report.AreAligned(left.Tree, right.Tree)
 	tops := [2]int{headHeight, headHeight}

@@ -10,9 +10,8 @@ import (
 	"hook-sidecar/pkg/policy"
 )
 
-// Read reads a VM and all of the host that its plans depend on. Invalid input is an error
-// of each plan. Neither Read nor a plan panics; on an error the domain of the plan is that of
-// the request.
+// Read reads a VM and all of the host that its plans depend on. Invalid input is an error of each
+// plan. Neither Read nor a plan panics; on an error the plan has the domain of the request.
 func (p Planner) Read(req Request) *VM { return p.read(req, p.planNeeds) }
 
 // Answer returns the plan of the policy, and reads no more of the host than that depends on.

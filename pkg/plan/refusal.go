@@ -12,8 +12,8 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// maxRefusal is the size in bytes of the largest refusal. virt-handler writes it after some
-// words into an event, of which Kubernetes keeps 1024 bytes.
+// maxRefusal is the size in bytes of the largest refusal. virt-handler writes it after some words
+// into an event; Kubernetes keeps 1024 bytes of it.
 const maxRefusal = 896
 
 // refusal returns the error of strict mode: every unplaced device with the reason and the

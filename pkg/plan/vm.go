@@ -34,7 +34,7 @@ type VM struct {
 	panicked          *PanicError // of the reading
 }
 
-// variant is a plan that a VM can have. The zero value is that of the policy.
+// variant names a plan that a VM can have. The zero value is the policy's.
 type variant struct {
 	layout  policy.Layout // in place of the policy's, unless ""
 	current bool          // nothing is moved, added or removed
@@ -113,8 +113,8 @@ func (v *VM) Alternatives() []Alternative {
 	return all
 }
 
-// Prospect returns the plan of the hook. Where neither a flag nor a VMI names the layout it
-// is that of the current tree, the one that the hook was given, and ofCurrent is true.
+// Prospect returns the plan of the hook. If neither a flag nor a VMI names the layout, it plans
+// with the layout of the current tree, and ofCurrent is true.
 func (v *VM) Prospect() (result Result, ofCurrent bool) {
 	_, isGiven := v.planner.Flags[policy.KeyLayout]
 	if current := v.Current().Plan; !isGiven && v.VMI == nil && current != nil &&

@@ -40,7 +40,7 @@ const (
 	CodeVariableConflict   Code = "variable-conflict"
 )
 
-// SpeedRemedy is that of an emulated port that shows NCCL a false speed.
+// SpeedRemedy is the remedy for an emulated port that shows NCCL a false speed.
 const SpeedRemedy = "pass NCCL the host's link speeds: nccl-topology=fwcfg, or the file of " +
 	"explain --format nccl"
 

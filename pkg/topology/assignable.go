@@ -37,8 +37,8 @@ func (d *Device) IsNIC() bool {
 // others.
 func (d *Device) IsPaired() bool { return d.IsGPU() || d.IsNIC() }
 
-// HasPair reports whether NCCL or RCCL moves data between two of the functions, one of which has
-// to be a GPU.
+// HasPair reports whether NCCL or RCCL moves data between two of the functions. One has to be a
+// GPU.
 func HasPair(functions []*Device) bool {
 	paired := slices.DeleteFunc(slices.Clone(functions), func(f *Device) bool {
 		return !f.IsPaired()

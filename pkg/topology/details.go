@@ -14,9 +14,9 @@ type Details struct {
 
 	Link *Link // current_link_speed and current_link_width; nil where there is no link
 
-	// ResetMethods are in the order in which the kernel tries them: "flr", "bus". ResetKnown is
-	// false without a file reset_method: the kernel is older than 5.15 or cannot reset the
-	// function (drivers/pci/pci.c, pci_dev_reset_method_attr_is_visible).
+	// ResetMethods are in the kernel's order: "flr", "bus". ResetKnown is false without a file
+	// reset_method: the kernel is older than 5.15 or cannot reset the function (drivers/pci/pci.c,
+	// pci_dev_reset_method_attr_is_visible).
 	ResetMethods []string
 	ResetKnown   bool
 
@@ -92,7 +92,7 @@ type ACS struct {
 	// control bit 2: requests between devices under the port go up to the IOMMU
 	RequestRedirect    bool
 	CompletionRedirect bool // control bit 3
-	EgressControl      bool // control bit 5: a vector has the ports to which requests may go
+	EgressControl      bool // control bit 5: a vector names the ports that requests may go to
 }
 
 // LinkEnd returns the function at the lower end of the device's link: a virtual function has the
@@ -153,8 +153,8 @@ func (h *Host) BestLink(f *Device) *Link {
 	return &Link{Speed: min(own.Speed, above.Speed), Width: min(own.Width, above.Width)}
 }
 
-// SlowestLink returns the least speed and the least width of the links on a part of a path, each of
-// which has its lower end there; the zero Link where none is known.
+// SlowestLink returns the least speed and the least width of the links on a part of a path; the
+// zero Link if none is known. A link belongs to the node at its lower end.
 func (h *Host) SlowestLink(path []*Node) Link {
 	var slowest Link
 	for _, n := range path {

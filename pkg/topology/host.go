@@ -33,7 +33,7 @@ type Device struct {
 
 	MaxLink *Link // max_link_speed and max_link_width; nil where there is no link, or unless read
 	// MutesLink is true for a virtual function whose max_link_speed is "Unknown", so that only the
-	// port above it tells a speed; false unless read.
+	// port above it has a speed; false unless read.
 	MutesLink bool
 	Details   *Details // nil unless host.Read has read them
 }
@@ -195,13 +195,13 @@ func (t *Tree) addDevice(h *Host, id DeviceID) {
 	t.Add(at, device)
 }
 
-// hostSlot returns the Slot of a function of the host: its address but for the function. Virtual
-// functions may be on another bus number than that of the port above them.
+// hostSlot returns the Slot of a function of the host: its address without the function number.
+// Virtual functions may be on another bus number than that of the port above them.
 func hostSlot(a Address) int { return int(a.Domain)<<13 | int(a.Bus)<<5 | int(a.Device) }
 
 // bridgeKind returns the kind of bridge i of the n bridges above a device, the root port first.
-// Under it a switch is a pair of upstream and downstream port (PCI Express 5.0, 1.3.3), which
-// sysfs does not tell apart.
+// Under it a switch is a pair of upstream and downstream port (PCI Express 5.0, 1.3.3). sysfs does
+// not say which is which.
 func bridgeKind(i, n int) NodeKind {
 	switch {
 	case i == 0:

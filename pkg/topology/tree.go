@@ -191,8 +191,8 @@ func (n *Node) Switches() []*Node {
 // IsUnderSwitch reports whether a node above n counts as a switch.
 func (n *Node) IsUnderSwitch() bool { return n.switches > 0 }
 
-// NUMANode returns the NUMA node of the host, or the cell of the guest, that n is on: its own, else
-// that of the nearest node above that has one; nil for none.
+// NUMANode returns the NUMA node of the host, or the cell of the guest, that n is on: its own, or
+// the one of the nearest node above it that has one; nil if none has.
 func (n *Node) NUMANode() *int {
 	for ; n != nil; n = n.Parent {
 		if n.NUMA != nil {

@@ -112,8 +112,8 @@ func (d *Document) InsertLast(parent *Element, elements ...string) Edit {
 	return Edit{at, at, added}
 }
 
-// Fill puts elements into parent; see InsertLast. If parent is empty a comment keeps how it was
-// written, by which RemoveChildren restores it.
+// Fill puts elements into parent; see InsertLast. If parent is empty a comment records how it was
+// written, and RemoveChildren restores that.
 func (d *Document) Fill(parent *Element, elements ...string) Edit {
 	was := d.text[parent.start:parent.end]
 	isEmpty := len(parent.Children) == 0 &&

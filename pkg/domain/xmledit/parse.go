@@ -194,8 +194,8 @@ func (p *parser) openTag(e *Element, at int) (int, error) {
 	return end + len(">"), nil
 }
 
-// duplicate returns the position of the first attribute whose name is that of one before it,
-// or -1. Most elements have so few that comparing all pairs is faster than a set.
+// duplicate returns the position of the first attribute that has the name of an earlier one, or
+// -1. Most elements have so few that comparing all pairs is faster than a set.
 func duplicate(attrs []Attr) int {
 	if len(attrs) <= 8 {
 		for i := range attrs {
