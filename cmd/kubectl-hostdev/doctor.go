@@ -163,7 +163,7 @@ func (a *app) doctorAll(ctx context.Context, flags doctorFlags) error {
 	return a.Doctor(doctor.OfResults(slices.Concat(results...)), heading, flags.quiet, flags.Output)
 }
 
-// checked reads one of many VMs, and returns what check does.
+// checked reads a VM within --timeout and checks it.
 func (a *app) checked(
 	ctx context.Context, client *cluster.Client, in cluster.Instance, scope cluster.Scope,
 ) (doctor.Inputs, cli.Running, error) {

@@ -24,8 +24,8 @@ func inCell(s start, d Decision) bool {
 	return expander != nil && compareCells(bus.CellOf(expander), d.Cell) == 0
 }
 
-// withFiner is a proposal of numa with the decisions of root for devices that numa has no place
-// for and that are where root has them: an earlier call of the boot built that.
+// withFiner returns a proposal of numa in which devices without a place in numa count as placed if
+// they are where root has them: an earlier call of the boot built that.
 func withFiner(s start, p proposal) proposal {
 	if p.Layout != policy.LayoutNUMA {
 		return p
@@ -62,11 +62,11 @@ func inPairs(s start, p proposal) bool {
 	return true
 }
 
-// comparePairs compares each pair of devices with how far it is without the hook from the
-// host's path type. Two that are placed may not end further, unless their cells leave no
-// choice: in two cells they are SYS, though of one PCIe root, and in one not, though of two
-// nodes. Of a device that stays a warning names the others. Left out are devices that the
-// host does not show, that are added or that are hidden from the guest.
+// comparePairs rejects a result in which two placed devices are further from the host's path type
+// than without the hook. Exception: their cells decide. Devices in two cells are SYS, though under
+// one PCIe root of the host; devices in one cell are not, though on two nodes. For a device that
+// stays a warning names the others. It leaves out devices that the host does not show, that are
+// added or that are hidden from the guest.
 func comparePairs(
 	s start, decisions []Decision, result bus.Guest,
 ) (warnings []reasons.Warning, violations []reasons.Warning) {

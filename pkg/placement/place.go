@@ -85,10 +85,9 @@ func attempt(s start, p proposal) (built placing, violations []reasons.Warning) 
 	return built, violations
 }
 
-// keep is the placing of a domain that needs no other tree, whoever built the one that it has:
-// every device is in its cell, and every pair has the host's path type or the one that the layout
-// gives. Or it is the rules and budgets that the domain violates. Without managed devices, expander
-// buses of others are not checked.
+// keep keeps the current tree, whoever built it: every device is in its cell, and every pair has
+// the host's path type or the one that the layout gives. It returns the rules and budgets that the
+// tree violates. Without managed devices it does not check unmanaged expander buses.
 func keep(s start, p proposal) (placing, []reasons.Warning) {
 	kept := placing{proposal: p, changes: s.base, ports: s.ports}
 	if len(kept.managed) > 0 {

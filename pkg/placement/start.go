@@ -94,9 +94,8 @@ func (in Input) isConventional(id topology.DeviceID) bool {
 	return hostDevice(in.Host, id).isConventional()
 }
 
-// reserveNamed is a guest in which the controllers that something else in the
-// domain names are taken, where libvirt will make them: those up to the last root
-// port that it adds.
+// reserveNamed marks controller indexes that iommu, qemu:override or qemu:commandline refer to as
+// occupied, if libvirt will make these controllers: up to the last root port that it adds.
 func reserveNamed(g bus.Guest) bus.Guest {
 	missing := slices.DeleteFunc(slices.Clone(g.References), func(index int) bool {
 		return g.Node(index) != nil

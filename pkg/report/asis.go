@@ -8,7 +8,7 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// TreeReason is the LayoutReason of a layout that is that of the current tree.
+// TreeReason explains why the layout of the current tree was chosen.
 const TreeReason = "the current tree has it, and neither a VMI nor --layout names another"
 
 // AsIs adds to the report of the current domain the changes that the planned one makes.

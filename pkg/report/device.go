@@ -28,8 +28,8 @@ func (r Report) IsElsewhere() bool {
 	return missing > 0 && missing == len(r.Devices)
 }
 
-// OtherWarnings returns the warnings but those that say of each device what the headline says
-// of all.
+// OtherWarnings returns the warnings without the per-device "not on this host" ones, which the
+// headline sums up.
 func (r Report) OtherWarnings() []findings.Finding {
 	return slices.DeleteFunc(slices.Clone(r.Warnings), isMissing)
 }

@@ -207,8 +207,8 @@ type ExpanderBudget struct {
 	Budget
 }
 
-// Budgets are those of the guest with a number of root ports reserved for hotplug, without those
-// of the BARs. The expander bus with the highest number is first.
+// Budgets returns the use of bus numbers, slots and indexes with ports reserved for hotplug. BARs
+// are filled in later. The expander bus with the highest number is first.
 func (g Guest) Budgets(ports Ports) Budgets {
 	highest := g.HighestIndex()
 	return g.budgets(g.RootBus(ports, highest), highest)

@@ -89,9 +89,9 @@ func (g Guest) Expander(a *domain.GuestAddress) *topology.Node {
 	return n.Top()
 }
 
-// Path is the indexes of the controllers from the root bus to the one with an index, both
-// included but for the root bus itself. It is nil where one of them is not made yet:
-// libvirt will.
+// Path is the indexes of the controllers from the root bus to the one with an index, both included
+// but for the root bus itself. It is nil if a controller on the path is one that libvirt still has
+// to add.
 func (g Guest) Path(index int) []int {
 	added := g.Controllers[len(g.Source.Controllers):]
 	var path []int

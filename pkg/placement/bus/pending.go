@@ -62,9 +62,8 @@ func (g Guest) isFree(index int) bool {
 	return n != nil && n.Kind.IsPort() && len(n.Children) == 0
 }
 
-// Settled is the guest in which the devices without an address that libvirt plugs into free
-// ports under expander buses or switches, and those before them, are there. All others go to root
-// ports of the root bus. Source has none of it.
+// Settled returns the guest after libvirt has plugged unaddressed devices into free ports under
+// expander buses or switches. All others go to root ports of the root bus. Source has none of it.
 func (g Guest) Settled() Guest {
 	ports, _ := g.openPorts()
 	if !slices.ContainsFunc(ports, g.isApart) {
@@ -173,9 +172,9 @@ func (g Guest) LastPlugged(leaving Devices) int {
 	return 0
 }
 
-// AwaitedPorts are the root ports that libvirt adds for the devices without an address that come
-// before hostdevs and for bridges without an address, with their addresses, and the highest index
-// of a port that these take.
+// AwaitedPorts returns the root ports, with their addresses, that libvirt will add for unaddressed
+// bridges and for unaddressed devices before it handles hostdevs, and the highest index of a port
+// that these take.
 func (g Guest) AwaitedPorts() (added []domain.Controller, last int) {
 	whole, isAccepted := g.Layout()
 	if !isAccepted {

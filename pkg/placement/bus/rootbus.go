@@ -180,9 +180,9 @@ func (g Guest) RootPorts(indexes []int) []domain.Controller {
 	return libvirt.Addressed(g.Domain, g.Others, indexes)[len(g.Controllers):]
 }
 
-// LastPorts are root ports of these indexes that move no other: with an address where libvirt
-// would give them one before a port that holds a device, or will, also before one that it makes
-// of a missing index, which libvirt 9.0 does last.
+// LastPorts returns root ports with these indexes that move no other. A port gets an explicit
+// address only if libvirt would otherwise place it before an occupied port (libvirt 9.0 addresses
+// ports of missing indexes last).
 func (g Guest) LastPorts(indexes []int) []domain.Controller {
 	ports, added := g.RootPorts(indexes), g.Controllers[len(g.Source.Controllers):]
 	isHeld := g.Held()

@@ -123,9 +123,8 @@ func renumber(
 	return ports, indexes, highest
 }
 
-// lastPorts are root ports of these indexes in a guest: beside vacant places, and after each slot
-// of the root bus with a port that something is in, or will be, since firmware numbers buses by
-// slot.
+// lastPorts returns root ports of these indexes that change no existing bus number: beside vacant
+// slots, and in slots after the last occupied port, since firmware numbers buses by slot.
 func lastPorts(g bus.Guest, vacant []domain.GuestAddress, indexes []int) []domain.Controller {
 	g = g.Beside(vacant...)
 	last := 0
@@ -182,13 +181,12 @@ func vacated(current bus.Guest, managed bus.Devices) map[int]bool {
 	return gone
 }
 
-// rootBusPorts finds ports among the addressed controllers. Left are those on the root bus and
-// under it that managed devices leave, where disks, NICs or controllers without an address, or
-// hostdevs that stay, would be plugged into them: libvirt takes the free port with the lowest
-// index, and adds one where none is free. So these ports come after those that are awaited, which
-// libvirt adds without the hook, and those that are waited for: root ports that such devices find
-// free. Last is the highest index of these, fixed that of one that keeps its index, since
-// something names it or it is elsewhere.
+// rootBusPorts finds ports among the addressed controllers. left has the ports that managed
+// devices leave, if unaddressed disks, NICs or controllers, or hostdevs that stay, would be
+// plugged into them: libvirt takes the free port with the lowest index. They come after all ports
+// that such devices take without the hook. waited has the free root ports that such devices take.
+// fixed is the highest index that has to stay: of a port that such a device takes, if something
+// names the port or it is not on the root bus.
 func rootBusPorts(
 	l Layout, addressed []domain.Controller, last int,
 ) (left, waited []domain.Controller, fixed int) {

@@ -7,12 +7,10 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// withFillers are the expander buses that a layout wants, then fillers, which hold nothing, and
-// vacant slots of the root bus: those of the addressed expander buses whose indexes are gone. A
-// layout with fewer expander buses leaves some free. Where libvirt would fill these with root
-// ports, which then move from where they are without the hook, fillers take them. They also take
-// freed indexes before a fixed one: devices would take the ports that libvirt makes of these
-// first.
+// withFillers appends empty expander buses, fillers, to the wanted ones, and returns the slots of
+// the root bus that replaced expander buses leave. Fillers keep libvirt from moving root ports
+// into such slots. They also take freed indexes before a fixed one: libvirt would make ports of
+// these, and devices would take them first.
 func withFillers(
 	wanted []*topology.Node, addressed []domain.Controller, gone map[int]bool, freed []int,
 	fixed int, left []domain.GuestAddress,

@@ -224,8 +224,8 @@ func primariesFirst(host *topology.Host, ids []topology.DeviceID) []topology.Dev
 	return slices.Concat(primaries, companions)
 }
 
-// companionsAmong are the devices of which ids have a lower function, too. Where
-// sysfs is silent about the IOMMU groups they count as one.
+// companionsAmong returns the ids whose device also has a lower-numbered function in ids. If sysfs
+// has no IOMMU groups, they count as one group.
 func companionsAmong(host *topology.Host, ids []topology.DeviceID) map[topology.DeviceID]bool {
 	functions := map[topology.Address][]topology.Address{} // by function 0 of the device
 	for _, id := range ids {

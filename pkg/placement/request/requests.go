@@ -105,8 +105,8 @@ func (r Requests) ResourceOf(h domain.Hostdev) string {
 	return r.byID[h.ID]
 }
 
-// resourcesOf are those of the resources whose variable it is, in order. KubeVirt's
-// rule makes one name of several: a.b/c and a_b/c.
+// resourcesOf returns the resources that map to this environment variable, sorted. KubeVirt's rule
+// maps several to one name: a.b/c and a_b/c.
 func resourcesOf(v env.Variable, resources map[string]bool) []string {
 	var own []string
 	for resource := range resources {
