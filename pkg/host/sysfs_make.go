@@ -1,0 +1,95 @@
+package host
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing/fstest"
+
+	"hook-sidecar/pkg/topology"
+)
+
+// Sysfs returns a sysfs that shows a host: its NUMA nodes and PCI functions, with the places, ids,
+// drivers and links that they have. Read returns the same host from it. What the host lacks, such as
+// BARs and IOMMU groups, the sysfs lacks too. A function without a PCIe root is an error.
+func Sysfs(h *topology.Host) (fs.FS, error) {
+	w := sysfsMaker{files: fstest.MapFS{}}
+	w.nodes(h.Nodes)
+	for i := range h.Devices {
+		w.function(&h.Devices[i])
+	}
+
+	if w.err != nil {
+		return nil, fmt.Errorf("make sysfs: %w", w.err)
+	}
+	return indexed(w.files, "")
+}
+
+// sysfsMaker collects the files of a sysfs, up to the first error.
+type sysfsMaker struct {
+	files fstest.MapFS
+	err   error
+}
+
+func (w *sysfsMaker) add(name string, mode fs.FileMode, data string) {
+	if w.err == nil {
+		w.err = addFile(w.files, name, &fstest.MapFile{Mode: mode, Data: []byte(data)})
+	}
+}
+
+func (w *sysfsMaker) file(dir, name, content string) {
+	w.add(path.Join(dir, name), 0o444, content+"\n")
+}
+
+// link adds a link with its shortest target, as the kernel does.
+func (w *sysfsMaker) link(name, target string) {
+	relative, err := filepath.Rel(path.Dir(name), target)
+	if w.err == nil {
+		w.err = err
+	}
+	w.add(name, fs.ModeSymlink|0o777, filepath.ToSlash(relative))
+}
+
+func (w *sysfsMaker) nodes(nodes []topology.NUMANode) {
+	if len(nodes) == 0 {
+		return
+	}
+
+	online := topology.Map(nodes, func(n topology.NUMANode) string { return strconv.Itoa(int(n.ID)) })
+	w.file(nodesDir, "online", strings.Join(online, ","))
+	for _, n := range nodes {
+		w.file(path.Join(nodesDir, fmt.Sprintf("node%d", n.ID)), "cpulist", n.CPUs.String())
+	}
+}
+
+func (w *sysfsMaker) function(d *topology.Device) {
+	if d.Root == "" && w.err == nil {
+		w.err = fmt.Errorf("%s has no PCIe root", d.Address)
+	}
+	at := []string{"devices", d.Root.String()}
+	for _, bridge := range d.Bridges {
+		at = append(at, bridge.String())
+	}
+	dir := path.Join(append(at, d.Address.String())...)
+	w.link(path.Join(pciDevices, d.Address.String()), dir)
+
+	w.file(dir, "class", fmt.Sprintf("%#06x", d.Class))
+	w.file(dir, "vendor", fmt.Sprintf("%#04x", d.Vendor))
+	w.file(dir, "device", fmt.Sprintf("%#04x", d.Device))
+	node := "-1"
+	if _, isKnown := d.Node.Node(); isKnown {
+		node = d.Node.String()
+	}
+	w.file(dir, "numa_node", node)
+
+	if d.MaxLink != nil {
+		w.file(dir, "max_link_speed", fmt.Sprintf("%.1f GT/s PCIe", d.MaxLink.Speed))
+		w.file(dir, "max_link_width", strconv.Itoa(d.MaxLink.Width))
+	}
+	if d.Driver != "" {
+		w.link(path.Join(dir, "driver"), path.Join("bus/pci/drivers", d.Driver))
+	}
+}

@@ -1,0 +1,251 @@
+package recorded
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"hook-sidecar/pkg/paste"
+	"hook-sidecar/pkg/topology"
+)
+
+// Host is the host of a record.
+type Host struct {
+	topology.Host
+
+	// Assumed says in sentences what the record does not say, and what was taken in its place.
+	Assumed []string
+	// Was has the addresses of the record, by those that functions got in their place.
+	Was map[topology.Address]topology.Address
+}
+
+// New returns the host of a record. In the place of what the record does not say it takes this:
+//
+//   - PCIe roots, root ports and downstream ports without an address get one in a PCI domain that the
+//     record does not use, and each tree without a PCIe root gets a root of its own. So do functions
+//     whose bus would be under two ports, as in files that were written by hand.
+//   - A link that is not known is taken as 32 GT/s x16, so that it limits nothing.
+//   - Ids that are not known are those of an H100 and a ConnectX-7.
+//   - GPUs and NICs are bound to vfio-pci, as on a host that passes them to VMs.
+//
+// A record without GPUs is an error.
+func New(record *paste.Machine) (Host, error) {
+	if len(record.GPUs()) == 0 {
+		text := strings.Join(append([]string{"no GPU is recognised in it"}, record.Notes...), "; ")
+		return Host{}, errors.New(text)
+	}
+
+	m := newMaker(record)
+	if err := m.takeFunctions(); err != nil {
+		return Host{}, err
+	}
+	if err := m.nameStandIns(); err != nil {
+		return Host{}, err
+	}
+	m.nameNodes()
+	m.completeNodes()
+	m.completeIDs()
+	m.completeLinks()
+	m.addBridges()
+	return Host{m.host(), m.assumed, m.was}, nil
+}
+
+// maker completes the functions of a record, one property after the other.
+type maker struct {
+	record  *paste.Machine
+	nodes   []topology.NUMANode
+	devices []topology.Device // without bridges
+	bridges map[topology.Address]topology.Device
+	buses   buses
+
+	assumed []string                              // see Host
+	was     map[topology.Address]topology.Address // see Host
+}
+
+func newMaker(record *paste.Machine) *maker {
+	m := &maker{
+		record:  record,
+		bridges: map[topology.Address]topology.Device{},
+		was:     map[topology.Address]topology.Address{},
+		buses:   buses{used: map[uint32]bool{}},
+	}
+
+	for _, d := range record.Devices {
+		m.buses.used[d.Address.Domain] = true
+		for _, bridge := range d.Bridges {
+			m.buses.used[bridge.Domain] = true
+		}
+	}
+
+	return m
+}
+
+// assume notes what a record does not say, in a sentence.
+func (m *maker) assume(format string, values ...any) {
+	m.assumed = append(m.assumed, fmt.Sprintf(format, values...))
+}
+
+// takeFunctions takes the functions that have a path. GPUs and NICs have to have one.
+func (m *maker) takeFunctions() error {
+	m.nodes = slices.Clone(m.record.NUMA)
+	passed := map[topology.Address]bool{}
+	for _, d := range append(m.record.GPUs(), m.record.NICs()...) {
+		passed[d.Address] = true
+	}
+
+	for _, d := range m.record.Devices {
+		if d.IsBridge {
+			m.bridges[d.Address] = d
+			continue
+		}
+		if passed[d.Address] {
+			d.Driver = "vfio-pci"
+		}
+		if d.Root != "" {
+			m.devices = append(m.devices, d)
+		} else if passed[d.Address] {
+			return fmt.Errorf("no path to %s in it: %s", m.record.Label(d.Address), havePaths)
+		}
+	}
+
+	return nil
+}
+
+// havePaths says what to record.
+const havePaths = "lstopo --of xml, nvidia-smi topo -mp, the file of NCCL_TOPO_DUMP_FILE and " +
+	"hook-sidecar snapshot have paths"
+
+// completeNodes gives the host the NUMA nodes of its functions. Nodes whose CPUs are not known have
+// eight each.
+func (m *maker) completeNodes() {
+	for _, d := range m.devices {
+		id, isKnown := d.Node.Node()
+		isListed := slices.ContainsFunc(m.nodes, func(n topology.NUMANode) bool { return n.ID == id })
+		if isKnown && !isListed {
+			m.nodes = append(m.nodes, topology.NUMANode{ID: id})
+		}
+	}
+	if len(m.nodes) == 0 {
+		m.assume("NUMA nodes are not known: the host has one.")
+		m.nodes = []topology.NUMANode{{}}
+	}
+	slices.SortFunc(m.nodes, func(a, b topology.NUMANode) int { return cmp.Compare(a.ID, b.ID) })
+
+	if len(m.nodes) == 1 {
+		for i := range m.devices {
+			m.devices[i].Node = topology.OnNode(m.nodes[0].ID)
+		}
+	}
+	const cpus = 8
+	if slices.ContainsFunc(m.nodes, func(n topology.NUMANode) bool { return n.CPUs.IsEmpty() }) {
+		m.assume("The CPUs of NUMA nodes are not known: each node has %d.", cpus)
+		for i := range m.nodes {
+			m.nodes[i].CPUs, _ = topology.ParseIDs(fmt.Sprintf("%d-%d", cpus*i, cpus*i+cpus-1))
+		}
+	}
+}
+
+// model is a device that stands for one whose ids are not known.
+type model struct {
+	vendor, device uint16
+	name           string
+}
+
+// The models.
+var (
+	boardGPU = model{0x10de, 0x2330, "the H100 SXM5, which has NVLink"}
+	cardGPU  = model{0x10de, 0x2331, "the H100 PCIe, without NVLink"}
+	aNIC     = model{0x15b3, 0x1021, "the ConnectX-7"}
+)
+
+// completeIDs gives GPUs and NICs without ids those of a model.
+func (m *maker) completeIDs() {
+	counts := map[model]int{}
+	for i := range m.devices {
+		d := &m.devices[i]
+		isOther := d.Vendor != 0 && (!d.IsGPU() || d.Vendor != boardGPU.vendor)
+		if d.Device != 0 || isOther || d.Driver == "" {
+			continue
+		}
+
+		as := aNIC
+		if d.IsGPU() {
+			as = boardGPU
+			if m.saysCards() {
+				as = cardGPU
+			}
+		}
+		d.Vendor, d.Device = as.vendor, as.device
+		counts[as]++
+	}
+
+	for _, as := range []model{boardGPU, cardGPU, aNIC} {
+		if counts[as] > 0 {
+			m.assume("The ids of %s are not known: they are those of %s (%04x:%04x).",
+				topology.Counted(counts[as], "device"), as.name, as.vendor, as.device)
+		}
+	}
+}
+
+// saysCards reports whether the record is of a program that shows NVLink, and shows none.
+func (m *maker) saysCards() bool {
+	return m.record.Has(paste.NVIDIASMI) && len(m.record.Linked) == 0
+}
+
+// fastLink is a link that limits nothing.
+var fastLink = topology.Link{Speed: 32, Width: 16}
+
+// completeLinks gives functions whose link is not known a fast one.
+func (m *maker) completeLinks() {
+	unknown := 0
+	for i := range m.devices {
+		if d := &m.devices[i]; !isKnown(d.MaxLink) {
+			unknown++
+			d.MaxLink = &fastLink
+		}
+	}
+	if unknown > 0 {
+		m.assume("The links of %s are not known: they are %s.", topology.Counted(unknown, "device"), fastLink)
+	}
+}
+
+func isKnown(link *topology.Link) bool { return link != nil && link.Speed > 0 && link.Width > 0 }
+
+// addBridges completes the bridges above the functions. A bridge without a link has that of what is
+// under it.
+func (m *maker) addBridges() {
+	known := m.bridges
+	m.bridges = map[topology.Address]topology.Device{}
+	for _, d := range m.devices {
+		link := d.MaxLink
+		for k := len(d.Bridges) - 1; k >= 0; k-- {
+			at := d.Bridges[k]
+			bridge := known[at]
+			if isKnown(bridge.MaxLink) {
+				link = bridge.MaxLink
+			}
+			if _, isAdded := m.bridges[at]; isAdded {
+				continue
+			}
+			m.bridges[at] = topology.Device{
+				Address: at, Class: bridgeClass, Vendor: bridge.Vendor, Device: bridge.Device, IsBridge: true,
+				Driver: "pcieport", Node: d.Node, Root: d.Root, Bridges: d.Bridges[:k], MaxLink: link,
+			}
+		}
+	}
+}
+
+// bridgeClass is the class of a PCI-to-PCI bridge.
+const bridgeClass = 0x060400
+
+// host returns what was made.
+func (m *maker) host() topology.Host {
+	all := m.devices
+	for _, bridge := range m.bridges {
+		all = append(all, bridge)
+	}
+	slices.SortFunc(all, func(a, b topology.Device) int { return a.Address.Compare(b.Address) })
+	return topology.Host{Nodes: m.nodes, Devices: all}
+}
