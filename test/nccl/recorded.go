@@ -1,259 +1,100 @@
 package nccl
 
 import (
-	"cmp"
-	"encoding/xml"
-	"fmt"
+	"bytes"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"hook-sidecar/pkg/host"
+	"hook-sidecar/pkg/paste"
+	"hook-sidecar/pkg/recorded"
 	"hook-sidecar/test/expect"
 	"hook-sidecar/test/matrix"
 )
 
-// system is a topology file of NCCL or RCCL.
-type system struct {
-	CPUs []struct {
-		Node   int    `xml:"numaid,attr"`
-		Vendor string `xml:"vendor,attr"`
-		PCI    []pci  `xml:"pci"`
-	} `xml:"cpu"`
-}
-
-// pci is a switch, a GPU or a NIC. NCCL has one element for the upstream port of a switch and none
-// for its downstream ports, and none for root ports.
-type pci struct {
-	Class  string `xml:"class,attr"`
-	Vendor string `xml:"vendor,attr"`
-	Device string `xml:"device,attr"`
-	Speed  string `xml:"link_speed,attr"`
-	Width  string `xml:"link_width,attr"`
-	PCI    []pci  `xml:"pci"`
-	GPU    *struct {
-		NVLinks []struct{} `xml:"nvlink"`
-		XGMI    []struct{} `xml:"xgmi"`
-	} `xml:"gpu"`
-	NIC *struct {
-		Nets []struct {
-			Mbps int `xml:"speed,attr"`
-		} `xml:"net"`
-	} `xml:"nic"`
-}
-
-func (p pci) isGPU() bool {
-	return p.GPU != nil || strings.HasPrefix(p.Class, "0x03") || strings.HasPrefix(p.Class, "0x12")
-}
-
-func (p pci) isNIC() bool { return p.NIC != nil || strings.HasPrefix(p.Class, "0x02") }
+// leftOut are the topology files of testdata/corpus with the tree of another one, and the file
+// without classes.
+var leftOut = strings.Fields(`
+	ROCm-rccl-topo_4p1h_1 ROCm-rccl-topo_4p3l_n2_1 ROCm-rccl-topo_4p3l_n4 ROCm-rccl-topo_8p1h_n1
+	ROCm-rccl-topo_8p6l ROCm-rccl-topo_8p6l_2nic ROCm-rccl-topo_8p6l_4nic ROCm-rccl-topo_8p6l_5nic
+	ROCm-rccl-topo_8p_90a ROCm-rccl-topo_8p_rome ROCm-rccl-topo_8p_rome_4n_2
+	ROCm-rccl-topo_8p_rome_4nics ROCm-rccl-topo_8p_rome_n2 ROCm-rccl-topo_8p_rome_n2_2
+	ROCm-rccl-topo_8p_ts1_1 ROCm-rccl-topo_8p_ts1_n4_1 ROCm-rccl-topo_8p_ts1_n4_2
+	ROCm-rccl-topo_collnet_n1 ROCm-rccl-topo_collnet_n4 aws-aws-ofi-nccl-g5.48xl-topo
+	oci-H100-topology-kubernetes`)
 
 // RecordedCases returns the machines of topology files that were published, each with a VM that has
 // all its GPUs and NICs. GPUs are NVIDIA's H100 whatever they were: only the tree counts.
 func RecordedCases(tb testing.TB) []Case {
 	tb.Helper()
-	recorded, err := filepath.Glob("testdata/recorded/*.xml")
-	if err != nil || len(recorded) == 0 {
+	files, err := filepath.Glob(filepath.Join(testdata, "corpus", "nccl", "*.xml"))
+	if err != nil || len(files) == 0 {
 		tb.Fatalf("no topology files: %v", err)
 	}
 
-	all := make([]Case, len(recorded))
-	for i, file := range recorded {
-		var s system
-		expect.NoError(tb, xml.Unmarshal(expect.File(tb, file), &s))
-		all[i] = s.vm(tb, strings.TrimSuffix(filepath.Base(file), ".xml"))
+	var all []Case
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".xml")
+		if !slices.Contains(leftOut, name) {
+			all = append(all, recordedCase(tb, name, expect.File(tb, file)))
+		}
 	}
-
 	return all
 }
 
-// vm returns the machine as a host, and its VM with a cell per node.
-func (s system) vm(tb testing.TB, name string) Case {
+// recordedCase returns the VM of a topology file, with a cell per node.
+func recordedCase(tb testing.TB, name string, file []byte) Case {
 	tb.Helper()
-	b := hostBuilder{}
-	nodes := map[int]bool{}
-	for _, cpu := range s.CPUs {
-		nodes[cpu.Node] = true
-		for _, p := range cpu.PCI {
-			b.root(p, cpu.Node)
+	record, _, err := paste.Read(file)
+	expect.NoError(tb, err)
+	c := Case{Name: name, Hardware: hardwareOf(file)}
+	for i := range record.Devices {
+		if d := &record.Devices[i]; d.IsGPU() {
+			d.Vendor, d.Device = 0x10de, 0x2330
+			if c.Hardware.NVLinks == 0 {
+				d.Device = 0x2331
+			}
 		}
 	}
 
-	var numa matrix.GuestNUMA
-	for node := range 16 {
-		if nodes[node] {
-			fmt.Fprintf(&b.text, "cpus %d %d-%d\n", node, 8*node, 8*node+7)
-			numa = append(numa, []int{node})
-		}
+	made, err := recorded.New(&record)
+	expect.NoError(tb, err)
+	c.Sysfs, err = host.Sysfs(&made.Host)
+	expect.NoError(tb, err)
+	c.Devices, err = matrix.Sysfs{FS: c.Sysfs}.Endpoints()
+	expect.NoError(tb, err)
+	for _, node := range made.Nodes {
+		c.NUMA = append(c.NUMA, []int{int(node.ID)})
 	}
+	c.Domain = matrix.Domain(c.NUMA, c.Devices)
+	return c
+}
 
-	h := Hardware{CPU: intel, SM: 90, NVLinks: 12, Mbps: cmp.Or(b.mbps, 200_000)}
-	if s.CPUs[0].Vendor == "AuthenticAMD" {
+// netSpeed matches the Mbit/s of a NIC.
+var netSpeed = regexp.MustCompile(`<net [^>]*speed="([0-9]+)"`)
+
+// hardwareOf returns what a file says of CPU, NVLinks and NICs. Files without GPUs' links are of
+// machines that have them.
+func hardwareOf(file []byte) Hardware {
+	h := Hardware{CPU: intel, SM: 90, NVLinks: 12}
+	if bytes.Contains(file, []byte("AuthenticAMD")) {
 		h.CPU = genoa
 	}
-
-	if b.saysLinks && !b.hasLinks {
+	hasLinks := bytes.Contains(file, []byte("<nvlink")) || bytes.Contains(file, []byte("<xgmi"))
+	if bytes.Contains(file, []byte("<gpu")) && !hasLinks {
 		h.NVLinks = 0
 	}
 
-	text := b.text.String()
-	if h.NVLinks == 0 {
-		text = strings.ReplaceAll(text, withNVLink, withoutNVLink)
+	for _, speed := range netSpeed.FindAllSubmatch(file, -1) {
+		mbps, _ := strconv.Atoi(string(speed[1]))
+		h.Mbps = max(h.Mbps, min(mbps, 400_000))
 	}
-
-	return Case{Name: name, Sysfs: expect.Host(tb, text), Domain: matrix.Domain(numa, b.devices),
-		Devices: b.devices, Hardware: h}
-}
-
-// Device ids of an H100 as SXM5 and as a PCIe card.
-const (
-	withNVLink    = "0x2330"
-	withoutNVLink = "0x2331"
-)
-
-// hostBuilder writes a host in the format of package hostfs. Each tree under a CPU has a PCI domain
-// and a host bridge of its own, and buses are numbered anew.
-type hostBuilder struct {
-	text    strings.Builder
-	domain  int
-	bus     int // the last one of the domain
-	devices []string
-	mbps    int
-
-	saysLinks, hasLinks bool // the file lists links between GPUs; some GPU has one
-}
-
-func (b *hostBuilder) root(p pci, node int) {
-	b.bus = 0
-	port := fmt.Sprintf("pci%04x:00/%04x:00:01.0", b.domain, b.domain)
-	b.function(port, "class=0x060400 driver=pcieport", p, node)
-	b.under(port, p, node)
-	b.domain++
-}
-
-// under writes what is plugged into a port.
-func (b *hostBuilder) under(port string, p pci, node int) {
-	b.bus++
-	at := fmt.Sprintf("%s/%04x:%02x:00.0", port, b.domain, b.bus)
-	switch {
-	case p.isGPU():
-		b.gpu(at, p, node)
-	case p.isNIC():
-		b.nic(at, p, node)
-	default:
-		b.function(at, "class=0x060400 driver=pcieport", p, node)
-		b.bus++
-		inner := b.bus
-		for slot, child := range p.PCI {
-			downstream := fmt.Sprintf("%s/%04x:%02x:%02x.0", at, b.domain, inner, slot)
-			b.function(downstream, "class=0x060400 driver=pcieport", child, node)
-			b.under(downstream, child, node)
-		}
+	if h.Mbps == 0 {
+		h.Mbps = 200_000
 	}
-}
-
-func (b *hostBuilder) gpu(at string, p pci, node int) {
-	b.function(at, "class=0x030200 vendor=0x10de device="+withNVLink+" driver=vfio-pci", p, node)
-	b.devices = append(b.devices, filepath.Base(at))
-	if p.GPU != nil {
-		b.saysLinks = true
-		b.hasLinks = b.hasLinks || len(p.GPU.NVLinks)+len(p.GPU.XGMI) > 0
-	}
-}
-
-func (b *hostBuilder) nic(at string, p pci, node int) {
-	b.function(at, "class=0x020700 vendor=0x15b3 device=0x1021 driver=vfio-pci", p, node)
-	b.devices = append(b.devices, filepath.Base(at))
-	if p.NIC == nil {
-		return
-	}
-
-	for _, net := range p.NIC.Nets {
-		b.mbps = max(b.mbps, min(net.Mbps, 400_000))
-	}
-}
-
-// function writes a function with the link of an element, which is that of the port above it too.
-func (b *hostBuilder) function(at, keys string, of pci, node int) {
-	fmt.Fprintf(&b.text, "%s node=%d %s", at, node, keys)
-	speed, _, _ := strings.Cut(of.Speed, " ")
-	width, _ := strconv.Atoi(of.Width)
-	if gigatransfers, err := strconv.ParseFloat(speed, 64); err == nil && width > 0 {
-		fmt.Fprintf(&b.text, " maxlink=%.1fx%d", gigatransfers, width)
-	}
-
-	b.text.WriteString("\n")
-}
-
-// RandomCase returns the VM of a random host. Its slots have GPUs and NICs by turns, with links
-// that differ between seeds.
-func RandomCase(tb testing.TB, seed uint64) Case {
-	tb.Helper()
-	h := matrix.NewRandomHost(seed)
-	b := classBuilder{link: [...]string{"16.0x16", "32.0x16", "32.0x8"}[seed%3],
-		gpu: [...]string{
-			withoutNVLink, withNVLink,
-		}[seed%2], slots: map[string]string{}, bridges: map[string]bool{}}
-
-	for line := range strings.Lines(h.Text) {
-		b.line(line)
-	}
-
-	// The host's own code takes no PCI domain of five digits, as of VMD (src/graph/xml.cc,
-	// checkBDFFormat).
-	devices := slices.DeleteFunc(slices.Clone(h.Devices), func(id string) bool {
-		return !strings.HasPrefix(id, "0000:") && !strings.HasPrefix(id, "0001:")
-	})
-
-	hardware := Hardware{CPU: intel, SM: 90, NVLinks: 18 * int(seed%2), Mbps: 400_000}
-	return Case{Name: fmt.Sprintf("seed-%d", seed), Sysfs: expect.Host(tb, b.text.String()),
-		IsCoarse: true,
-		Domain:   matrix.Domain(h.NUMA, devices), Devices: devices, Hardware: hardware}
-}
-
-// classBuilder gives the devices of a random host classes, and all functions links.
-type classBuilder struct {
-	text      strings.Builder
-	link, gpu string            // of each function; id of a GPU
-	slots     map[string]string // what a slot has: its first function's keys
-	bridges   map[string]bool
-}
-
-// line writes a line of the host with what it lacks.
-func (b *classBuilder) line(line string) {
-	at, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
-	if !strings.Contains(rest, "driver=vfio-pci") {
-		b.text.WriteString(line)
-		return
-	}
-
-	for above := filepath.Dir(at); strings.Contains(filepath.Base(above),
-		"."); above = filepath.Dir(above) {
-		if !b.bridges[above] {
-			fmt.Fprintf(&b.text, "%s class=0x060400 driver=pcieport maxlink=%s\n", above, b.link)
-			b.bridges[above] = true
-		}
-	}
-
-	fmt.Fprintf(&b.text, "%s %s %s maxlink=%s\n", at, rest,
-		b.keys(at, strings.Contains(rest, "physfn")), b.link)
-}
-
-// keys returns the class and the ids of a function. A slot has one GPU or NICs, since to NCCL its
-// functions are one (src/graph/topo.cc, pciPathToInt64); a GPU's other functions are audio.
-func (b *classBuilder) keys(at string, isVirtual bool) string {
-	const nic, audio = "class=0x020700 vendor=0x15b3", "class=0x040300"
-	slot, function, _ := strings.Cut(filepath.Base(at), ".")
-	gpu := "class=0x030200 device=" + b.gpu
-	switch had := b.slots[slot]; {
-	case had == gpu:
-		return audio
-	case had == "" && function == "0" && !isVirtual && len(b.slots)%2 == 0:
-		b.slots[slot] = gpu
-	case had == "":
-		b.slots[slot] = nic
-	}
-
-	return b.slots[slot]
+	return h
 }
