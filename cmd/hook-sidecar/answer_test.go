@@ -100,9 +100,9 @@ func logging(m plan.Planner, log slog.Handler) answerer {
 	return answerer{mutator: m, log: slog.New(log), logs: &sync.WaitGroup{}}
 }
 
-func demoSample(t *testing.T) sample {
+func demoSample(t *testing.T) demoInput {
 	t.Helper()
-	s, err := readSample(cli.AddPolicyFlags(pflag.NewFlagSet("", pflag.ContinueOnError)))
+	s, err := readDemo(cli.AddPolicyFlags(pflag.NewFlagSet("", pflag.ContinueOnError)))
 	expect.NoError(t, err)
 	return s
 }

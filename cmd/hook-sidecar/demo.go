@@ -8,14 +8,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"hook-sidecar/pkg/cli"
+	"hook-sidecar/pkg/findings"
 	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/report"
+	"hook-sidecar/pkg/sample"
 	"hook-sidecar/testdata"
 )
 
 func (a *app) newDemo() *cobra.Command {
 	var shows demoOutput
+	var from []string
 	cmd := &cobra.Command{
 		Use:   "demo [flags]",
 		Short: "Run the hook on built-in samples, without a cluster or a GPU",
@@ -23,42 +26,54 @@ func (a *app) newDemo() *cobra.Command {
 of a two-socket host. It prints what NCCL decides and where some devices are, on the
 host, in the guest without the hook, and in the guest with it.
 
+With --host the host is a snapshot, or any record that snapshot --from takes, and
+the VM has all its GPUs and NICs and a cell per NUMA node. --print-domain prints the
+domain, for explain --sysfs.
+
 Exit status:
   0  success
   2  failure`,
 		Example: `  hook-sidecar demo
   hook-sidecar demo --full
   hook-sidecar demo --layout root
-  hook-sidecar demo --diff`,
+  hook-sidecar demo --diff
+  hook-sidecar demo --host lstopo.xml --port-speed host`,
 	}
 
 	cmd.Flags().BoolVar(&shows.full, "full", false, "print what explain shows of the result")
 	cmd.Flags().BoolVar(&shows.diff, "diff", false, "print what the hook changes in the domain")
+	cmd.Flags().BoolVar(&shows.domain, "print-domain", false, "print the domain as it comes to the hook")
+	cmd.Flags().StringArrayVar(&from, "host", nil,
+		"plan for this host; - is standard input; several records of one\nmachine complete each other")
 	policy := cli.AddPolicyFlags(cmd.Flags())
 	cmd.RunE = func(*cobra.Command, []string) error {
-		sample, err := readSample(policy)
+		planned, err := readDemo(policy)
+		if err == nil && len(from) > 0 {
+			err = a.useHost(&planned, from)
+		}
 		if err != nil {
 			return err
 		}
-		return a.demo(sample, shows)
+		return a.demo(planned, shows)
 	}
 
 	return cmd
 }
 
-// sample is the input of demo.
-type sample struct {
+// demoInput is the input of demo.
+type demoInput struct {
 	mutator plan.Planner
 	request plan.Request
 }
 
-func readSample(flags *cli.PolicyFlags) (sample, error) {
+// readDemo reads the built-in samples.
+func readDemo(flags *cli.PolicyFlags) (demoInput, error) {
 	source, err := flags.Given()
 	if err != nil {
-		return sample{}, err
+		return demoInput{}, err
 	}
 
-	s := sample{mutator: plan.Planner{Source: source}}
+	s := demoInput{mutator: plan.Planner{Source: source}}
 	var snapshot []byte
 	for name, to := range map[string]*[]byte{
 		testdata.DemoHost: &snapshot, testdata.DemoDomain: &s.request.Domain,
@@ -73,12 +88,30 @@ func readSample(flags *cli.PolicyFlags) (sample, error) {
 	return s, err
 }
 
+// useHost plans for a recorded host, and a VM with its GPUs and NICs.
+func (a *app) useHost(s *demoInput, files []string) error {
+	made, err := a.readRecord(files)
+	if err != nil {
+		return err
+	}
+
+	shown, problems := host.Read(made.sysfs, nil, host.All)
+	a.Warn(findings.Given(problems))
+	vm, err := sample.Of(shown)
+	if err != nil {
+		return cli.Failed("bind GPUs and NICs to vfio-pci, or pass what snapshot --from takes", err)
+	}
+	s.mutator.Sysfs, s.request = made.sysfs, plan.Request{}
+	s.request.Domain, err = vm.Domain()
+	return err
+}
+
 // demoOutput selects the output of demo: explain's text, the changes of the domain, or by default
 // the summary.
-type demoOutput struct{ full, diff bool }
+type demoOutput struct{ full, diff, domain bool }
 
 // demo plans the sample and prints the result.
-func (a *app) demo(s sample, shows demoOutput) error {
+func (a *app) demo(s demoInput, shows demoOutput) error {
 	vm := s.mutator.Read(s.request)
 	before, after := vm.Current().Plan, vm.Plan()
 	result := report.New(after.Plan, after.Changed(), after.Err)
@@ -86,6 +119,8 @@ func (a *app) demo(s sample, shows demoOutput) error {
 	var out bytes.Buffer
 	var err error
 	switch {
+	case shows.domain:
+		out.Write(s.request.Domain)
 	case shows.diff:
 		out.Write(colouredDiff(diff.Diff("a/domain.xml", s.request.Domain, "b/domain.xml",
 			after.Domain), a.Style("")))

@@ -12,6 +12,7 @@ import (
 
 func (a *app) newSnapshot() *cobra.Command {
 	var sysfs, output string
+	var from []string
 	cmd := &cobra.Command{
 		Use:   "snapshot [flags]",
 		Short: "Save the host's topology to a portable file",
@@ -23,17 +24,36 @@ they are their names.
 
 A snapshot of a snapshot is the same file.
 
+With --from it makes one of a machine that is not at hand, from what was recorded
+of it: lstopo --of xml, nvidia-smi topo -m with lspci -Dvmmnn, or a topology file of
+NCCL or RCCL. Its first lines say what the record does not, and what was taken in
+its place; so does standard error.
+
 Exit status:
   0  success
   2  usage error, or the host cannot be read`,
 		Example: `  hook-sidecar snapshot -o host.txtar
   hook-sidecar snapshot --sysfs /host/sys | ssh workstation 'cat > host.txtar'
-  hook-sidecar explain --sysfs host.txtar --domain vm.xml`,
+  hook-sidecar explain --sysfs host.txtar --domain vm.xml
+  hook-sidecar snapshot --from topo-m.txt --from lspci.txt -o host.txtar
+  hook-sidecar demo --host host.txtar`,
 	}
 
 	addSysfsFlag(cmd.Flags(), &sysfs)
+	cmd.Flags().StringArrayVar(&from, "from", nil,
+		"what was recorded of a machine, in place of --sysfs; - is standard\n"+
+			"input; several of one machine complete each other")
+	cmd.MarkFlagsMutuallyExclusive("from", "sysfs")
 	cli.AddOutput(cmd.Flags(), &output)
 	cmd.RunE = func(*cobra.Command, []string) error {
+		if len(from) > 0 {
+			made, err := a.readRecord(from)
+			if err != nil {
+				return err
+			}
+			return a.WriteSnapshot(output, made.sysfs, made.header, "")
+		}
+
 		if sysfs == "-" {
 			fsys, header, err := a.ReadSnapshot()
 			if err != nil {

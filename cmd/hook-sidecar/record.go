@@ -1,0 +1,81 @@
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+
+	"hook-sidecar/pkg/cli"
+	"hook-sidecar/pkg/findings"
+	"hook-sidecar/pkg/host"
+	"hook-sidecar/pkg/paste"
+	"hook-sidecar/pkg/recorded"
+	"hook-sidecar/pkg/topology"
+)
+
+// recordedHost is a host that was made of a record.
+type recordedHost struct {
+	sysfs  fs.FS
+	header string // of a snapshot: what the host was made of, and what the record does not say
+}
+
+const recordHint = "paste " + paste.WhatToPaste + " of the machine itself"
+
+// readRecord makes a host of what was recorded of it, in one file or several, and prints what the
+// record does not say. A snapshot is a host as it is.
+func (a *app) readRecord(files []string) (made recordedHost, err error) {
+	var names []string
+	var all []byte
+	for _, file := range files {
+		data, err := a.ReadInput(file)
+		if err != nil {
+			return made, err
+		}
+		names = append(names, fileName(file))
+		all = append(append(all, data...), '\n')
+	}
+
+	name := strings.Join(names, ", ")
+	record, problems, err := paste.Read(all)
+	if err != nil {
+		return made, cli.Failed(recordHint, fmt.Errorf("%s: %w", name, err))
+	}
+	a.Warn(findings.Given(problems))
+	if record.Has(paste.Snapshot) {
+		made.sysfs, err = host.ParseSnapshot(all)
+		made.header = host.SnapshotComment(all)
+		return made, err
+	}
+
+	h, err := recorded.New(&record)
+	if err != nil {
+		return made, cli.Failed(recordHint, fmt.Errorf("%s: %w", name, err))
+	}
+	unknown := append(slices.Clone(record.Notes), h.Assumed...)
+	for _, sentence := range unknown {
+		a.Say("not in %s: %s", name, sentence)
+	}
+	made.header = recordHeader(name, &record, h, unknown)
+	made.sysfs, err = host.Sysfs(&h.Host)
+	return made, err
+}
+
+// recordHeader returns the header of a snapshot that was made of a record.
+func recordHeader(name string, record *paste.Machine, h recorded.Host, unknown []string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Host snapshot, made of %s (%s): %s, %s.\n\n", name, record.SourceNames(),
+		topology.Counted(len(h.Nodes), "NUMA node"), topology.Counted(len(h.Devices), "PCI function"))
+	b.WriteString("What the record does not say:\n")
+	for _, sentence := range unknown {
+		fmt.Fprintf(&b, "- %s\n", sentence)
+	}
+	b.WriteString("- IOMMU groups, BARs and companions are not in it.\n")
+
+	addresses := slices.SortedFunc(maps.Keys(h.Was), topology.Address.Compare)
+	for _, address := range addresses {
+		fmt.Fprintf(&b, "%s is %s.\n", address, record.Label(h.Was[address]))
+	}
+	return b.String() + "\n"
+}
