@@ -53,7 +53,8 @@ func (t Type) IsDirect() bool { return t <= PXN }
 type Choice struct {
 	NIC int // position in Machine.NICs; -1 where the machine has none
 	Type
-	Limited bool // a switch's uplink, or a link that sysfs does not show, is slower than both ends
+	Limited   bool    // a switch's uplink, or a link that sysfs does not show, is slower than both ends
+	Bandwidth float64 // GB/s of the slowest PCI Express link on the path
 }
 
 // path is the path from a GPU to a NIC.
@@ -124,7 +125,8 @@ func choose(paths []path, gpu int) Choice {
 	}
 
 	chosen := local[mirrored(gpu, len(local))%len(local)]
-	return Choice{NIC: chosen, Type: paths[chosen].Type, Limited: paths[chosen].limited}
+	p := paths[chosen]
+	return Choice{NIC: chosen, Type: p.Type, Limited: p.limited, Bandwidth: p.bandwidth}
 }
 
 // mirrored returns a number with its bits below those of a power of two in reverse order, and the
@@ -159,6 +161,30 @@ func (m Machine) IsLimited() bool {
 	}
 
 	return false
+}
+
+// Slowest returns GB/s of the slowest PCI Express link on a path that NCCL uses: that of a GPU to its
+// NIC, or to the CPU on the way to other GPUs without NVLink. It is 0 where there is no such path.
+func (m Machine) Slowest() (slowest float64) {
+	take := func(bandwidth float64) {
+		if slowest == 0 || bandwidth < slowest {
+			slowest = bandwidth
+		}
+	}
+
+	for _, c := range m.Choices() {
+		if c.NIC >= 0 {
+			take(c.Bandwidth)
+		}
+	}
+
+	for _, gpu := range m.GPUs {
+		if len(m.GPUs) > 1 && !gpu.NVLink {
+			take(m.wayOf(gpu.Node).toCPU().bandwidth)
+		}
+	}
+
+	return slowest
 }
 
 // ShowsAs reports whether NCCL finds the same paths between the functions of a machine as between

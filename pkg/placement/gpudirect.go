@@ -73,6 +73,16 @@ func shownBy(host *topology.Host, devices []Decision) []Decision {
 	})
 }
 
+// PathSpeed returns what NCCL believes of the slowest path that it uses in the guest, as a part of
+// the slowest on the host; 0 where it uses none.
+func (p *Plan) PathSpeed() float64 {
+	slowest := p.onHost().Slowest()
+	if slowest == 0 {
+		return 0
+	}
+	return p.inGuest().Slowest() / slowest
+}
+
 // ShowsHost reports whether the guest's own tree and links show NCCL the paths of the host, so that
 // the topology file adds nothing.
 func (p *Plan) ShowsHost() bool {
