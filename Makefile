@@ -118,6 +118,7 @@ golden: ## regenerate the golden files and the generated pages; read the diff be
 	go test ./pkg/plan -run Golden -update
 	go test ./test/docs ./cmd/kubectl-hostdev -run Generated -update
 	go test ./cmd/hook-sidecar -run 'CommandsDoc|PicturesDoc' -update
+	go test ./test/atlas -update
 
 ci: ## run everything that CI runs
 	.ci/run

@@ -14,6 +14,8 @@
 //	test/matrix    path types and order as promised, on real and random hosts: TestHosts, TestTrees, TestAuto, TestNeverWorse
 //	test/matrix    the same beside devices that have to stay, on random domains: TestBesideStaying
 //	test/matrix    trees that KubeVirt may come to make: TestCoreTrees
+//	test/atlas     public machines in these trees, docs/atlas.md: TestPage
+//	pkg/recorded   hosts of records have the records' paths: TestCorpus
 //	test/matrix    the largest guests: TestBudgets, TestSixteenSwitches, TestCoarser, TestShrink, TestShrinkFunctions
 //	pkg/placement  controllers of others, and predicted addresses: TestUnmanagedControllers, TestPredictMirror
 //	pkg/domain     bytes outside the edits stay: TestSamplesWithoutEdits, TestLibvirtTestdata, FuzzApply
@@ -38,7 +40,7 @@
 //
 //	test/boot       tier 2, make boot, boot-sizes, boot-largest, recipe: TestKubeVirt, TestControls, TestLayouts, TestSizes, TestPCIHole, TestIOSpace, TestPortSpeed, TestSwitchPorts, TestVIOMMU, TestAArch64, TestOVMF2025, TestRecipe
 //	test/boot       the same with Debian testing, make newest: TestGrace
-//	test/nccl       tier 2, make nccl, by NCCL's code: TestAuto, TestAsHost, TestFiles, TestPorts, TestModel, TestJudge, TestComparison
+//	test/nccl       tier 2, make nccl, by NCCL's code: TestAuto, TestAsHost, TestFiles, TestPorts, TestModel, TestAtlas, TestJudge, TestComparison
 //	test/cloudinit  tier 2, make cloudinit: TestParts, TestGuest
 //	test/e2e        tier 3, make e2e, and with E2E_EXTRAS=1: TestEndToEnd, TestExtras
 //	test/launcher   tier 5, make launcher, launcher-e2e, with versions of the hooks, plugins, a migration's target: TestLauncher, TestNested

@@ -12,13 +12,14 @@ import (
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/test/atlas"
 	"hook-sidecar/test/expect"
 	"hook-sidecar/test/matrix"
 	"hook-sidecar/test/tree"
 )
 
 // everyMachine runs a test for the devices and the cells of each host of
-// testdata and of random hosts.
+// testdata, of the atlas and of random hosts.
 func everyMachine(
 	t *testing.T,
 	test func(t *testing.T, host matrix.Sysfs, numa matrix.GuestNUMA, devices []string),
@@ -38,6 +39,13 @@ func everyMachine(
 				test(t, host, numa, devices)
 			})
 		}
+	}
+
+	for _, m := range atlas.Machines {
+		vm := m.VM(t)
+		t.Run(m.Title, func(t *testing.T) {
+			test(t, vm.Spots(), vm.NUMA, vm.Devices)
+		})
 	}
 
 	for seed := range uint64(6) {

@@ -29,9 +29,11 @@ const (
 	// ExpanderPerRoot: one expander bus per PCIe root, with a root port per device
 	// (kubevirt/enhancements 424).
 	ExpanderPerRoot CoreTree = "424"
+	// Flat: one root port on the root bus per device, as libvirt gives them without a gate.
+	Flat CoreTree = "flat"
 )
 
-// CoreTrees are all of them.
+// CoreTrees are those that place devices.
 var CoreTrees = []CoreTree{ExpanderPerCell, ExpanderPerRootPort, ExpanderPerRoot, SwitchPerRoot}
 
 // coreDevice is a device that the tree places.
@@ -94,6 +96,13 @@ func (c CoreTree) Domain(host Sysfs, numa GuestNUMA, devices []string) ([]byte, 
 	})
 
 	b := coreBuilder{index: 1, bus: map[string]int{}}
+	if c == Flat {
+		for _, id := range devices {
+			b.bus[id] = b.controller("pcie-root-port", "")
+		}
+		placed = nil
+	}
+
 	busNr := 256
 	for _, under := range groups(placed, c.expander) {
 		ports := groups(under, c.port)

@@ -1,0 +1,152 @@
+package atlas_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"text/template"
+
+	_ "embed"
+
+	"hook-sidecar/test/atlas"
+	"hook-sidecar/test/expect"
+)
+
+var update = flag.Bool("update", false, "rewrite docs/atlas.md")
+
+//go:embed page.tmpl
+var page string
+
+// row has a machine's figures, by the title of the guest.
+type row struct {
+	atlas.Machine
+	figures map[string]atlas.Figures
+}
+
+// TestPage: docs/atlas.md has the figures of every machine and guest.
+func TestPage(t *testing.T) {
+	rows := make([]row, len(atlas.Machines))
+	for i, m := range atlas.Machines {
+		rows[i] = row{m, map[string]atlas.Figures{}}
+		vm := m.VM(t)
+		for _, g := range atlas.Guests {
+			rows[i].figures[g.Title] = g.Figures(t, vm)
+		}
+	}
+
+	var text strings.Builder
+	form := template.Must(template.New("page").Parse(page))
+	expect.NoError(t, form.Execute(&text, map[string]any{
+		"Table": table(rows), "Lost": lost(rows), "Alike": alike(rows, atlas.PR17025),
+		"Better": better(rows), "Slow": slow(rows), "Without": without(rows),
+		"Hook": alike(rows, atlas.Hook), "Off": off(rows), "Records": records(rows),
+	}))
+	const file = "../../docs/atlas.md"
+	if *update {
+		expect.NoError(t, os.WriteFile(file, []byte(text.String()), 0o644))
+		return
+	}
+	expect.Same(t, string(expect.File(t, file)), text.String(),
+		"%s is not what the machines give (-page +machines), rewrite it with go test ./test/atlas -update", file)
+}
+
+// table is the table of the page.
+func table(rows []row) string {
+	var b strings.Builder
+	b.WriteString("| machine | GPUs, host |")
+	for _, g := range atlas.Guests {
+		fmt.Fprintf(&b, " %s |", g.Title)
+	}
+	b.WriteString("\n|" + strings.Repeat("---|", 2+len(atlas.Guests)) + "\n")
+
+	for _, r := range rows {
+		f := r.figures[atlas.Flat.Title]
+		host := fmt.Sprintf("%d, %d", f.GPUs, f.Host)
+		if f.GPUs == 0 {
+			host = fmt.Sprintf("%d pairs", f.Pairs.All)
+		}
+		fmt.Fprintf(&b, "| %s | %s |", r.Title, host)
+		for _, g := range atlas.Guests {
+			fmt.Fprintf(&b, " %s |", cell(r.figures[g.Title]))
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// cell is a cell of the table.
+func cell(f atlas.Figures) string {
+	if f.GPUs == 0 { // without NICs
+		return fmt.Sprintf("%d pairs", f.Pairs.Alike)
+	}
+	return fmt.Sprintf("%d, %d, %.2f", f.Guest, f.Right, f.Speed)
+}
+
+// titles lists the machines that are so.
+func titles(rows []row, isSo func(row) bool) string {
+	var names []string
+	for _, r := range rows {
+		if r.figures[atlas.Flat.Title].GPUs > 0 && isSo(r) {
+			names = append(names, r.Title)
+		}
+	}
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
+
+// lost lists the machines of which each tree without switches loses all GPUDirect RDMA.
+func lost(rows []row) string {
+	flat := []atlas.Guest{atlas.Flat, atlas.Gate, atlas.PR19104, atlas.Enhancement424}
+	return titles(rows, func(r row) bool {
+		keeps := func(g atlas.Guest) bool { return r.figures[g.Title].Guest > 0 }
+		return r.figures[atlas.Flat.Title].Host > 0 && !slices.ContainsFunc(flat, keeps)
+	})
+}
+
+// alike lists the machines with GPUDirect RDMA on which a guest is as the host.
+func alike(rows []row, g atlas.Guest) string {
+	return titles(rows, func(r row) bool {
+		return r.figures[g.Title].Host > 0 && r.figures[g.Title].IsAsHost()
+	})
+}
+
+// better lists the machines on which 17025 has more GPUDirect RDMA than the hook has without a key.
+func better(rows []row) string {
+	return titles(rows, func(r row) bool {
+		return r.figures[atlas.PR17025.Title].Guest > r.figures[atlas.Hook.Title].Guest
+	})
+}
+
+// slow lists the machines with a path in 17025's guest that NCCL believes to be a tenth as fast.
+func slow(rows []row) string {
+	const tenth = 0.1
+	return titles(rows, func(r row) bool { return r.figures[atlas.PR17025.Title].Speed < tenth })
+}
+
+// without lists the machines without GPUDirect RDMA on the host.
+func without(rows []row) string {
+	return titles(rows, func(r row) bool { return r.figures[atlas.Flat.Title].Host == 0 })
+}
+
+// off lists the machines on which the hook's guest with port-speed=host is not as the host.
+func off(rows []row) string {
+	return titles(rows, func(r row) bool { return !r.figures[atlas.HookWithSpeed.Title].IsAsHost() })
+}
+
+// records lists the sources.
+func records(rows []row) string {
+	var b strings.Builder
+	for _, r := range rows {
+		fmt.Fprintf(&b, "- %s: `testdata/%s`, %s", r.Title, r.File, r.Source)
+		if r.Note != "" {
+			fmt.Fprintf(&b, "; %s", r.Note)
+		}
+		b.WriteString("\n")
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
