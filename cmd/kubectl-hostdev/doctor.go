@@ -10,6 +10,7 @@ import (
 	"hook-sidecar/pkg/cluster"
 	"hook-sidecar/pkg/doctor"
 	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/nvlink"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
@@ -71,12 +72,12 @@ Exit status:
 }
 
 func (a *app) doctor(ctx context.Context, argument string, flags doctorFlags) error {
-	_, vm, err := a.load(ctx, argument, cluster.NodeAndEnviron)
+	client, vm, err := a.load(ctx, argument, cluster.NodeAndEnviron)
 	if err != nil {
 		return err
 	}
 
-	inputs, running, err := check(vm)
+	inputs, running, err := check(vm, a.partitions(ctx, client, vm))
 	if err != nil {
 		return err
 	}
@@ -174,12 +175,12 @@ func (a *app) checked(
 		return doctor.Inputs{}, cli.Running{}, err
 	}
 
-	return check(vm)
+	return check(vm, a.partitions(ctx, client, vm))
 }
 
 // check plans a VM on the part of its node that was read, and returns doctor's inputs.
-func check(vm cluster.VM) (doctor.Inputs, cli.Running, error) {
-	inputs, planner := doctor.NewInputs(plan.Planner{Sysfs: vm.Host})
+func check(vm cluster.VM, partitions nvlink.List) (doctor.Inputs, cli.Running, error) {
+	inputs, planner := doctor.NewInputs(plan.Planner{Sysfs: vm.Host, Partitions: partitions})
 	running, err := newRunning(vm, planner)
 	if err == nil {
 		inputs.VMInputs = doctor.NewVMInputs(running.VM, vm.Name)

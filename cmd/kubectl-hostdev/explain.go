@@ -126,7 +126,9 @@ func (a *app) explain(ctx context.Context, argument string, flags explainFlags) 
 	}
 
 	e := cli.Explanation{Output: flags.Output, Details: flags.details}
-	running, err := newRunning(vm, plan.Planner{Sysfs: vm.Host, Details: e.NeedDetails()})
+	running, err := newRunning(vm, plan.Planner{
+		Sysfs: vm.Host, Details: e.NeedDetails(), Partitions: a.partitions(ctx, client, vm),
+	})
 	if err != nil {
 		return err
 	}
@@ -154,10 +156,6 @@ func (a *app) explain(ctx context.Context, argument string, flags explainFlags) 
 		if found.Nearer != "" {
 			e.Heading += "nearer devices of the same drivers are free on its node: " +
 				found.Nearer + " (kubectl hostdev fit --claim)\n\n"
-		}
-
-		if found.Fault != "" {
-			a.Say("warning: %s", found.Fault)
 		}
 	}
 

@@ -72,6 +72,11 @@ var kinds = []kind{
 			"have the node's Fabric Manager activate their partition",
 	},
 	{
+		code: "nvlink-partition", find: noPartition,
+		remedy: "give the VM GPUs that are a partition, which the node's Fabric Manager " +
+			"activates before it starts: kubectl hostdev fit shows those that are free",
+	},
+	{
 		code: "gpudirect-rdma-off", ofTree: true, find: gpuDirectOff,
 		remedy: "set port-speed=host with layout auto or mirror; else nccl-topology; else " +
 			"NCCL_NET_GDR_LEVEL=PHB in the guest, which does not bring the host's NIC",

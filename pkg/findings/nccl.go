@@ -5,7 +5,6 @@ import (
 	"strconv"
 
 	"hook-sidecar/pkg/libvirt"
-	"hook-sidecar/pkg/nvlink"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/topology"
@@ -100,13 +99,3 @@ func isAtRootPort(d placement.Decision, n *topology.Node) bool {
 }
 
 func number(speed float64) string { return strconv.FormatFloat(speed, 'f', -1, 64) }
-
-// nvSwitches finds other NVSwitches than the GPUs take.
-func nvSwitches(plan *placement.Plan) []Finding {
-	functions := topology.Map(plan.Devices,
-		func(d placement.Decision) *topology.Device { return d.Function })
-	if fault := nvlink.SwitchFault(functions); fault != "" {
-		return one("%s", fault)
-	}
-	return nil
-}

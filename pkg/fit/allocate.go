@@ -19,26 +19,37 @@ import (
 // given are the devices that VMs get, each with the request that it is for.
 type given map[structured.DeviceID]string
 
-// fill has the scheduler's allocator allocate the devices of pools to one VM after the other, at
-// most to room VMs, until one gets none. They are in use from then on. It returns how many VMs got
-// theirs, those of the first, and why not one more.
+// offer is what VMs may take of a node.
+type offer struct {
+	inUse   sets.Set[structured.DeviceID] // not these, to which fill adds what VMs get
+	room    int                           // for so many VMs
+	isEmpty bool                          // as if nothing ran
+}
+
+// fill has the scheduler's allocator allocate the devices of pools to one VM after the other,
+// until one gets none. Where they take GPUs of partitions, those of a VM are one.
 func (n *node) fill(
-	ctx context.Context, claims []*resourceapi.ResourceClaim, pools []*pool,
-	inUse sets.Set[structured.DeviceID], room int,
-) (int, given, string) {
-	var first given
-	for times := range room {
-		got, why := n.allocate(ctx, claims, pools, inUse)
+	ctx context.Context, claims []*resourceapi.ResourceClaim, pools []*pool, of offer,
+) counted {
+	if n.takesGPUs(ctx, claims) {
+		return n.fillPartitions(ctx, claims, pools, of)
+	}
+
+	c := counted{}
+	for c.times < of.room {
+		got, why := n.allocate(ctx, claims, pools, of.inUse)
 		if why != "" {
-			return times, first, why
+			c.why = why
+			return c
 		}
 
-		if times == 0 {
-			first = got
+		c.times++
+		if c.times == 1 {
+			c.first = got
 		}
 	}
 
-	return room, first, ""
+	return c
 }
 
 // allocate has the scheduler's allocator allocate devices of pools to a VM's claims, which are in

@@ -96,6 +96,11 @@ func (f *Fleet) Count(ctx context.Context, s Shape) (Answer, error) {
 		answer.Empty += of.Empty
 	}
 
+	for _, n := range nodes {
+		if n.problem != "" {
+			answer.Notes = append(answer.Notes, "NVLink partitions not counted: "+n.problem)
+		}
+	}
 	answer.Notes = append(answer.Notes, partitionNotes(answer.Nodes, s)...)
 
 	if shared := sharedPools(nodes); len(shared) > 0 && len(s.Claims) > 0 {
@@ -174,18 +179,14 @@ type counted struct {
 // nothing did.
 func (n *node) count(ctx context.Context, s Shape, isEmpty bool) counted {
 	room, why := n.room(s, isEmpty)
-	switch {
-	case len(s.Claims) == 0:
+	if len(s.Claims) == 0 {
 		times, order, shortage := n.countPartitions(s, room, isEmpty)
 		return counted{times: times, why: cmp.Or(shortage, why), order: order}
-	case n.takesGPUs(ctx, s.Claims):
-		c := n.fillPartitions(ctx, s.Claims, n.inUse(isEmpty), room, isEmpty)
-		c.why = cmp.Or(c.why, why)
-		return c
 	}
 
-	times, first, shortage := n.fill(ctx, s.Claims, n.pools, n.inUse(isEmpty), room)
-	return counted{times: times, first: first, why: cmp.Or(shortage, why)}
+	c := n.fill(ctx, s.Claims, n.pools, offer{n.inUse(isEmpty), room, isEmpty})
+	c.why = cmp.Or(c.why, why)
+	return c
 }
 
 // total counts VMs on all nodes, where a device that several reach is taken once: first those that
@@ -200,13 +201,12 @@ func total(ctx context.Context, nodes []*node, s Shape, isEmpty bool) int {
 	}
 
 	for i, n := range nodes {
-		times, _, _ := n.fill(ctx, s.Claims, n.local(), inUse, rooms[i])
-		all, rooms[i] = all+times, rooms[i]-times
+		c := n.fill(ctx, s.Claims, n.local(), offer{inUse, rooms[i], isEmpty})
+		all, rooms[i] = all+c.times, rooms[i]-c.times
 	}
 
 	for i, n := range nodes {
-		times, _, _ := n.fill(ctx, s.Claims, n.pools, inUse, rooms[i])
-		all += times
+		all += n.fill(ctx, s.Claims, n.pools, offer{inUse, rooms[i], isEmpty}).times
 	}
 
 	return all

@@ -200,8 +200,6 @@ type Allocation struct {
 	// the pairs that it could have with devices of these drivers that are free or its own; ""
 	// where none are nearer
 	Nearer string
-	// why its GPUs are no NVLink partition; "" where they are, or where partitions are not known
-	Fault string
 }
 
 // Given returns what claims gave to a pod on a node, which need not be among the objects.
@@ -234,6 +232,5 @@ func (f *Fleet) Given(name, namespace, pod string) Allocation {
 		found.Nearer = fmt.Sprintf("%s in place of %s", bounds.Best, now)
 	}
 
-	found.Fault = n.partitionFault(ids)
 	return found
 }

@@ -63,6 +63,7 @@ type node struct {
 	matching map[string][]Device // by kind of request, see candidates
 
 	partitions []Partition // NVLink partitions of its GPUs, by ID
+	problem    string      // why they were not read; "" where they were, or where nothing has them
 }
 
 func (f *Fleet) node(of *corev1.Node) *node {

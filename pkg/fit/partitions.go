@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/dynamic-resource-allocation/structured"
 
-	"hook-sidecar/pkg/nvlink"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -35,94 +33,36 @@ type Partition struct {
 // The state of a partition beside free, used and next.
 const blocked = "blocked"
 
-// Attributes of dra-driver-nvidia-gpu, with its gate FabricManagerPartitioning: the GPU's
-// physical id, and per size the partition that it is in (site/content/docs/guides/gpu-allocation,
-// fabric-manager-partitioning.md).
-const (
-	moduleAttribute    = "gpu.nvidia.com/gpuModuleID"
-	partitionAttribute = "gpu.nvidia.com/partition" // and the size
-)
-
-// findPartitions returns the partitions of the node's GPUs, by ID: those of a list if there is one,
-// else those that its driver publishes. A partition of the list is left out if a GPU's address is
-// neither in the list nor known by a published physical id.
+// findPartitions returns the partitions of the node's GPUs, by ID. One is left out if the address
+// of a GPU is not known. Where the node's annotation cannot be read, the error is kept for a note.
 func (n *node) findPartitions() (found []Partition) {
-	list, isListed := n.Partitions[n.Name]
-	if isListed {
-		addresses := n.moduleAddresses()
-		maps.Copy(addresses, list.Addresses)
-		for _, p := range list.Partitions {
-			places := sets.New[topology.DeviceID]()
-			for _, module := range p.Modules {
-				if address, isKnown := addresses[module]; isKnown {
-					places.Insert(topology.PCIDevice(address))
-				}
-			}
+	list, err := n.list()
+	if err != nil {
+		n.problem = err.Error()
+	}
 
-			if places.Len() == len(p.Modules) {
-				found = append(found, n.partition(p.ID, places, p.IsActive))
+	for _, p := range list.Partitions {
+		places := sets.New[topology.DeviceID]()
+		for _, module := range p.Modules {
+			if address, isKnown := list.Addresses[module]; isKnown {
+				places.Insert(topology.PCIDevice(address))
 			}
 		}
-	} else {
-		found = n.publishedPartitions()
+
+		if places.Len() == len(p.Modules) {
+			found = append(found, n.partition(p.ID, places, p.IsActive))
+		}
 	}
 
 	found = slices.DeleteFunc(found, func(p Partition) bool { return p.devices.Len() == 0 })
+	if len(list.Partitions) > 0 && len(found) == 0 && n.problem == "" {
+		n.problem = fmt.Sprintf("node %s: no GPU that is known is at one of their addresses: "+
+			"fill in pciBusId, or read the node with --snapshot", n.Name)
+	}
+
 	slices.SortFunc(found, func(a, b Partition) int {
 		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(len(b.GPUs), len(a.GPUs)))
 	})
-
-	return found
-}
-
-// moduleAddresses returns the PCI address per physical id, as far as devices have both.
-func (n *node) moduleAddresses() map[nvlink.Module]topology.Address {
-	addresses := map[nvlink.Module]topology.Address{}
-	for _, d := range n.devices {
-		if d.published == nil || d.Address == "" {
-			continue
-		}
-		for _, value := range valuesOf(d, moduleAttribute) {
-			if module, err := strconv.Atoi(value); err == nil {
-				addresses[nvlink.Module(module)] = d.place.address
-			}
-		}
-	}
-
-	return addresses
-}
-
-// publishedPartitions returns the partitions that devices say they are in. One that lacks a GPU is
-// left out: it cannot be activated.
-func (n *node) publishedPartitions() (found []Partition) {
-	type key struct{ size, id int }
-	places := map[key]sets.Set[topology.DeviceID]{}
-	for _, d := range n.devices {
-		if d.published == nil || d.Address == "" {
-			continue
-		}
-		for name, a := range d.published.Attributes {
-			size, isPartition := strings.CutPrefix(qualify(string(name), d.Driver),
-				partitionAttribute)
-			of, err := strconv.Atoi(size)
-			if !isPartition || err != nil || a.IntValue == nil {
-				continue
-			}
-
-			k := key{of, int(*a.IntValue)}
-			if places[k] == nil {
-				places[k] = sets.New[topology.DeviceID]()
-			}
-
-			places[k].Insert(d.pci)
-		}
-	}
-
-	for k, gpus := range places {
-		if gpus.Len() == k.size {
-			found = append(found, n.partition(k.id, gpus, false))
-		}
-	}
 
 	return found
 }
@@ -240,20 +180,18 @@ func compareSizes(a, b map[int]int) int {
 
 // fillPartitions is fill where the GPUs of a VM have to be a partition.
 func (n *node) fillPartitions(
-	ctx context.Context, claims []*resourceapi.ResourceClaim, inUse sets.Set[structured.DeviceID],
-	room int, isEmpty bool,
+	ctx context.Context, claims []*resourceapi.ResourceClaim, pools []*pool, of offer,
 ) counted {
-	all := n.gpus()
 	c := counted{}
-	for c.times < room {
-		got, of, why := n.allocatePartition(ctx, claims, inUse, all, isEmpty)
+	for c.times < of.room {
+		got, partition, why := n.allocatePartition(ctx, claims, pools, of)
 		if why != "" {
 			c.why = why
 			return c
 		}
 
-		inUse.Insert(slices.Collect(maps.Keys(got))...)
-		c.times, c.order = c.times+1, append(c.order, of)
+		of.inUse.Insert(slices.Collect(maps.Keys(got))...)
+		c.times, c.order = c.times+1, append(c.order, partition)
 		if c.times == 1 {
 			c.first = got
 		}
@@ -265,17 +203,17 @@ func (n *node) fillPartitions(
 // allocatePartition allocates devices to one VM whose GPUs are exactly those of a partition: the
 // scheduler's allocator sees no others.
 func (n *node) allocatePartition(
-	ctx context.Context, claims []*resourceapi.ResourceClaim, inUse,
-	all sets.Set[structured.DeviceID], isEmpty bool,
+	ctx context.Context, claims []*resourceapi.ResourceClaim, pools []*pool, of offer,
 ) (given, Partition, string) {
 	// the cause, if there are too few in any case
-	_, why := n.allocate(ctx, claims, n.pools, inUse.Clone())
+	_, why := n.allocate(ctx, claims, pools, of.inUse.Clone())
 	if why != "" {
 		return nil, Partition{}, why
 	}
 
-	for _, p := range n.usable(inUse, isEmpty) {
-		got, why := n.allocate(ctx, claims, n.pools, inUse.Union(all.Difference(p.devices)))
+	all := n.gpus()
+	for _, p := range n.usable(of.inUse, of.isEmpty) {
+		got, why := n.allocate(ctx, claims, pools, of.inUse.Union(all.Difference(p.devices)))
 		if why == "" && n.covers(got, p) {
 			return got, p, ""
 		}
@@ -354,40 +292,6 @@ func (n *node) countPartitions(s Shape, room int, isEmpty bool) (int, []Partitio
 	}
 
 	return len(order), order, ""
-}
-
-// partitionFault says that a VM's GPUs are no partition, and which of their number are; "" where
-// they are one, or no partition has any of them.
-func (n *node) partitionFault(ids []topology.DeviceID) string {
-	all, gpus := sets.New[topology.DeviceID](), sets.New(ids...)
-	for _, p := range n.partitions {
-		all = all.Union(p.places)
-	}
-
-	gpus = gpus.Intersection(all)
-	isThese := func(p Partition) bool { return p.places.Equal(gpus) }
-	if gpus.Len() == 0 || slices.ContainsFunc(n.partitions, isThese) {
-		return ""
-	}
-
-	var others []string
-	for _, p := range n.partitions {
-		if p.places.Len() == gpus.Len() {
-			others = append(others, fmt.Sprintf("%d (%s)", p.ID, strings.Join(p.GPUs, " ")))
-		}
-	}
-
-	return fmt.Sprintf("its %s no NVLink partition, so CUDA may not start (802, system not yet "+
-		"initialized); of that number are: %s",
-		are(gpus.Len()), cmp.Or(topology.FirstOf(others, 8, ", "), "none"))
-}
-
-// are returns the subject of a sentence about n GPUs, with its verb.
-func are(n int) string {
-	if n == 1 {
-		return "GPU is"
-	}
-	return fmt.Sprintf("%d GPUs are", n)
 }
 
 // shown returns the node's partitions with the VMs that get them.

@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -81,6 +82,47 @@ func (h hgx) publish(withPartitions bool) {
 	}
 }
 
+// annotate gives the node its annotation.
+func (h hgx) annotate(text string) {
+	h.Nodes[0].Annotations = map[string]string{PartitionsAnnotation: text}
+}
+
+// fmpm returns what fmpm -l prints of partitions.
+func fmpm(list nvlink.List) string {
+	type gpu struct {
+		Module  nvlink.Module `json:"physicalId"`
+		Address string        `json:"pciBusId"`
+	}
+	type partition struct {
+		ID    int   `json:"partitionId"`
+		Count int   `json:"numGpus"`
+		GPUs  []gpu `json:"gpuInfo"`
+	}
+
+	var all []partition
+	for _, p := range list.Partitions {
+		gpus := topology.Map(p.Modules, func(m nvlink.Module) gpu {
+			if address, isKnown := list.Addresses[m]; isKnown {
+				return gpu{m, "0000" + address.String()}
+			}
+			return gpu{m, "00000000:00:00.0"}
+		})
+		all = append(all, partition{p.ID, len(gpus), gpus})
+	}
+
+	text, _ := json.Marshal(map[string]any{"partitionInfo": all}) // which always can
+	return string(text)
+}
+
+// sharedSlice returns a device that all nodes reach and no VM takes.
+func sharedSlice(t testing.TB) *resourceapi.ResourceSlice {
+	t.Helper()
+	o, err := parse("kind: ResourceSlice\nspec: {driver: x, pool: {name: net, generation: 1, " +
+		"resourceSliceCount: 1}, allNodes: true, devices: [{name: d}]}")
+	expect.NoError(t, err)
+	return o.Slices[0]
+}
+
 // fits counts, by trying all sets of partitions of a size, how many VMs could run side by side.
 func (h hgx) fits(size int) int {
 	var free []nvlink.Partition
@@ -123,7 +165,7 @@ func (h hgx) legal(addresses []string) bool {
 	})
 }
 
-// TestPartitionsOfList counts VMs on nodes whose partitions a file lists: as many as a search of
+// TestPartitionsOfList counts VMs on nodes whose partitions a file or an annotation lists: as many as a search of
 // all sets finds, each with GPUs that are a partition. A pair of each GPU with its NIC changes
 // nothing.
 func TestPartitionsOfList(t *testing.T) {
@@ -140,7 +182,15 @@ func TestPartitionsOfList(t *testing.T) {
 			}
 		}
 
-		h.Partitions = map[string]nvlink.List{"node": h.list}
+		if seed%3 == 0 {
+			h.annotate(fmpm(h.list))
+		} else {
+			h.Partitions = map[string]nvlink.List{"node": h.list}
+		}
+
+		if seed%8 < 4 { // the sum is counted anew then
+			h.Slices = append(h.Slices, sharedSlice(t))
+		}
 
 		for _, size := range []int{1, 2, 3, 4, 8} {
 			wish := Wish{GPUs: size, GPUClass: fleet.NVIDIA().Class, NICClass: fleet.SRIOV().Class}
@@ -150,6 +200,10 @@ func TestPartitionsOfList(t *testing.T) {
 
 			answer, _ := count(t, h.Objects, wish, false)
 			n := answer.Nodes[0]
+			if answer.Now != n.Now || answer.Empty != n.Empty {
+				t.Errorf("seed %d, %d GPUs: the sum is %d, %d, want %d, %d", seed, size, answer.Now,
+					answer.Empty, n.Now, n.Empty)
+			}
 			if want := h.fits(size); n.Now != want || n.Empty != (hgx{list: h.list}).fits(size) {
 				t.Errorf("seed %d, %d GPUs: %d fit now, %d when empty, want %d, %d; %s", seed, size,
 					n.Now, n.Empty, want, (hgx{list: h.list}).fits(size), n.Why)
@@ -349,41 +403,50 @@ func TestPartitionsNowhere(t *testing.T) {
 	}
 }
 
-// TestPartitionFault names the partitions that a VM with other GPUs could have.
-func TestPartitionFault(t *testing.T) {
+// TestPartitionsOf: a VM's GPUs are compared with the partitions that the node's driver publishes,
+// also of a node that is not among the objects.
+func TestPartitionsOf(t *testing.T) {
 	h := newHGX(t, rand.New(rand.NewPCG(0, 0)), "hgx-h100")
 	for i := range h.module {
 		h.module[i] = nvlink.Module(i + 1)
 	}
 
 	h.publish(true)
+	h.Nodes = nil
+	list, err := New(h.Objects).PartitionsOf("node")
+	expect.NoError(t, err)
 
 	for name, test := range map[string]struct {
-		gpus []int // positions, from 0
+		gpus []topology.Address
 		want string
 	}{
-		"a partition": {[]int{0, 2}, ""},
-		"one GPU":     {[]int{5}, ""},
-		"no partition of two": {[]int{
-			0, 1,
-		},
-			"its 2 GPUs are no NVLink partition, so CUDA may not start (802, system not yet initialized); of that number are: 3 (0000:1b:00.0 0000:52:00.0), 4 "},
-		"no partition of three": {[]int{
-			0, 1, 2,
-		},
-			"its 3 GPUs are no NVLink partition, so CUDA may not start (802, system not yet initialized); of that number are: none"},
+		"a partition": {[]topology.Address{{Bus: 0x1b}, {Bus: 0x52}}, ""},
+		"no partition": {[]topology.Address{{Bus: 0x1b}, {Bus: 0x43}},
+			"its 2 GPUs are no NVLink partition, so CUDA may not start (802, system not yet " +
+				"initialized); of that number are: 3 (0000:1b:00.0 0000:52:00.0), 4 "},
 	} {
-		claim := fleet.Allocated("c", h.Slices[0], test.gpus...)
-		claim.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{
-			{Resource: "pods", Name: "pod"},
+		got := list.Fault(test.gpus)
+		if !strings.HasPrefix(got, test.want) || (got == "") != (test.want == "") {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
 		}
+	}
+}
 
-		o := h.Objects
-		o.Claims = []*resourceapi.ResourceClaim{claim}
-		got := New(o).Given("node", "ml", "pod")
-		if len(got.Claims) != len(test.gpus) || !strings.HasPrefix(got.Fault, test.want) ||
-			(got.Fault == "") != (test.want == "") {
-			t.Errorf("%s: %q, want %q", name, got.Fault, test.want)
+// TestBadAnnotation: a node whose annotation cannot be read is counted without partitions, and a
+// note says why.
+func TestBadAnnotation(t *testing.T) {
+	h := newHGX(t, rand.New(rand.NewPCG(0, 0)), "hgx-h100")
+	for text, want := range map[string]string{
+		"{}": "node node: annotation hostdev.vm.kubevirt.io/nvlink-partitions: parse partitions: 0 in " +
+			"partitionInfo, must be 1 to 256, as fmpm -l prints them",
+		fmpm(h.list): "node node: no GPU that is known is at one of their addresses: fill in " +
+			"pciBusId, or read the node with --snapshot",
+	} {
+		h.annotate(text)
+		answer, err := New(h.Objects).Count(t.Context(), Shape{})
+		expect.NoError(t, err)
+		if got := strings.Join(answer.Notes, "; "); got != "NVLink partitions not counted: "+want {
+			t.Errorf("notes %q, want %q", got, want)
 		}
 	}
 }

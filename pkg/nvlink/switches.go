@@ -21,7 +21,7 @@ var passthrough = map[uint16]map[int]int{
 // nothing is known to be. A VM with NVSwitches alone runs Fabric Manager for others, and one
 // without needs none if Fabric Manager runs elsewhere.
 func SwitchFault(functions []*topology.Device) string {
-	const nvidia, bridgeOther = 0x10de, 0x068000
+	const bridgeOther = 0x068000
 	gpus, switches, model := 0, 0, uint16(0)
 	for _, f := range functions {
 		switch {

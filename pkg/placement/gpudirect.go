@@ -54,13 +54,33 @@ func (p *Plan) GPUDirect() GPUDirect {
 
 // onHost returns the GPUs and NICs as NCCL finds them on the host.
 func (p *Plan) onHost() ncclgraph.Machine {
-	return machineOf(shownBy(p.Host, p.Devices), p.HostTree, hostLinks(p.Host))
+	m := machineOf(shownBy(p.Host, p.Devices), p.HostTree, hostLinks(p.Host))
+	return p.joined(m)
 }
 
 // inGuest returns the GPUs and NICs as NCCL finds them in the guest, without the topology file.
 func (p *Plan) inGuest() ncclgraph.Machine {
 	shown := shownBy(p.Host, p.Devices)
-	return machineOf(byGuestAddress(shown), p.GuestTree, guestLinks(p.Host, p.portLink))
+	m := machineOf(byGuestAddress(shown), p.GuestTree, guestLinks(p.Host, p.portLink))
+	return p.joined(m)
+}
+
+// joined returns a machine in which only those GPUs have NVLinks that a partition joins with
+// another of the VM's: Fabric Manager disables the links of the others.
+func (p *Plan) joined(m ncclgraph.Machine) ncclgraph.Machine {
+	addresses := make([]topology.Address, len(m.GPUs))
+	for i, gpu := range m.GPUs {
+		if f := p.Host.Function(gpu.Node.ID.(topology.DeviceID)); f != nil {
+			addresses[i] = f.LinkEnd()
+		}
+	}
+
+	for i := range m.GPUs {
+		isJoined := p.Partitions.IsJoined(addresses[i], addresses)
+		m.GPUs[i].NVLink = m.GPUs[i].NVLink && isJoined
+	}
+
+	return m
 }
 
 // portLink returns the link of a port of the planned guest.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/nvlink"
 	"hook-sidecar/pkg/placement/bus"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
@@ -44,6 +45,10 @@ type Plan struct {
 
 	Host     *topology.Host // as far as it was read
 	HostTree *topology.Tree // to the devices of the plan
+
+	// NVLink partitions of the host, as far as they are known; none before Diagnosed
+	Partitions nvlink.List
+
 	// after Changes, with the root ports that libvirt adds for missing indexes
 	GuestTree *topology.Tree
 

@@ -7,6 +7,7 @@ import (
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/guest"
 	"hook-sidecar/pkg/host"
+	"hook-sidecar/pkg/nvlink"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
@@ -22,6 +23,10 @@ type Planner struct {
 
 	// Invalid is why the arguments that all this comes from are wrong: the error of each plan.
 	Invalid error
+
+	// Partitions are the host's NVLink partitions, as far as they are known. Only what is found
+	// about a plan depends on them, so a command plans as a hook, which knows none.
+	Partitions nvlink.List
 
 	Details bool // read the details of devices, such as links, with any policy
 	Limit   domain.Limit

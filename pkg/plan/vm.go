@@ -233,6 +233,7 @@ func (v *VM) place(of variant, wanted resolved) (*placement.Plan, error) {
 func (v *VM) diagnosed(result Result) Result {
 	if result.Plan != nil {
 		plan := result.Plan.Diagnosed(v.shown.host, v.shown.problems)
+		plan.Partitions = v.planner.Partitions
 		result.Plan = plan.With(plan.Changes.Managed, guest.NCCLExtras(plan), nil)
 	}
 	return result

@@ -90,6 +90,10 @@ func warningPages() []warningPage {
 			"The VM has NVSwitches, and not those that [full passthrough](nvlink.md#three-models) gives to its number of GPUs. Fabric Manager in the guest does not start then, and CUDA fails with 802. With Fabric Manager elsewhere the VM needs none.",
 			"`lspci -d 10de:` on the node lists GPUs (class 0302) and NVSwitches (0680).",
 		}},
+		{"nvlink-partition", codePage{
+			"The VM's GPUs are none of the [NVLink partitions](nvlink.md#the-partitions) of their board, so CUDA fails with 802 in the guest. Where the node's partitions are known, by its annotation or its driver, the warning of `explain` and `doctor` names those of the VM's number. The hook's log knows only numbers that no board has, such as five.",
+			"`fmpm -l` on the node lists the partitions, `kubectl hostdev fit --node NODE` which of them are free.",
+		}},
 		{reasons.CodeCliqueRefused, codePage{
 			"[`gpudirect-clique=host`](guest.md#gpudirect-clique) is set, and these NVIDIA GPUs are in no clique; the text says why for each. A clique needs two GPUs under one switch of the host or one PCIe root, and ports between them whose ACS the hook can read, which takes CAP_SYS_ADMIN, and which redirect no peer request.",
 			"on the node as root `lspci -vvv -s 17:00.0 | grep ACSCtl`; `ReqRedir+` or `CmpltRedir+` refuses.",

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"hook-sidecar/pkg/cluster"
+	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/fit"
+	"hook-sidecar/pkg/host"
+	"hook-sidecar/pkg/nvlink"
+	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/topology"
+)
+
+// partitions returns the NVLink partitions of a VM's node, by the node's annotation or by what its
+// driver publishes. Only of VMs whose GPUs may be no partition the node is asked for.
+func (a *app) partitions(ctx context.Context, client *cluster.Client, vm cluster.VM) nvlink.List {
+	if !mayLackPartition(vm) {
+		return nvlink.List{}
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	var files []fit.File
+	for _, q := range []cluster.Query{
+		{Resource: "nodes", Name: vm.Node},
+		{
+			Group: resourceapi.GroupName, Resource: "resourceslices",
+			Parameters: map[string]string{"fieldSelector": "spec.nodeName=" + vm.Node},
+		},
+	} {
+		data, err := client.Get(ctx, q)
+		if err != nil {
+			a.Say("warning: NVLink partitions not read: %s", reasons.Text(err))
+			continue
+		}
+		files = append(files, fit.File{Name: "the cluster's " + q.Resource, Data: data})
+	}
+
+	objects, err := fit.Parse(files...)
+	var list nvlink.List
+	if err == nil {
+		list, err = fit.New(objects).PartitionsOf(vm.Node)
+	}
+	if err != nil {
+		a.Say("warning: NVLink partitions not read: %s", reasons.Text(err))
+	}
+
+	return list
+}
+
+// mayLackPartition reports whether a VM has some of the GPUs of a board with NVSwitches: not all, and
+// not one.
+func mayLackPartition(vm cluster.VM) bool {
+	d, err := domain.Parse(vm.Domain)
+	if err != nil {
+		return false // who plans the VM says why
+	}
+
+	shown, _ := host.Read(vm.Host, placement.Candidates(d, nil), host.Classes)
+	count := topology.CountFunc(shown.Devices, func(f topology.Device) bool {
+		return nvlink.IsSwitched(&f)
+	})
+
+	return count > 1 && count != 8 && count != 16
+}

@@ -1,0 +1,132 @@
+package nvlink
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"hook-sidecar/pkg/topology"
+)
+
+// nvidia is NVIDIA's vendor id.
+const nvidia = 0x10de
+
+// switched has the PCI device ids of the GPUs of boards with NVSwitches (README.md of
+// NVIDIA/open-gpu-kernel-modules, "Compatible GPUs"), and whether all boards with them have eight
+// GPUs. Of A100 and H100 there are boards with four, which need no NVSwitches and no partitions.
+var switched = map[uint16]bool{
+	0x20b0: false, 0x20b2: false, 0x20b3: false, // A100
+	0x20bd: false, 0x20f3: false, // A800
+	0x2324: false, 0x2329: false, 0x232c: false, // H800, H20, H20-3e
+	0x2330: false, 0x2336: false, 0x2339: false, // H100
+	0x2335: false,              // H200
+	0x2901: true, 0x3182: true, // B200, B300
+}
+
+// IsSwitched reports whether a function is a GPU, or a virtual function of one, of a board that may
+// have NVSwitches; false for nil.
+func IsSwitched(f *topology.Device) bool {
+	if f == nil || f.Vendor != nvidia {
+		return false
+	}
+	_, isKnown := switched[f.Device]
+	return isKnown
+}
+
+// numbers are the numbers of GPUs that partitions have on any board.
+var numbers = []int{1, 2, 4, 8, 16}
+
+// NumberFault says that no board has partitions of as many GPUs as these functions of a VM, ""
+// where some have, or where the board may be one without NVSwitches. No machine with more than 16
+// is known.
+func NumberFault(functions []*topology.Device) string {
+	const largestUnswitched, largest = 4, 16
+	count, mustBeSwitched := 0, false
+	for _, f := range functions {
+		if IsSwitched(f) {
+			count, mustBeSwitched = count+1, mustBeSwitched || switched[f.Device]
+		}
+	}
+
+	if slices.Contains(numbers, count) || count == 0 || count > largest ||
+		count <= largestUnswitched && !mustBeSwitched {
+		return ""
+	}
+
+	return fault(count) + "; partitions of these boards have 1, 2, 4 or 8 GPUs"
+}
+
+// Fault says that the GPUs of a VM, by address, are no partition, and which of their number are; ""
+// where they are one, or where the list has none of them. Where it has no addresses, only their
+// number counts.
+func (l List) Fault(gpus []topology.Address) string {
+	modules, size := l.modulesAt(gpus), len(gpus)
+	if len(l.Addresses) > 0 {
+		size = len(modules)
+	}
+
+	if size == 0 || len(l.Partitions) == 0 {
+		return ""
+	}
+
+	var others []string
+	for _, p := range l.Partitions {
+		if len(p.Modules) != size {
+			continue
+		}
+		if len(l.Addresses) == 0 || slices.Equal(p.Modules, modules) {
+			return ""
+		}
+		others = append(others, fmt.Sprintf("%d (%s)", p.ID, l.name(p)))
+	}
+
+	return fmt.Sprintf("%s; of that number are: %s", fault(size),
+		cmp.Or(topology.FirstOf(others, 8, ", "), "none"))
+}
+
+// fault begins a text about so many GPUs.
+func fault(gpus int) string {
+	subject := "its GPU is"
+	if gpus != 1 {
+		subject = fmt.Sprintf("its %d GPUs are", gpus)
+	}
+	return subject + " no NVLink partition, so CUDA may not start (802, system not yet initialized)"
+}
+
+// name lists the GPUs of a partition by address, those without one by physical id.
+func (l List) name(p Partition) string {
+	return strings.Join(topology.Map(p.Modules, func(m Module) string {
+		if address, isKnown := l.Addresses[m]; isKnown {
+			return address.String()
+		}
+		return fmt.Sprintf("physical id %d", m)
+	}), " ")
+}
+
+// modulesAt returns the physical ids of GPUs, in ascending order, without those that are not known.
+func (l List) modulesAt(gpus []topology.Address) (modules []Module) {
+	for module, address := range l.Addresses {
+		if slices.Contains(gpus, address) {
+			modules = append(modules, module)
+		}
+	}
+
+	slices.Sort(modules)
+	return modules
+}
+
+// IsJoined reports whether a GPU of a VM with these GPUs reaches another of them over NVLink: a
+// partition of several has it, all of whose GPUs the VM has. Without a list every GPU does.
+func (l List) IsJoined(gpu topology.Address, gpus []topology.Address) bool {
+	own, all := l.modulesAt([]topology.Address{gpu}), l.modulesAt(gpus)
+	if len(own) == 0 {
+		return true
+	}
+
+	return slices.ContainsFunc(l.Partitions, func(p Partition) bool {
+		isMissing := func(m Module) bool { return !slices.Contains(all, m) }
+		return len(p.Modules) > 1 && slices.Contains(p.Modules, own[0]) &&
+			!slices.ContainsFunc(p.Modules, isMissing)
+	})
+}
