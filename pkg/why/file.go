@@ -23,7 +23,7 @@ func (e *Evidence) AddGuestFile(name string, data []byte) error {
 
 	for line := range strings.SplitSeq(string(text), "\n") {
 		e.add(message{
-			source: "guest file " + name, text: strings.TrimSuffix(line, "\r"), isLog: true,
+			source: "guest, " + name, text: strings.TrimSuffix(line, "\r"), isLog: true,
 		})
 	}
 
@@ -42,7 +42,7 @@ func (e *Evidence) AddFile(name string, data []byte) error {
 	case len(bytes.TrimSpace(text)) == 0:
 		return fmt.Errorf("read %s: it is empty", name)
 	default:
-		e.Add("file "+name, text)
+		e.Add(name, text)
 	}
 
 	return nil
@@ -77,7 +77,7 @@ func (e *Evidence) addArchive(name string, data []byte) error {
 
 		if text, isText := decodeText(file); isText && len(bytes.TrimSpace(text)) > 0 {
 			count++
-			e.Add("file "+name+": "+header.Name, text)
+			e.Add(name+": "+header.Name, text)
 		}
 	}
 }
