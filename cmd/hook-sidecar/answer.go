@@ -26,6 +26,10 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
+// onDefineDomainName is the program that KubeVirt's sidecar-shim looks for in
+// $PATH (KubeVirt cmd/sidecars/sidecar_shim.go).
+const onDefineDomainName = "onDefineDomain"
+
 // answerer answers calls and logs each.
 type answerer struct {
 	mutator plan.Planner
@@ -74,18 +78,18 @@ func (a answerer) Mutate(ctx context.Context, call hooks.Call) ([]byte, error) {
 //
 // A host that cannot be opened is not an error, because the hook must not keep a VM from
 // starting. Its devices have the reason no-sysfs.
-func (a *app) hookAnswerer(
-	log *slog.Logger, sysfs string, flags *cli.PolicyFlags,
+func hookAnswerer(
+	p *cli.Program, log *slog.Logger, calls *sync.WaitGroup, sysfs string, flags *cli.PolicyFlags,
 ) (answerer, error) {
-	m, invalid := a.withoutHost("", flags)
+	m, invalid := withoutHost(p, "", flags)
 	m.PhysBits = physBitsOf(sysfs)
 	var err error
-	if m.Sysfs, err = a.openSysfs(sysfs); err != nil {
+	if m.Sysfs, err = openSysfs(p, sysfs); err != nil {
 		log.Error("the host cannot be read, no device will be placed", "sysfs", sysfs, "error", err)
 		m.Sysfs = embed.FS{} // without any file
 	}
 
-	return answerer{mutator: m, log: log, logs: &a.calls}, invalid
+	return answerer{mutator: m, log: log, logs: calls}, invalid
 }
 
 // logAnswer logs one line per call, device and warning, with the field names of the report. It

@@ -15,7 +15,7 @@ import (
 	"hook-sidecar/pkg/hooks"
 )
 
-func (a *app) newCall() *cobra.Command {
+func newCall(p *cli.Program) *cobra.Command {
 	var socket, output, plugin string
 	var showDiff bool
 	in := &inputFlags{}
@@ -62,22 +62,22 @@ Exit status:
 			return err
 		}
 
-		before, err := a.readDomain(file, in.vmi)
+		before, err := readDomain(p, file, in.vmi)
 		if err != nil {
 			return err
 		}
 
-		vmi, err := a.readVMIJSON(in.vmi)
+		vmi, err := readVMIJSON(p, in.vmi)
 		if err != nil {
 			return err
 		}
 
-		after, err := a.callHook(cmd.Context(), socket, plugin, before.XML, vmi)
+		after, err := callHook(cmd.Context(), p, socket, plugin, before.XML, vmi)
 		if err != nil {
 			return callFailure(err, plugin)
 		}
 
-		return a.writeDomain(output, showDiff, before.XML, after)
+		return writeDomain(p, output, showDiff, before.XML, after)
 	}
 
 	return cmd
@@ -90,8 +90,8 @@ const (
 )
 
 // callHook calls a hook as virt-launcher does, and says how long each call took.
-func (a *app) callHook(
-	ctx context.Context, socket, plugin string, domain, vmi []byte,
+func callHook(
+	ctx context.Context, p *cli.Program, socket, plugin string, domain, vmi []byte,
 ) (changed []byte, err error) {
 	client, err := hooks.Dial(ctx, socket)
 	if err != nil {
@@ -101,7 +101,7 @@ func (a *app) callHook(
 	defer func() { err = errors.Join(err, client.Close()) }()
 	start := time.Now()
 	answered := func(call string) {
-		a.Say("%s answered in %.1f ms", call, float64(time.Since(start).Microseconds())/1000)
+		p.Say("%s answered in %.1f ms", call, float64(time.Since(start).Microseconds())/1000)
 	}
 
 	if plugin != "" {

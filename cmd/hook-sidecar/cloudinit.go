@@ -9,7 +9,7 @@ import (
 	"hook-sidecar/pkg/cloudinit"
 )
 
-func (a *app) newCloudInit() *cobra.Command {
+func newCloudInit(p *cli.Program) *cobra.Command {
 	var userData, output string
 	cmd := &cobra.Command{
 		Use:   "cloud-init [--user-data FILE]",
@@ -33,7 +33,7 @@ Exit status:
 		var given []byte
 		if userData != "" {
 			var err error
-			if given, err = a.ReadInput(userData); err != nil {
+			if given, err = p.ReadInput(userData); err != nil {
 				return err
 			}
 		}
@@ -43,7 +43,7 @@ Exit status:
 			return cli.Failed("cloud-init reads data that begins with #cloud-config, #! and the like", fmt.Errorf("%s: %w", cli.InputName(userData), err))
 		}
 
-		return a.Write(output, merged)
+		return p.Write(output, merged)
 	}
 
 	return cmd

@@ -16,7 +16,7 @@ import (
 	"hook-sidecar/testdata"
 )
 
-func (a *app) newDemo() *cobra.Command {
+func newDemo(p *cli.Program) *cobra.Command {
 	var shows demoOutput
 	var from []string
 	cmd := &cobra.Command{
@@ -49,12 +49,12 @@ Exit status:
 	cmd.RunE = func(*cobra.Command, []string) error {
 		planned, err := readDemo(policy)
 		if err == nil && len(from) > 0 {
-			err = a.useHost(&planned, from)
+			err = useHost(p, &planned, from)
 		}
 		if err != nil {
 			return err
 		}
-		return a.demo(planned, shows)
+		return runDemo(p, planned, shows)
 	}
 
 	return cmd
@@ -89,14 +89,14 @@ func readDemo(flags *cli.PolicyFlags) (demoInput, error) {
 }
 
 // useHost plans for a recorded host, and a VM with its GPUs and NICs.
-func (a *app) useHost(s *demoInput, files []string) error {
-	made, err := a.readRecord(files)
+func useHost(p *cli.Program, s *demoInput, files []string) error {
+	made, err := readRecord(p, files)
 	if err != nil {
 		return err
 	}
 
 	shown, problems := host.Read(made.sysfs, nil, host.All)
-	a.Warn(findings.Given(problems))
+	p.Warn(findings.Given(problems))
 	vm, err := sample.Of(shown)
 	if err != nil {
 		return cli.Failed("bind GPUs and NICs to vfio-pci, or pass what snapshot --from takes", err)
@@ -111,7 +111,7 @@ func (a *app) useHost(s *demoInput, files []string) error {
 type demoOutput struct{ full, diff, domain bool }
 
 // demo plans the sample and prints the result.
-func (a *app) demo(s demoInput, shows demoOutput) error {
+func runDemo(p *cli.Program, s demoInput, shows demoOutput) error {
 	vm := s.mutator.Read(s.request)
 	before, after := vm.Current().Plan, vm.Plan()
 	result := report.New(after.Plan, after.Changed(), after.Err)
@@ -123,15 +123,15 @@ func (a *app) demo(s demoInput, shows demoOutput) error {
 		out.Write(s.request.Domain)
 	case shows.diff:
 		out.Write(colouredDiff(diff.Diff("a/domain.xml", s.request.Domain, "b/domain.xml",
-			after.Domain), a.Style("")))
+			after.Domain), p.Style("")))
 
 	case shows.full:
-		err = result.WriteText(&out, a.Style(""))
+		err = result.WriteText(&out, p.Style(""))
 	default:
-		err = result.WriteSummary(&out, before, a.Style(""))
+		err = result.WriteSummary(&out, before, p.Style(""))
 		out.WriteString("\nMore: --full. The XML: --diff. Your VM: hook-sidecar explain --domain " +
 			"vm.xml --vmi vmi.json\n")
 	}
 
-	return cmp.Or(err, a.Write("", out.Bytes()), failureOf(after))
+	return cmp.Or(err, p.Write("", out.Bytes()), failureOf(after))
 }

@@ -24,7 +24,7 @@ type doctorFlags struct {
 	physBits          int
 }
 
-func (a *app) newDoctor() *cobra.Command {
+func newDoctor(p *cli.Program) *cobra.Command {
 	var flags doctorFlags
 	cmd := &cobra.Command{
 		Use:   "doctor [flags]",
@@ -63,7 +63,7 @@ Exit status:
 		"physical address bits of the host's CPUs (default: those of this machine\nwith --sysfs "+
 			liveSysfs+")")
 
-	cmd.RunE = func(*cobra.Command, []string) error { return a.doctor(in, flags) }
+	cmd.RunE = func(*cobra.Command, []string) error { return runDoctor(p, in, flags) }
 	return cmd
 }
 
@@ -88,7 +88,7 @@ func domainFiles(given []string) (names []string, node bool, err error) {
 	return names, node || len(names) > 1, nil
 }
 
-func (a *app) doctor(in *inputFlags, flags doctorFlags) error {
+func runDoctor(p *cli.Program, in *inputFlags, flags doctorFlags) error {
 	if err := flags.Check(); err != nil {
 		return err
 	}
@@ -99,34 +99,34 @@ func (a *app) doctor(in *inputFlags, flags doctorFlags) error {
 				maxPhysBits))
 	}
 
-	if err := a.addPiped(in); err != nil {
+	if err := in.addPiped(p); err != nil {
 		return err
 	}
 
-	inputs, err := a.doctorInputs(in, flags)
+	inputs, err := in.doctorInputs(p, flags)
 	if err != nil {
 		return err
 	}
 
 	if flags.socketDir != "" {
-		inputs.Sockets = readSockets(flags.socketDir, a.Environ.Variable("CONTAINER_NAME"))
+		inputs.Sockets = readSockets(flags.socketDir, p.Environ.Variable("CONTAINER_NAME"))
 	}
 
 	if flags.cgroup != "" {
 		// whose checks are skipped
 		if inputs.Limits, err = env.ReadLimits(os.DirFS(flags.cgroup)); err != nil {
-			a.Say("warning: %v", err)
+			p.Say("warning: %v", err)
 		}
 	}
 
-	err = a.Doctor(doctor.NewReport(inputs), "", flags.quiet, flags.Output)
+	err = p.Doctor(doctor.NewReport(inputs), "", flags.quiet, flags.Output)
 	if inputs.IsGuest() {
-		a.Say("hint: this is a guest: hook-sidecar guest says what it believes about its devices, " +
+		p.Say("hint: this is a guest: hook-sidecar guest says what it believes about its devices, " +
 			"and what to send to whoever runs the cluster")
 	}
 
 	if len(in.domains) == 0 && (err == nil || errors.Is(err, cli.ErrFound)) {
-		a.Say("hint: --domain and --vmi check a VM too")
+		p.Say("hint: --domain and --vmi check a VM too")
 	}
 
 	return err
@@ -134,12 +134,12 @@ func (a *app) doctor(in *inputFlags, flags doctorFlags) error {
 
 // addPiped takes what is piped to doctor for the domain, unless inputs are named that say
 // otherwise.
-func (a *app) addPiped(in *inputFlags) error {
+func (in *inputFlags) addPiped(p *cli.Program) error {
 	if len(in.domains) > 0 || slices.Contains([]string{in.vmi, in.environ, in.sysfs}, "-") {
 		return nil
 	}
 
-	isPiped, err := a.IsPiped()
+	isPiped, err := p.IsPiped()
 	if isPiped {
 		in.domains = []string{"-"}
 	}
@@ -148,7 +148,7 @@ func (a *app) addPiped(in *inputFlags) error {
 }
 
 // doctorInputs reads the whole host and the inputs that are given.
-func (a *app) doctorInputs(in *inputFlags, flags doctorFlags) (doctor.Inputs, error) {
+func (in *inputFlags) doctorInputs(p *cli.Program, flags doctorFlags) (doctor.Inputs, error) {
 	files, node, err := domainFiles(in.domains)
 	if err != nil {
 		return doctor.Inputs{}, err
@@ -159,7 +159,7 @@ func (a *app) doctorInputs(in *inputFlags, flags doctorFlags) (doctor.Inputs, er
 			errors.New("--vmi and --env cannot be combined with several domains"))
 	}
 
-	planner, err := a.planner(in)
+	planner, err := in.planner(p)
 	if err != nil {
 		return doctor.Inputs{}, err
 	}
@@ -179,19 +179,19 @@ func (a *app) doctorInputs(in *inputFlags, flags doctorFlags) (doctor.Inputs, er
 	}
 
 	if len(files) == 0 {
-		if inputs.VMI, err = a.readVMI(in.vmi); err == nil {
+		if inputs.VMI, err = readVMI(p, in.vmi); err == nil {
 			inputs.Policy, inputs.PolicyWarnings, err = planner.Policy(inputs.VMI)
 		}
 		return inputs, err
 	}
 
 	for i, file := range files {
-		domain, err := a.readDomain(file, in.vmi)
+		domain, err := readDomain(p, file, in.vmi)
 		if err != nil {
 			return inputs, err
 		}
 
-		vmi, err := a.readVMI(in.vmi)
+		vmi, err := readVMI(p, in.vmi)
 		if err != nil {
 			return inputs, err
 		}
@@ -211,19 +211,4 @@ func (a *app) doctorInputs(in *inputFlags, flags doctorFlags) (doctor.Inputs, er
 	}
 
 	return inputs, nil
-}
-
-// maxPhysBits is the maximum of x86 (Intel SDM volume 3, 4.1.4).
-const maxPhysBits = 52
-
-// physBitsOf returns a reader of /proc/cpuinfo for the live host, nil for a snapshot. The reader
-// returns 0 if it does not know.
-func physBitsOf(sysfs string) func() int {
-	if sysfs != liveSysfs {
-		return nil
-	}
-	return func() int {
-		cpuinfo, _ := os.ReadFile("/proc/cpuinfo")
-		return env.ParsePhysBits(string(cpuinfo))
-	}
 }

@@ -17,7 +17,7 @@ type explainFlags struct {
 	asIs            bool
 }
 
-func (a *app) newExplain() *cobra.Command {
+func newExplain(p *cli.Program) *cobra.Command {
 	var flags explainFlags
 	cmd := &cobra.Command{
 		Use:   "explain [flags]",
@@ -54,11 +54,11 @@ Exit status:
 			"nvidia-smi topo -mp or hook-sidecar snapshot\nin the guest, or the file of "+
 			"NCCL_TOPO_DUMP_FILE")
 
-	cmd.RunE = func(*cobra.Command, []string) error { return a.explain(in, flags) }
+	cmd.RunE = func(*cobra.Command, []string) error { return runExplain(p, in, flags) }
 	return cmd
 }
 
-func (a *app) explain(in *inputFlags, flags explainFlags) error {
+func runExplain(p *cli.Program, in *inputFlags, flags explainFlags) error {
 	var formats []string
 	switch {
 	case flags.guest != "":
@@ -71,7 +71,7 @@ func (a *app) explain(in *inputFlags, flags explainFlags) error {
 		return err
 	}
 
-	read, err := a.read(in, flags.NeedDetails())
+	read, err := in.read(p, flags.NeedDetails())
 	if err != nil {
 		return err
 	}
@@ -85,32 +85,34 @@ func (a *app) explain(in *inputFlags, flags explainFlags) error {
 		return failureOf(shown)
 	}
 
-	a.warnOfLimit(read.domain)
+	warnOfLimit(p, read.domain)
 	e := flags.Explanation
-	e.Subject = a.subject(in, read, shown, flags.Format)
+	e.Subject = subjectOf(p, in, read, shown, flags.Format)
 	if flags.guest == "" {
-		return cmp.Or(a.Explain(e, read.VM, shown, flags.asIs), failureOf(shown))
+		return cmp.Or(p.Explain(e, read.VM, shown, flags.asIs), failureOf(shown))
 	}
 
-	data, err := a.ReadInput(flags.guest)
+	data, err := p.ReadInput(flags.guest)
 	if err != nil {
 		return err
 	}
 
-	return a.CompareGuest(e, e.OfPlan(shown), flags.guest, data)
+	return p.CompareGuest(e, e.OfPlan(shown), flags.guest, data)
 }
 
 // subject describes the VM. Programs that read the output do not see its doubt, so it is a
 // warning for them.
-func (a *app) subject(in *inputFlags, read input, shown plan.Result, format string) report.Subject {
+func subjectOf(
+	p *cli.Program, in *inputFlags, read vmInput, shown plan.Result, format string,
+) report.Subject {
 	s := report.NewSubject(shown.Plan.Domain(), shown.VMI)
-	s.Host, s.Source, s.Tool = fileName(in.sysfs), read.source, a.Version()
+	s.Host, s.Source, s.Tool = fileName(in.sysfs), read.source, p.Version()
 	if in.sysfs == liveSysfs {
 		s.Host = "this machine"
 	}
 
 	if format != cli.Text && s.Doubt != "" {
-		a.Say("warning: %s", s.Doubt)
+		p.Say("warning: %s", s.Doubt)
 	}
 
 	return s

@@ -12,7 +12,7 @@ import (
 	"hook-sidecar/pkg/report"
 )
 
-func (a *app) newGuest() *cobra.Command {
+func newGuest(p *cli.Program) *cobra.Command {
 	return &cobra.Command{
 		Use:   "guest [FILE]",
 		Short: "Say what a guest believes about its devices",
@@ -32,42 +32,42 @@ Exit status:
   nvidia-smi topo -mp | hook-sidecar guest
   NCCL_TOPO_DUMP_FILE=topo.xml all_reduce_perf -g 8 && hook-sidecar guest topo.xml`,
 		Args: cli.AtMostOne,
-		RunE: func(_ *cobra.Command, args []string) error { return a.guest(args) },
+		RunE: func(_ *cobra.Command, args []string) error { return runGuest(p, args) },
 	}
 }
 
-func (a *app) guest(args []string) error {
-	name, guest, err := a.readGuest(args)
+func runGuest(p *cli.Program, args []string) error {
+	name, guest, err := readGuest(p, args)
 	if err != nil {
 		return err
 	}
 
 	var out bytes.Buffer
-	if err := report.WriteBelief(&out, name, guest, a.Style("")); err != nil {
+	if err := report.WriteBelief(&out, name, guest, p.Style("")); err != nil {
 		return err
 	}
 
-	return a.Write("", out.Bytes())
+	return p.Write("", out.Bytes())
 }
 
 // readGuest reads the guest that an argument names, or without one what is piped to the program, or
 // this machine. It returns the name of what it read.
-func (a *app) readGuest(args []string) (name string, guest paste.Machine, err error) {
+func readGuest(p *cli.Program, args []string) (name string, guest paste.Machine, err error) {
 	isPiped := false
 	if len(args) == 0 {
-		if isPiped, err = a.IsPiped(); err != nil {
+		if isPiped, err = p.IsPiped(); err != nil {
 			return "", guest, err
 		}
 	}
 
 	if len(args) == 0 && !isPiped {
-		fsys, err := a.openSysfs(liveSysfs)
+		fsys, err := openSysfs(p, liveSysfs)
 		if err != nil {
 			return "", guest, err
 		}
 
 		guest, problems := paste.ReadSysfs(fsys)
-		a.Warn(findings.Given(problems))
+		p.Warn(findings.Given(problems))
 		return liveSysfs, guest, nil
 	}
 
@@ -76,9 +76,9 @@ func (a *app) readGuest(args []string) (name string, guest paste.Machine, err er
 		file = args[0]
 	}
 
-	data, err := a.ReadInput(file)
+	data, err := p.ReadInput(file)
 	if err == nil {
-		guest, err = a.ReadGuest(cli.InputName(file), data)
+		guest, err = p.ReadGuest(cli.InputName(file), data)
 	}
 
 	return fileName(file), guest, err

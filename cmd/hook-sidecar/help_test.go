@@ -5,18 +5,25 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+
 	"hook-sidecar/pkg/cli"
 )
+
+// commands returns the root command, which serve has not started a log for.
+func commands() *cobra.Command {
+	return newRoot(&cli.Program{}, &background{}, []string{"serve"})
+}
 
 // TestHelp checks that the help of every command has an example and the meaning of
 // the exit status.
 func TestHelp(t *testing.T) {
-	commands := [][]string{nil}
-	for _, c := range (&app{}).newRoot().Commands() {
-		commands = append(commands, []string{c.Name()})
+	all := [][]string{nil}
+	for _, c := range commands().Commands() {
+		all = append(all, []string{c.Name()})
 	}
 
-	for _, command := range commands {
+	for _, command := range all {
 		t.Run(strings.Join(command, " "), func(t *testing.T) {
 			var out, messages bytes.Buffer
 			args := append([]string{"hook-sidecar"}, command...)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -15,9 +16,6 @@ import (
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/plan"
 )
-
-// liveSysfs is where Linux mounts sysfs.
-const liveSysfs = "/sys"
 
 // inputFlags are the inputs of mutate, explain and doctor, which has no domain or several.
 type inputFlags struct {
@@ -38,28 +36,49 @@ func addInputFlags(flags *pflag.FlagSet) *inputFlags {
 	return in
 }
 
-// input is the input of mutate and explain.
-type input struct {
+// domainUsage describes --domain.
+const domainUsage = "`FILE` of libvirt domain XML, base64 of it, or a virt-launcher log with such " +
+	"a dump,\nalso in gzip, or - for standard input"
+
+func (in *inputFlags) addDomain(flags *pflag.FlagSet, usage string) {
+	flags.StringArrayVarP(&in.domains, "domain", "d", nil, domainUsage+usage)
+}
+
+// domain returns the file of the one domain.
+func (in *inputFlags) domain() (string, error) {
+	switch len(in.domains) {
+	case 0:
+		return "-", nil
+	case 1:
+		return in.domains[0], nil
+	}
+
+	return "", cli.Failed("name one domain; doctor takes several",
+		errors.New("flag --domain appears twice"))
+}
+
+// vmInput is the input of mutate and explain.
+type vmInput struct {
 	*plan.VM
 	domain []byte
 	source string // where the domain comes from: "launcher.log, dump 2 of 2"
 }
 
 // read reads the inputs, with the details of devices on request.
-func (a *app) read(in *inputFlags, details bool) (input, error) {
-	planner, err := a.planner(in)
+func (in *inputFlags) read(p *cli.Program, details bool) (vmInput, error) {
+	planner, err := in.planner(p)
 	if err != nil {
-		return input{}, err
+		return vmInput{}, err
 	}
 
 	file, err := in.domain()
 	if err != nil {
-		return input{}, err
+		return vmInput{}, err
 	}
 
-	domain, err := a.readDomain(file, in.vmi)
+	domain, err := readDomain(p, file, in.vmi)
 	if err != nil {
-		return input{}, err
+		return vmInput{}, err
 	}
 
 	source := fileName(file)
@@ -67,28 +86,28 @@ func (a *app) read(in *inputFlags, details bool) (input, error) {
 		source += fmt.Sprintf(", dump %d of %[1]d", domain.Dumps)
 	}
 
-	vmi, err := a.readVMI(in.vmi)
+	vmi, err := readVMI(p, in.vmi)
 	planner.Details = details
-	return input{
+	return vmInput{
 		planner.Read(plan.Request{Domain: domain.XML, Parsed: vmi}), domain.XML, source,
 	}, err
 }
 
 // planner returns a Planner with the host, the variables and the flags.
-func (a *app) planner(in *inputFlags) (plan.Planner, error) {
-	m, err := a.withoutHost(in.environ, in.policy)
+func (in *inputFlags) planner(p *cli.Program) (plan.Planner, error) {
+	m, err := withoutHost(p, in.environ, in.policy)
 	if err != nil {
 		return m, err
 	}
 
 	m.PhysBits = physBitsOf(in.sysfs)
-	m.Sysfs, err = a.openSysfs(in.sysfs)
+	m.Sysfs, err = openSysfs(p, in.sysfs)
 	return m, err
 }
 
 // openSysfs rejects a directory that is not a sysfs. In a container without one /sys is empty.
-func (a *app) openSysfs(name string) (fs.FS, error) {
-	sysfs, err := a.OpenSysfs(name)
+func openSysfs(p *cli.Program, name string) (fs.FS, error) {
+	sysfs, err := p.OpenSysfs(name)
 	if err == nil {
 		entries, listed := fs.ReadDir(sysfs, ".")
 		isKnown := func(e fs.DirEntry) bool { return e.Name() == "bus" || e.Name() == "devices" }
@@ -106,11 +125,13 @@ func (a *app) openSysfs(name string) (fs.FS, error) {
 
 // withoutHost returns a Planner with the variables and the flags. With wrong flags it has those
 // that are valid.
-func (a *app) withoutHost(environFile string, policy *cli.PolicyFlags) (plan.Planner, error) {
+func withoutHost(
+	p *cli.Program, environFile string, policy *cli.PolicyFlags,
+) (plan.Planner, error) {
 	source, invalid := policy.Given()
-	environ := []string(a.Environ)
+	environ := []string(p.Environ)
 	if environFile != "" {
-		data, err := a.ReadFile(environFile, cli.MaxInput)
+		data, err := p.ReadFile(environFile, cli.MaxInput)
 		if err != nil {
 			return plan.Planner{}, err
 		}
@@ -125,13 +146,13 @@ func (a *app) withoutHost(environFile string, policy *cli.PolicyFlags) (plan.Pla
 }
 
 // readDomain reads the domain from file, before the VMI from vmiFile.
-func (a *app) readDomain(file, vmiFile string) (env.FoundDomain, error) {
+func readDomain(p *cli.Program, file, vmiFile string) (env.FoundDomain, error) {
 	if file == "-" && vmiFile == "-" {
 		return env.FoundDomain{}, cli.Failed("pass a file to --domain or --vmi",
 			errors.New("cannot read both the domain and the VMI from standard input"))
 	}
 
-	data, err := a.ReadInput(file)
+	data, err := p.ReadInput(file)
 	if err != nil {
 		return env.FoundDomain{}, err
 	}
@@ -152,8 +173,8 @@ func (a *app) readDomain(file, vmiFile string) (env.FoundDomain, error) {
 const vmiHint = "pass the VMI as JSON or YAML: kubectl get vmi NAME -o json"
 
 // readVMI reads the VMI from a file, nil when there is none.
-func (a *app) readVMI(file string) (*env.VMI, error) {
-	data, err := a.readVMIJSON(file)
+func readVMI(p *cli.Program, file string) (*env.VMI, error) {
+	data, err := readVMIJSON(p, file)
 	if err != nil || data == nil {
 		return nil, err
 	}
@@ -167,12 +188,12 @@ func (a *app) readVMI(file string) (*env.VMI, error) {
 }
 
 // readVMIJSON reads a VMI from a file of JSON or YAML, nil when there is none.
-func (a *app) readVMIJSON(file string) ([]byte, error) {
+func readVMIJSON(p *cli.Program, file string) ([]byte, error) {
 	if file == "" {
 		return nil, nil
 	}
 
-	data, err := a.ReadInput(file)
+	data, err := p.ReadInput(file)
 	if err != nil || bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
 		return data, err
 	}
@@ -187,3 +208,18 @@ func (a *app) readVMIJSON(file string) ([]byte, error) {
 
 // fileName returns the name of an input file without its directory.
 func fileName(file string) string { return filepath.Base(cli.InputName(file)) }
+
+// maxPhysBits is the maximum of x86 (Intel SDM volume 3, 4.1.4).
+const maxPhysBits = 52
+
+// physBitsOf returns a reader of /proc/cpuinfo for the live host, nil for a snapshot. The reader
+// returns 0 if it does not know.
+func physBitsOf(sysfs string) func() int {
+	if sysfs != liveSysfs {
+		return nil
+	}
+	return func() int {
+		cpuinfo, _ := os.ReadFile("/proc/cpuinfo")
+		return env.ParsePhysBits(string(cpuinfo))
+	}
+}

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"hook-sidecar/pkg/cli"
 )
 
 const (
@@ -41,7 +43,7 @@ func newLogWriter(to io.Writer) *logWriter {
 		done:  make(chan struct{}),
 	}
 
-	go w.run()
+	go w.drain()
 	return w
 }
 
@@ -68,7 +70,7 @@ func (w *logWriter) close(calls *sync.WaitGroup) {
 	}
 }
 
-func (w *logWriter) run() {
+func (w *logWriter) drain() {
 	defer close(w.done)
 	for {
 		select {
@@ -99,10 +101,26 @@ func (w *logWriter) write(line []byte) {
 	}
 }
 
-// logInBackground writes standard error in the background. It ignores SIGPIPE: Go's runtime would
-// end the process when the reader is gone (os/signal, SIGPIPE).
-func (a *app) logInBackground() {
+// background has what a command writes after its answers: the log, and the calls that are not in it
+// yet.
+type background struct {
+	writer *logWriter // nil before start
+	calls  sync.WaitGroup
+}
+
+// start writes the program's standard error in the background, and returns a log to it. It ignores
+// SIGPIPE, with which Go's runtime would end the process when the reader is gone (os/signal,
+// SIGPIPE).
+func (b *background) start(p *cli.Program) *slog.Logger {
 	signal.Ignore(syscall.SIGPIPE)
-	a.log = newLogWriter(a.Err)
-	a.Err = a.log
+	b.writer = newLogWriter(p.Err)
+	p.Err = b.writer
+	return slog.New(slog.NewJSONHandler(cli.JSONWriter{To: p.Err}, nil))
+}
+
+// end waits for the log, if it was started.
+func (b *background) end() {
+	if b.writer != nil {
+		b.writer.close(&b.calls)
+	}
 }

@@ -4,18 +4,15 @@ import (
 	"cmp"
 	"strings"
 
-	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 
 	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/findings"
-	"hook-sidecar/pkg/plan"
-	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/report"
 )
 
-func (a *app) newMutate() *cobra.Command {
+func newMutate(p *cli.Program) *cobra.Command {
 	var showDiff, check bool
 	var output string
 	cmd := &cobra.Command{
@@ -44,7 +41,7 @@ Exit status:
 			return err
 		}
 
-		read, err := a.read(in, false)
+		read, err := in.read(p, false)
 		if err != nil {
 			return err
 		}
@@ -57,69 +54,22 @@ Exit status:
 			return cli.Found(string(result.Domain) != string(read.domain))
 		}
 
-		a.warnOfLimit(read.domain)
+		warnOfLimit(p, read.domain)
 		if doubt := report.NewSubject(result.Plan.Domain(), result.VMI).Doubt; doubt != "" {
-			a.Say("warning: %s", doubt)
+			p.Say("warning: %s", doubt)
 		}
 
 		warnings := findings.Of(result.Plan)
 		if r := report.New(result.Plan, result.Changed(), nil); r.IsElsewhere() &&
 			len(r.Devices) > 1 {
-			a.Say("warning: %s", strings.Join(r.Headline, "; "))
-			a.Say("hint: %s", reasons.TakeSnapshot)
+			p.Say("warning: %s", strings.Join(r.Headline, "; "))
+			p.Say("hint: %s", reasons.TakeSnapshot)
 			warnings = r.OtherWarnings()
 		}
 
-		a.Warn(warnings)
-		return a.writeDomain(output, showDiff, read.domain, result.Domain)
+		p.Warn(warnings)
+		return writeDomain(p, output, showDiff, read.domain, result.Domain)
 	}
 
 	return cmd
-}
-
-// writeDomain writes a domain, or its changes.
-func (a *app) writeDomain(output string, showDiff bool, before, after []byte) error {
-	if !showDiff {
-		return a.Write(output, after)
-	}
-
-	if err := a.Write(output,
-		colouredDiff(diff.Diff("a/domain.xml", before, "b/domain.xml", after),
-			a.Style(output))); err != nil {
-		return err
-	}
-
-	return cli.Found(string(before) != string(after))
-}
-
-// failureOf returns the error of a call. A refusal gets its exit status and a hint.
-func failureOf(result plan.Result) error {
-	if !result.IsRefused() {
-		return result.Err
-	}
-
-	hint := "without --strict they stay where they are"
-	if result.Policy.Origins[policy.KeyStrict] == policy.OriginAnnotation {
-		hint = "without the annotation " + policy.AnnotationPrefix + string(policy.KeyStrict) +
-			" they stay where they are (try --strict=false)"
-	}
-
-	return cli.Refused("explain shows every device; "+hint, result.Err)
-}
-
-// colouredDiff returns a unified diff in the colours of git diff.
-func colouredDiff(diff []byte, style report.Style) []byte {
-	if !style.Colour {
-		return diff
-	}
-
-	colours := map[byte]report.Colour{'@': report.Cyan, '-': report.Red, '+': report.Green}
-	lines := strings.Split(string(diff), "\n")
-	for i, line := range lines {
-		if line != "" {
-			lines[i] = style.Paint(colours[line[0]], line)
-		}
-	}
-
-	return []byte(strings.Join(lines, "\n"))
 }

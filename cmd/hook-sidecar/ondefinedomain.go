@@ -2,8 +2,6 @@ package main
 
 import (
 	"errors"
-	"io"
-	"log/slog"
 
 	"github.com/spf13/cobra"
 
@@ -11,11 +9,7 @@ import (
 	"hook-sidecar/pkg/plan"
 )
 
-// onDefineDomainName is the program that KubeVirt's sidecar-shim looks for in
-// $PATH (KubeVirt cmd/sidecars/sidecar_shim.go).
-const onDefineDomainName = "onDefineDomain"
-
-func (a *app) newOnDefineDomain() *cobra.Command {
+func newOnDefineDomain(p *cli.Program, log *background) *cobra.Command {
 	var vmi, domain, sysfs string
 	cmd := &cobra.Command{
 		Use:   onDefineDomainName + " --vmi JSON --domain XML",
@@ -36,32 +30,27 @@ Exit status:
 	addSysfsFlag(cmd.Flags(), &sysfs)
 	policy := cli.AddHookPolicyFlags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		a.logInBackground()
+		logger := log.start(p)
 		if !cmd.Flags().Changed("domain") {
 			return cli.Failed(cli.SeeHelp(cmd), errors.New("missing flag --domain"))
 		}
 
-		answerer, err := a.hookAnswerer(newLog(a.Err), sysfs, policy)
+		answerer, err := hookAnswerer(p, logger, &log.calls, sysfs, policy)
 		if err != nil {
 			return err
 		}
 
-		result, log := answerer.answer(onDefineDomainName, plan.Request{
+		result, logAnswer := answerer.answer(onDefineDomainName, plan.Request{
 			Domain: []byte(domain), VMI: []byte(vmi),
 			CloudInitSkipped: answerer.noReader(onDefineDomainName),
 		})
-		defer log()
+		defer logAnswer()
 		if result.Err != nil && result.Strict {
 			return failureOf(result)
 		}
 
-		return a.Write("", result.Domain)
+		return p.Write("", result.Domain)
 	}
 
 	return cmd
-}
-
-// newLog returns the log of serve and onDefineDomain.
-func newLog(w io.Writer) *slog.Logger {
-	return slog.New(slog.NewJSONHandler(cli.JSONWriter{To: w}, nil))
 }

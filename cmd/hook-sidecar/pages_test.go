@@ -14,7 +14,7 @@ import (
 func TestPages(t *testing.T) {
 	pages.Check(t, "../..", func(args []string) (*cobra.Command, []string) {
 		words := withCommand(append([]string{"hook-sidecar"}, args...), false)
-		return (&app{}).newRoot(), words
+		return commands(), words
 	})
 }
 
@@ -22,5 +22,5 @@ func TestPages(t *testing.T) {
 // rewrites it.
 func TestCommandsDoc(t *testing.T) {
 	expect.Golden(t, *update, filepath.Join("..", "..", "docs", "commands.md"),
-		[]byte(pages.Reference((&app{}).newRoot(), "cmd/hook-sidecar -run CommandsDoc")))
+		[]byte(pages.Reference(commands(), "cmd/hook-sidecar -run CommandsDoc")))
 }

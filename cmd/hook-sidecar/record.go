@@ -25,11 +25,11 @@ const recordHint = "paste " + paste.WhatToPaste + " of the machine itself"
 
 // readRecord makes a host of what was recorded of it, in one file or several, and prints what the
 // record does not say. A snapshot is a host as it is.
-func (a *app) readRecord(files []string) (made recordedHost, err error) {
+func readRecord(p *cli.Program, files []string) (made recordedHost, err error) {
 	var names []string
 	var all []byte
 	for _, file := range files {
-		data, err := a.ReadInput(file)
+		data, err := p.ReadInput(file)
 		if err != nil {
 			return made, err
 		}
@@ -42,7 +42,7 @@ func (a *app) readRecord(files []string) (made recordedHost, err error) {
 	if err != nil {
 		return made, cli.Failed(recordHint, fmt.Errorf("%s: %w", name, err))
 	}
-	a.Warn(findings.Given(problems))
+	p.Warn(findings.Given(problems))
 	if record.Has(paste.Snapshot) {
 		made.sysfs, err = host.ParseSnapshot(all)
 		made.header = host.SnapshotComment(all)
@@ -55,7 +55,7 @@ func (a *app) readRecord(files []string) (made recordedHost, err error) {
 	}
 	unknown := append(slices.Clone(record.Notes), h.Assumed...)
 	for _, sentence := range unknown {
-		a.Say("not in %s: %s", name, sentence)
+		p.Say("not in %s: %s", name, sentence)
 	}
 	made.header = recordHeader(name, &record, h, unknown)
 	made.sysfs, err = host.Sysfs(&h.Host)

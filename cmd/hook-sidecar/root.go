@@ -7,48 +7,39 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 
 	"github.com/spf13/cobra"
 
 	"hook-sidecar/pkg/cli"
+	"hook-sidecar/pkg/hooks"
+	"hook-sidecar/pkg/policy"
 )
-
-// app has the state that the commands share.
-type app struct {
-	cli.Program
-	words []string       // the command and its arguments
-	log   *logWriter     // nil unless standard error is written in the background
-	calls sync.WaitGroup // that are not logged yet
-}
 
 // run is main without the process: it returns the exit code.
 func run(ctx context.Context, args, environ []string, streams cli.Streams) int {
-	a := &app{Program: cli.Program{Streams: streams, Environ: environ, Prefix: "hook-sidecar: "}}
-	root := a.newRoot()
-	var help bytes.Buffer // cobra ignores errors when it prints
-	root.SetOut(&help)
+	p := &cli.Program{Streams: streams, Environ: environ, Prefix: "hook-sidecar: "}
+	var log background
 
 	// The first process of a container of a VM's pod ends with it.
 	_, err := os.Stat(socketDirectory)
-	a.words = withCommand(args, err == nil && os.Getpid() == 1)
-	root.SetArgs(a.words)
+	words := withCommand(args, err == nil && os.Getpid() == 1)
+	root := newRoot(p, &log, words)
+	root.SetArgs(words)
 	if len(args) == 1 && filepath.Base(args[0]) != onDefineDomainName &&
 		cli.IsTerminal(streams.Out) {
 		root.SetArgs([]string{"help"}) // KubeVirt gives a sidecar no terminal
 	}
 
+	var help bytes.Buffer // cobra ignores errors when it prints
+	root.SetOut(&help)
 	completeValues(root)
 	err = root.ExecuteContext(ctx)
 	if help.Len() > 0 {
-		err = errors.Join(err, a.Write("", help.Bytes()))
+		err = errors.Join(err, p.Write("", help.Bytes()))
 	}
 
-	code := a.ExitStatus(err)
-	if a.log != nil {
-		a.log.close(&a.calls)
-	}
-
+	code := p.ExitStatus(err)
+	log.end()
 	return code
 }
 
@@ -74,7 +65,9 @@ func withCommand(args []string, isSidecar bool) []string {
 	return rest
 }
 
-func (a *app) newRoot() *cobra.Command {
+// newRoot returns the program's root command, with its commands. The words are the command and its
+// arguments.
+func newRoot(p *cli.Program, log *background, words []string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "hook-sidecar [command] [flags]",
 		Short: "Place the passthrough devices of a KubeVirt VM as the host's hardware has them",
@@ -90,8 +83,9 @@ Exit status: that of the command; 2 for an unknown command or flag.`,
   hook-sidecar mutate --domain vm.xml --vmi vmi.json --diff`,
 	}
 
-	a.Root(root, a.newServe(), a.newOnDefineDomain(), a.newMutate(), a.newExplain(), a.newDoctor(),
-		a.newGuest(), a.newSnapshot(), a.newCall(), a.newCloudInit(), a.newDemo())
+	p.Root(root, newServe(p, log, words[1:]), newOnDefineDomain(p, log), newMutate(p),
+		newExplain(p), newDoctor(p), newGuest(p), newSnapshot(p), newCall(p), newCloudInit(p),
+		newDemo(p))
 	addCompletion(root)
 
 	for _, cmd := range root.Commands() {
@@ -112,4 +106,23 @@ func addCompletion(root *cobra.Command) {
 	cmd.Example = "  source <(hook-sidecar completion bash)\n  hook-sidecar completion fish > " +
 		"~/.config/fish/completions/hook-sidecar.fish"
 	cmd.Args, cmd.RunE = cli.NoArguments, root.RunE
+}
+
+// completeValues sets the values that shells complete for flags that have few.
+// Other flags take files; no command takes arguments.
+func completeValues(root *cobra.Command) {
+	values := map[string][]string{"version": hooks.Versions()}
+	for _, s := range policy.Settings() {
+		values[string(s.Key)] = s.Values
+		values["lock"] = append(values["lock"], string(s.Key))
+	}
+
+	for _, cmd := range root.Commands() {
+		cmd.ValidArgsFunction = cobra.NoFileCompletions
+		for name, choices := range values {
+			if cmd.Flags().Lookup(name) != nil {
+				cli.Complete(cmd, name, choices...)
+			}
+		}
+	}
 }

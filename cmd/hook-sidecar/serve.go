@@ -9,8 +9,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
@@ -18,13 +16,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"hook-sidecar/pkg/cli"
-	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/hooks"
 	"hook-sidecar/pkg/reasons"
 )
-
-// socketDirectory is where KubeVirt mounts the directory of a sidecar's socket.
-const socketDirectory = "/var/run/kubevirt-hooks"
 
 // serveFlags are the flags of serve.
 type serveFlags struct {
@@ -33,7 +27,8 @@ type serveFlags struct {
 	policy                         *cli.PolicyFlags
 }
 
-func (a *app) newServe() *cobra.Command {
+// newServe returns the command serve. The arguments are those that it is called with.
+func newServe(p *cli.Program, log *background, arguments []string) *cobra.Command {
 	var flags serveFlags
 	cmd := &cobra.Command{
 		Use:   "serve [flags]",
@@ -70,12 +65,12 @@ Exit status:
 	flags.policy = cli.AddHookPolicyFlags(cmd.Flags())
 	cmd.Args = cobra.ArbitraryArgs // serve carries the error of an argument
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return a.serve(cmd.Context(), flags, cli.NoArguments(cmd, args))
+		return runServe(cmd.Context(), p, log, flags, cli.NoArguments(cmd, args))
 	}
 
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		flags.policy.ParseValid(a.words[1:])
-		return a.serve(cmd.Context(), flags, cmd.Parent().FlagErrorFunc()(cmd, err))
+		flags.policy.ParseValid(arguments)
+		return runServe(cmd.Context(), p, log, flags, cmd.Parent().FlagErrorFunc()(cmd, err))
 	})
 
 	return cmd
@@ -84,11 +79,12 @@ Exit status:
 // serve answers calls. Wrong arguments do not end it: virt-launcher would wait minutes for the
 // socket, without an event, and then fail the VM (KubeVirt pkg/hooks/manager.go,
 // collectSideCarSockets).
-func (a *app) serve(ctx context.Context, flags serveFlags, invalid error) error {
-	a.fitIntoSidecar()
-	a.logInBackground()
-	log := newLog(a.Err)
-	answerer, err := a.hookAnswerer(log, flags.sysfs, flags.policy)
+func runServe(
+	ctx context.Context, p *cli.Program, log *background, flags serveFlags, invalid error,
+) error {
+	fitIntoSidecar(p)
+	logger := log.start(p)
+	answerer, err := hookAnswerer(p, logger, &log.calls, flags.sysfs, flags.policy)
 	answerer.mutator.Limit = serveLimit()
 	invalid = cmp.Or(invalid, err)
 	for _, version := range flags.versions {
@@ -102,11 +98,12 @@ func (a *app) serve(ctx context.Context, flags serveFlags, invalid error) error 
 	if invalid != nil {
 		answerer.mutator.Invalid = fmt.Errorf("the arguments of the hook are wrong: %w (%s)",
 			invalid, reasons.HintOf(invalid))
-		log.Error("no domain will be changed", "error", answerer.mutator.Invalid)
+		logger.Error("no domain will be changed", "error", answerer.mutator.Invalid)
 	}
 
 	config := hooks.Config{
-		Mutator: answerer, Logger: log, Versions: flags.versions, PluginSocket: flags.pluginSocket,
+		Mutator: answerer, Logger: logger, Versions: flags.versions,
+		PluginSocket: flags.pluginSocket,
 	}
 
 	// A flag decides, because the VMI is unknown when virt-launcher calls Info.
@@ -117,7 +114,7 @@ func (a *app) serve(ctx context.Context, flags serveFlags, invalid error) error 
 
 	if flags.socketDir != "" {
 		config.HookSocket = filepath.Join(flags.socketDir,
-			hooks.SocketName(a.Environ.Variable("CONTAINER_NAME")))
+			hooks.SocketName(p.Environ.Variable("CONTAINER_NAME")))
 	}
 
 	// serve alone cleans up after a signal, the other commands end at once. A second signal
@@ -147,59 +144,4 @@ func serveFailure(err error) error {
 	}
 
 	return err
-}
-
-// KubeVirt gives a sidecar 64 MB (61 MiB) when the VM has dedicated CPUs, and a VM cannot
-// ask for more (pkg/virt-controller/services/renderresources.go, sidecarResources). A
-// sidecar that needs more is killed, and its VM does not start. So serve limits its input;
-// test/sidecar measures its memory.
-const (
-	// memoryLimit is the soft limit of the garbage collector in bytes, unless GOMEMLIMIT is
-	// set. The rest is for allocations while it runs.
-	memoryLimit = 32 << 20
-
-	// collectAt is the growth of memory, in percent, that starts the garbage collector,
-	// unless GOGC is set. With Go's 100 it took a fifth of a call with 64 devices; it runs
-	// after each call in any case.
-	collectAt = 200
-
-	// maxDomain, maxMarks and maxHostdevs limit domains, see domain.Limit. They are about ten
-	// times what a VM with 64 devices has.
-	maxDomain = 2 << 20
-	maxMarks  = 50_000
-
-	// maxHostdevs is four times the maximum of a guest with a port for each device:
-	// libvirt's highest index of a PCI controller is 255.
-	maxHostdevs = 1024
-)
-
-// serveLimit returns the limit of domains in serve.
-func serveLimit() domain.Limit {
-	return domain.Limit{
-		Bytes: maxDomain, Marks: maxMarks, Hostdevs: maxHostdevs, Result: hooks.MaxReply,
-	}
-}
-
-// warnOfLimit warns of a domain that serve returns unchanged. Other commands have no limit.
-func (a *app) warnOfLimit(domain []byte) {
-	if err := serveLimit().Check(domain); err != nil {
-		a.Say("warning: serve would return this domain unchanged: %v", err)
-	}
-}
-
-// fitIntoSidecar makes the garbage collector keep memory under memoryLimit and run between
-// calls. serve runs on one processor, because a sidecar has a share of one: with two, most
-// calls take some 5% longer, because threads wake each other.
-func (a *app) fitIntoSidecar() {
-	if a.Environ.Variable("GOGC") == "" {
-		debug.SetGCPercent(collectAt)
-	}
-
-	if a.Environ.Variable("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(memoryLimit)
-	}
-
-	if a.Environ.Variable("GOMAXPROCS") == "" {
-		runtime.GOMAXPROCS(1)
-	}
 }

@@ -10,7 +10,7 @@ import (
 	"hook-sidecar/pkg/host"
 )
 
-func (a *app) newSnapshot() *cobra.Command {
+func newSnapshot(p *cli.Program) *cobra.Command {
 	var sysfs, output string
 	var from []string
 	cmd := &cobra.Command{
@@ -47,32 +47,32 @@ Exit status:
 	cli.AddOutput(cmd.Flags(), &output)
 	cmd.RunE = func(*cobra.Command, []string) error {
 		if len(from) > 0 {
-			made, err := a.readRecord(from)
+			made, err := readRecord(p, from)
 			if err != nil {
 				return err
 			}
-			return a.WriteSnapshot(output, made.sysfs, made.header, "")
+			return p.WriteSnapshot(output, made.sysfs, made.header, "")
 		}
 
 		if sysfs == "-" {
-			fsys, header, err := a.ReadSnapshot()
+			fsys, header, err := p.ReadSnapshot()
 			if err != nil {
 				return err
 			}
-			return a.WriteSnapshot(output, fsys, header, "")
+			return p.WriteSnapshot(output, fsys, header, "")
 		}
 
-		fsys, err := a.openSysfs(sysfs)
+		fsys, err := openSysfs(p, sysfs)
 		if err != nil {
 			return err
 		}
 
-		header, source, err := a.snapshotHeader(sysfs, fsys)
+		header, source, err := snapshotHeader(p, sysfs, fsys)
 		if err != nil {
 			return err
 		}
 
-		return a.WriteSnapshot(output, fsys, header, source)
+		return p.WriteSnapshot(output, fsys, header, source)
 	}
 
 	return cmd
@@ -80,13 +80,13 @@ Exit status:
 
 // snapshotHeader returns the header of a snapshot, which a snapshot of it keeps, or the
 // source of a new one.
-func (a *app) snapshotHeader(name string, sysfs fs.FS) (header, source string, err error) {
+func snapshotHeader(p *cli.Program, name string, sysfs fs.FS) (header, source string, err error) {
 	info, err := os.Stat(name)
 	switch {
 	case err != nil:
 		return "", "", err
 	case !info.IsDir():
-		data, err := a.ReadInput(name)
+		data, err := p.ReadInput(name)
 		return host.SnapshotComment(data), "", err
 
 	case name != liveSysfs:
