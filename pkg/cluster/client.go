@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
@@ -22,10 +23,24 @@ import (
 
 // Client reads VMs of a cluster.
 type Client struct {
-	config *rest.Config
-	rest   *rest.RESTClient
+	source
 
 	others sync.Map // images of sidecars that are not this hook: no VM after the first is asked
+}
+
+// source is a cluster, or files that were collected from one.
+type source interface {
+	// query returns what is queried, or made of it. An error says what was being done.
+	query(ctx context.Context, doing string, q Query) ([]byte, error)
+
+	// exec runs a command in a container of a pod and returns its standard output.
+	exec(ctx context.Context, pod *corev1.Pod, cmd command) ([]byte, error)
+}
+
+// server is the API server.
+type server struct {
+	config *rest.Config
+	rest   *rest.RESTClient
 }
 
 // New returns a client of the API server that the configuration names.
@@ -41,7 +56,7 @@ func New(config *rest.Config) (*Client, error) {
 		return nil, fmt.Errorf("connect to the cluster: %w", err)
 	}
 
-	return &Client{config: config, rest: client}, nil
+	return &Client{source: &server{config: config, rest: client}}, nil
 }
 
 // right is a permission that the user needs, in the terms of RBAC.
@@ -133,10 +148,9 @@ func (c *Client) Get(ctx context.Context, q Query) ([]byte, error) {
 	return c.query(ctx, "read "+path.Join(q.Resource, q.Part, q.Name), q)
 }
 
-// query returns what is queried, or made of it. An error says what was being done.
-func (c *Client) query(ctx context.Context, doing string, q Query) ([]byte, error) {
+func (s *server) query(ctx context.Context, doing string, q Query) ([]byte, error) {
 	method := map[string]string{"create": http.MethodPost, "delete": http.MethodDelete}[q.Verb]
-	request := c.rest.Verb(cmp.Or(method, http.MethodGet)).AbsPath(q.path()).Body(q.Body)
+	request := s.rest.Verb(cmp.Or(method, http.MethodGet)).AbsPath(q.path()).Body(q.Body)
 	for name, value := range q.Parameters {
 		request = request.Param(name, value)
 	}
@@ -161,4 +175,21 @@ func (c *Client) decode(ctx context.Context, doing string, q Query, into any) er
 	}
 
 	return nil
+}
+
+// Version returns the version of the API server; "" of files.
+func (c *Client) Version(ctx context.Context) (string, error) {
+	s, isServer := c.source.(*server)
+	if !isServer {
+		return "", nil
+	}
+	var info version.Info
+	data, err := s.rest.Get().AbsPath("/version").DoRaw(ctx)
+	if err == nil {
+		err = json.Unmarshal(data, &info)
+	}
+	if err != nil {
+		return "", fmt.Errorf("read the API server's version: %w", err)
+	}
+	return info.GitVersion, nil
 }

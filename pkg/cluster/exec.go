@@ -25,7 +25,8 @@ type command struct {
 	container string
 	words     []string
 	input     string
-	limit     int // of its standard output, in bytes
+	limit     int    // of its standard output, in bytes
+	file      string // of the pod in an archive, which has what the command prints; "" for none
 }
 
 // Limits of a command's standard error in bytes: what is kept, and what an error shows.
@@ -34,12 +35,11 @@ const (
 	shownMessage = 300
 )
 
-// exec runs a command in a container of a pod and returns its standard output. When the
-// context ends, exec returns, but the command may go on in its container.
-func (c *Client) exec(ctx context.Context, pod *corev1.Pod, cmd command) ([]byte, error) {
+// exec returns also when the context ends. The command may then go on in its container.
+func (s *server) exec(ctx context.Context, pod *corev1.Pod, cmd command) ([]byte, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	request := c.rest.Post().Namespace(pod.Namespace).Resource("pods").Name(pod.Name).SubResource("exec").
+	request := s.rest.Post().Namespace(pod.Namespace).Resource("pods").Name(pod.Name).SubResource("exec").
 		Param("container", cmd.container).Param("stdout", "true").Param("stderr", "true")
 	for _, word := range cmd.words {
 		request = request.Param("command", word)
@@ -57,7 +57,7 @@ func (c *Client) exec(ctx context.Context, pod *corev1.Pod, cmd command) ([]byte
 
 	stderr := &bounded{limit: maxMessage, exceeded: func() {}}
 	streams.Stdout, streams.Stderr = stdout, stderr
-	stream, err := c.executor(request.URL())
+	stream, err := s.executor(request.URL())
 	if err == nil {
 		err = stream.StreamWithContext(ctx, streams)
 	}
@@ -67,7 +67,7 @@ func (c *Client) exec(ctx context.Context, pod *corev1.Pod, cmd command) ([]byte
 	}
 
 	if err != nil {
-		return nil, c.execError(ctx, pod, cmd, stderr.text(), err)
+		return nil, s.execError(ctx, pod, cmd, stderr.text(), err)
 	}
 
 	return []byte(stdout.text()), nil
@@ -75,13 +75,13 @@ func (c *Client) exec(ctx context.Context, pod *corev1.Pod, cmd command) ([]byte
 
 // executor returns an executor that speaks WebSocket or, where the server or a proxy
 // refuses it, SPDY, as kubectl does (k8s.io/kubectl pkg/cmd/exec/exec.go, createExecutor).
-func (c *Client) executor(to *url.URL) (remotecommand.Executor, error) {
-	spdy, err := remotecommand.NewSPDYExecutor(c.config, http.MethodPost, to)
+func (s *server) executor(to *url.URL) (remotecommand.Executor, error) {
+	spdy, err := remotecommand.NewSPDYExecutor(s.config, http.MethodPost, to)
 	if err != nil {
 		return nil, err
 	}
 
-	websocket, err := remotecommand.NewWebSocketExecutor(c.config, http.MethodGet, to.String())
+	websocket, err := remotecommand.NewWebSocketExecutor(s.config, http.MethodGet, to.String())
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func (c *Client) executor(to *url.URL) (remotecommand.Executor, error) {
 }
 
 // execError returns the error of a command that failed or did not run.
-func (c *Client) execError(
+func (s *server) execError(
 	ctx context.Context, pod *corev1.Pod, cmd command, message string, err error,
 ) error {
 	doing := fmt.Sprintf("run %s in container %s of pod %s/%s", cmd.words[0], cmd.container,

@@ -12,6 +12,9 @@ import (
 	"hook-sidecar/pkg/env"
 )
 
+// defaultNamespace is where KubeVirt is, unless its object says otherwise.
+const defaultNamespace = "kubevirt"
+
 // Installation reads what the cluster has of KubeVirt and of manifests/plugin. It fails only if
 // KubeVirt's own object cannot be read. Errors of other parts are in Unread.
 func (c *Client) Installation(ctx context.Context) (env.Installation, error) {
@@ -23,7 +26,7 @@ func (c *Client) Installation(ctx context.Context) (env.Installation, error) {
 		return in, err
 	}
 
-	namespace := "kubevirt"
+	namespace := defaultNamespace
 	for _, k := range kubevirts.Items { // KubeVirt's operator accepts one
 		namespace, in.Version = k.Namespace, k.Status.ObservedKubeVirtVersion
 		if developer := k.Spec.Configuration.DeveloperConfiguration; developer != nil {
@@ -31,6 +34,13 @@ func (c *Client) Installation(ctx context.Context) (env.Installation, error) {
 		}
 	}
 
+	c.plugins(ctx, &in)
+	c.policies(ctx, &in, namespace)
+	return in, nil
+}
+
+// plugins reads the Plugin objects.
+func (c *Client) plugins(ctx context.Context, in *env.Installation) {
 	var plugins struct {
 		Items []env.Plugin `json:"items"`
 	}
@@ -44,8 +54,6 @@ func (c *Client) Installation(ctx context.Context) (env.Installation, error) {
 	}
 
 	in.Plugins = plugins.Items
-	c.policies(ctx, &in, namespace)
-	return in, nil
 }
 
 // policies reads the admission policies of manifests/plugin, their bindings and the ConfigMap that
@@ -101,4 +109,34 @@ func (c *Client) policies(ctx context.Context, in *env.Installation, namespace s
 
 	missing(err, fmt.Sprintf("configmaps/%s in namespace %s", name, namespace))
 	in.Settings = settings.Data
+}
+
+// Answer is what a query was answered.
+type Answer struct {
+	Query
+	Data []byte
+	Err  error
+}
+
+// InstallationObjects returns the answers to all queries of Installation, also if one fails.
+func (c *Client) InstallationObjects(ctx context.Context) []Answer {
+	r := &recorder{source: c.source}
+	recorded := &Client{source: r}
+	if in, err := recorded.Installation(ctx); err != nil {
+		recorded.plugins(ctx, &in)
+		recorded.policies(ctx, &in, defaultNamespace)
+	}
+	return r.answers
+}
+
+// recorder is a source that keeps the answers.
+type recorder struct {
+	source
+	answers []Answer
+}
+
+func (r *recorder) query(ctx context.Context, doing string, q Query) ([]byte, error) {
+	data, err := r.source.query(ctx, doing, q)
+	r.answers = append(r.answers, Answer{q, data, err})
+	return data, err
 }

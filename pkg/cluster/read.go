@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/rand"
 
+	"hook-sidecar/pkg/archive"
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/host"
@@ -95,14 +96,21 @@ func (c *Client) VM(ctx context.Context, in Instance, scope Scope) (VM, error) {
 	vm.Hook, vm.HookArgs = hook != "", slices.Concat(ofHook.Command, ofHook.Args)
 
 	if err == nil && scope == NodeAndEnviron {
-		// Without it, its check is skipped.
-		text, _ := c.exec(ctx, pod, command{
-			container: compute, words: []string{"env", "-0"}, limit: maxEnviron,
-		})
-		vm.Environ, _ = env.ParseEnviron(string(text))
+		vm.Environ, _ = c.environ(ctx, pod) // without it, its check is skipped
 	}
 
 	return vm, err
+}
+
+// environ returns the environment of compute.
+func (c *Client) environ(ctx context.Context, pod *corev1.Pod) ([]string, error) {
+	text, err := c.exec(ctx, pod, command{
+		container: compute, words: []string{"env", "-0"}, limit: maxEnviron, file: archive.VariablesName,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return env.ParseEnviron(string(text))
 }
 
 // domain returns the domain as libvirt runs it.
@@ -111,6 +119,7 @@ func (c *Client) domain(ctx context.Context, pod *corev1.Pod, in Instance) ([]by
 		container: compute,
 		words:     []string{"virsh", "-q", "-c", in.uri(), "dumpxml", in.domainName()},
 		limit:     maxDomain,
+		file:      archive.DomainName,
 	})
 
 	if err != nil {
@@ -157,7 +166,7 @@ func (c *Client) host(
 		}
 
 		sysfs, err := c.snapshot(ctx, pod, command{
-			container: name, words: []string{"hook-sidecar", "snapshot"},
+			container: name, words: []string{"hook-sidecar", "snapshot"}, file: archive.SnapshotIn(name),
 		})
 		if err == nil {
 			return sysfs, name, nil
@@ -171,6 +180,7 @@ func (c *Client) host(
 
 	sysfs, err = c.snapshot(ctx, pod, command{
 		container: compute, words: []string{"sh", "-s"}, input: host.Script("/sys", ids),
+		file: archive.SnapshotIn(compute),
 	})
 
 	return sysfs, "", withoutProgram(err,

@@ -68,9 +68,9 @@ type instance struct {
 	} `json:"status"`
 }
 
-// parseInstance reads a VMI. Its error is the instance's, because one VMI of a list must not
+// ParseInstance reads a VMI. Its error is the instance's, because one VMI of a list must not
 // hide the others.
-func parseInstance(data []byte) Instance {
+func ParseInstance(data []byte) Instance {
 	var doc instance
 	err := json.Unmarshal(data, &doc) // goes on after a field of a wrong type
 	name := types.NamespacedName{Namespace: doc.Metadata.Namespace, Name: doc.Metadata.Name}
@@ -102,6 +102,11 @@ func parseInstance(data []byte) Instance {
 	return in
 }
 
+// Named returns the instance of a VM of which no VMI was read.
+func Named(name types.NamespacedName) Instance {
+	return Instance{VMI: &env.VMI{NamespacedName: name}}
+}
+
 // Instance reads a VMI.
 func (c *Client) Instance(ctx context.Context, name types.NamespacedName) (Instance, error) {
 	data, err := c.query(ctx, fmt.Sprintf("read VMI %s", name), Query{
@@ -114,7 +119,7 @@ func (c *Client) Instance(ctx context.Context, name types.NamespacedName) (Insta
 		return Instance{}, err
 	}
 
-	in := parseInstance(data)
+	in := ParseInstance(data)
 	return in, in.Err
 }
 
@@ -178,7 +183,7 @@ func (c *Client) Instances(ctx context.Context, namespace, selector string) ([]I
 		}
 
 		for _, item := range list.Items {
-			all = append(all, parseInstance(item))
+			all = append(all, ParseInstance(item))
 		}
 
 		if next = list.Metadata.Continue; next == "" {

@@ -3,6 +3,7 @@ package redact
 import (
 	"encoding/base64"
 	"encoding/json"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -36,6 +37,9 @@ func (r Removed) Add(other Removed) {
 		r[rule] += count
 	}
 }
+
+// Rules returns the rules by which something was removed, in order.
+func (r Removed) Rules() []Rule { return slices.Sorted(maps.Keys(r)) }
 
 // message removes secrets from a text, and counts them under a rule.
 func (r Removed) message(rule Rule, text string, remove func(string) string) string {

@@ -1,0 +1,131 @@
+package archive
+
+import (
+	"archive/tar"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"unicode/utf16"
+
+	"sigs.k8s.io/yaml"
+)
+
+// Input is what a user named: one text, a tar archive, or a directory.
+type Input struct {
+	Name      string // as the user has it
+	IsPacked  bool   // Files are those of an archive or a directory
+	Collected *Index // nil unless collect wrote it
+	Files     []File // text; of what collect wrote without its Index
+}
+
+// Parse reads a user's file. Of a tar archive it leaves out what is empty or not text.
+func Parse(name string, data []byte) (Input, error) {
+	if isTar(data) {
+		return unpack(name, data)
+	}
+	text, isText := Decode(data)
+	switch {
+	case !isText:
+		return Input{}, fmt.Errorf("read %s: it is not text", name)
+	case len(bytes.TrimSpace(text)) == 0:
+		return Input{}, fmt.Errorf("read %s: it is empty", name)
+	}
+	return Input{Name: name, Files: []File{{Name: name, Data: text}}}, nil
+}
+
+// isTar reports whether data is a tar archive (POSIX.1-2017, pax: "ustar Interchange Format").
+func isTar(data []byte) bool {
+	const at, magic = 257, "ustar"
+	return len(data) > at && bytes.HasPrefix(data[at:], []byte(magic))
+}
+
+// unpack reads a tar archive.
+func unpack(name string, data []byte) (Input, error) {
+	in, r := Input{Name: name, IsPacked: true}, tar.NewReader(bytes.NewReader(data))
+	for {
+		header, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return in.settled()
+		}
+		var file []byte
+		if err == nil {
+			file, err = io.ReadAll(r)
+		}
+		if err != nil {
+			return in, fmt.Errorf("read %s: %w", name, err)
+		}
+		in.add(header.Name, file)
+	}
+}
+
+// ReadDirectory reads the text files of a directory, such as that of an archive.
+func ReadDirectory(name string, directory fs.FS) (Input, error) {
+	in := Input{Name: name, IsPacked: true}
+	err := fs.WalkDir(directory, ".", func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		data, err := fs.ReadFile(directory, file)
+		in.add(file, data)
+		return err
+	})
+	if err != nil {
+		return in, fmt.Errorf("read %s: %w", name, err)
+	}
+	return in.settled()
+}
+
+// add adds a file that is text.
+func (in *Input) add(name string, data []byte) {
+	if text, isText := Decode(data); isText && len(bytes.TrimSpace(text)) > 0 {
+		in.Files = append(in.Files, File{Name: path.Clean(name), Data: text})
+	}
+}
+
+// settled reads the Index, and names files as in the directory that has it.
+func (in Input) settled() (Input, error) {
+	if len(in.Files) == 0 {
+		return in, fmt.Errorf("read %s: it has no text file", in.Name)
+	}
+	at := slices.IndexFunc(in.Files, func(f File) bool { return path.Base(f.Name) == IndexName })
+	if at < 0 {
+		return in, nil
+	}
+
+	index := in.Files[at]
+	in.Collected = &Index{}
+	if err := yaml.Unmarshal(index.Data, in.Collected); err != nil {
+		return in, fmt.Errorf("read %s: %s: %w", in.Name, IndexName, err)
+	}
+	if known := 1; in.Collected.SchemaVersion != known {
+		return in, fmt.Errorf("read %s: %s is of version %d, and this program knows %d", in.Name, IndexName, in.Collected.SchemaVersion, known)
+	}
+	in.Files = slices.Delete(in.Files, at, at+1)
+	if directory := path.Dir(index.Name); directory != "." {
+		for i, f := range in.Files {
+			in.Files[i].Name = strings.TrimPrefix(f.Name, directory+"/")
+		}
+	}
+	return in, nil
+}
+
+// Decode returns a text as UTF-8, and whether it is text. PowerShell writes the output of kubectl as
+// UTF-16.
+func Decode(data []byte) (text []byte, isText bool) {
+	orders := map[string]binary.ByteOrder{"\xff\xfe": binary.LittleEndian, "\xfe\xff": binary.BigEndian}
+	if order := orders[string(data[:min(2, len(data))])]; order != nil && len(data)%2 == 0 {
+		units := make([]uint16, len(data)/2-1)
+		for i := range units {
+			units[i] = order.Uint16(data[2*i+2:])
+		}
+		return []byte(string(utf16.Decode(units))), true
+	}
+	const looked = 8000 // as git does (buffer_is_binary in xdiff-interface.c)
+	return bytes.TrimPrefix(data, []byte("\ufeff")), bytes.IndexByte(data[:min(looked, len(data))], 0) < 0
+}

@@ -1,0 +1,171 @@
+package collect
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"hook-sidecar/pkg/archive"
+	"hook-sidecar/pkg/cluster"
+	"hook-sidecar/pkg/redact"
+)
+
+// Limits of a log: of its last lines, and of bytes.
+const (
+	lastLines = 100_000
+	maxLog    = 64 << 20
+)
+
+// console is the container that has what the guest prints on its serial console (KubeVirt
+// pkg/virt-controller/services/template.go). That is the guest's, and holds whatever cloud-init
+// prints of passwords and keys.
+const console = "guest-console-log"
+
+// isComponent reports whether a pod is of KubeVirt and logs about VMs.
+func isComponent(pod *corev1.Pod) bool {
+	app := pod.Labels["kubevirt.io"]
+	return app == "virt-handler" || app == "virt-controller"
+}
+
+// ofLog says which log to read.
+type ofLog struct {
+	pod       *corev1.Pod
+	container string
+	before    bool // its restart
+}
+
+// logs reads the logs of the VMs' pods, and what KubeVirt logs about the VMs, some at a time.
+func (c *Collector) logs(ctx context.Context) {
+	var group errgroup.Group
+	group.SetLimit(8)
+	for _, pod := range c.pods {
+		if isComponent(pod) && !c.isNear(pod) {
+			continue
+		}
+		for _, of := range logsOf(pod) {
+			group.Go(func() error {
+				c.log(ctx, of)
+				return nil
+			})
+		}
+	}
+	group.Wait()
+}
+
+// isNear reports whether a component may log about one of the VMs: virt-handler does about those of its
+// node.
+func (c *Collector) isNear(component *corev1.Pod) bool {
+	return component.Labels["kubevirt.io"] == "virt-controller" || slices.ContainsFunc(c.pods, func(p *corev1.Pod) bool {
+		return !isComponent(p) && p.Spec.NodeName != "" && p.Spec.NodeName == component.Spec.NodeName
+	})
+}
+
+// logsOf returns the logs that a pod has.
+func logsOf(pod *corev1.Pod) (all []ofLog) {
+	for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		if s.Name == console {
+			continue
+		}
+		if s.State.Running != nil || s.State.Terminated != nil {
+			all = append(all, ofLog{pod, s.Name, false})
+		}
+		if s.LastTerminationState.Terminated != nil {
+			all = append(all, ofLog{pod, s.Name, true})
+		}
+	}
+	return all
+}
+
+// log reads a log. A container that never ran has none.
+func (c *Collector) log(ctx context.Context, of ofLog) {
+	name := archive.OfPod(of.pod.Namespace, of.pod.Name, archive.LogOf(of.container, of.before))
+	c.Progress("log of " + of.pod.Name + ", " + of.container)
+	data, err := c.Client.Get(ctx, cluster.Query{
+		Resource: "pods", Namespace: of.pod.Namespace, Name: of.pod.Name, Part: "log",
+		Parameters: map[string]string{
+			"container": of.container, "previous": fmt.Sprint(of.before),
+			"tailLines": fmt.Sprint(lastLines), "limitBytes": fmt.Sprint(maxLog),
+		},
+	})
+	switch {
+	case apierrors.IsNotFound(err) || apierrors.IsBadRequest(err):
+		return
+	case err != nil:
+		c.gap(name, err)
+		return
+	case len(data) >= maxLog:
+		c.gap(name, fmt.Errorf("it has more than %d bytes: its end is missing", maxLog))
+	}
+
+	text := string(data)
+	if isComponent(of.pod) {
+		text = c.aboutVMs(text)
+	}
+	if text == "" {
+		return
+	}
+	safe, removed := redact.Log(text)
+	c.keep(name, []byte(safe), removed)
+}
+
+// aboutVMs returns the lines of a component's log that name one of the VMs.
+func (c *Collector) aboutVMs(text string) string {
+	var names []string
+	for _, vm := range c.vms {
+		names = append(names, vm.Namespace+"/"+vm.Name, vm.Namespace+"_"+vm.Name)
+		if vm.UID != "" {
+			names = append(names, string(vm.UID))
+		}
+	}
+	for _, pod := range c.pods {
+		if !isComponent(pod) {
+			names = append(names, pod.Name)
+		}
+	}
+
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if slices.ContainsFunc(names, func(name string) bool { return namesWhole(line, name) }) || c.isEntryOfVM(line) {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}
+
+// isEntryOfVM reports whether an entry of a log has a VM's name and namespace.
+func (c *Collector) isEntryOfVM(line string) bool {
+	return slices.ContainsFunc(c.vms, func(vm cluster.Instance) bool {
+		return strings.Contains(line, `"name":"`+vm.Name+`"`) && strings.Contains(line, `"namespace":"`+vm.Namespace+`"`)
+	})
+}
+
+// namesWhole reports whether a line has a name, and not as a part of another's.
+func namesWhole(line, name string) bool {
+	for rest := line; ; {
+		before, after, found := strings.Cut(rest, name)
+		if !found {
+			return false
+		}
+		if !endsName(before) && !beginsName(after) {
+			return true
+		}
+		rest = after
+	}
+}
+
+const ofNames = "abcdefghijklmnopqrstuvwxyz0123456789-."
+
+func endsName(text string) bool {
+	return text != "" && strings.Contains(ofNames, text[len(text)-1:])
+}
+
+// beginsName reports whether a name goes on in a text. A sentence may end after it.
+func beginsName(text string) bool {
+	text = strings.TrimPrefix(text, ".")
+	return text != "" && strings.Contains(ofNames[:len(ofNames)-1], text[:1])
+}
