@@ -56,6 +56,9 @@ Exit status:
 		if err := flags.check(args); err != nil {
 			return err
 		}
+		if err := a.open(flags.archives); err != nil {
+			return err
+		}
 
 		switch {
 		case len(args) > 0:

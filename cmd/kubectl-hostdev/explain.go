@@ -66,6 +66,9 @@ Exit status:
 		if err := flags.check(args); err != nil {
 			return err
 		}
+		if err := a.open(flags.archives); err != nil {
+			return err
+		}
 		if len(args) == 0 {
 			return a.table(cmd.Context(), flags)
 		}

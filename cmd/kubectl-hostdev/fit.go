@@ -15,6 +15,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"kubevirt.io/api/core"
 
+	"hook-sidecar/pkg/archive"
 	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/cluster"
 	"hook-sidecar/pkg/fit"
@@ -62,7 +63,7 @@ and ` + reasons.Page("docs/nvlink.md") + `.
 
 	f := cmd.Flags()
 	f.StringArrayVarP(&flags.files, "filename", "f", nil,
-		"a VM, and templates of its claims; - is standard input; may be repeated")
+		"a VM, and templates of its claims, or an archive of collect; - is standard input;\nmay be repeated")
 	f.IntVar(&flags.wish.GPUs, "gpus", 0, "number of GPUs")
 	f.IntVar(&flags.wish.NICs, "nics", 0, "number of NICs")
 	f.StringVar(&flags.wish.GPUClass, "gpu-class", "", "DeviceClass of the GPUs")
@@ -199,16 +200,12 @@ const maxObjects = 1 << 30
 // readFleet reads the files and, where they are not the cluster's, the cluster: as far as the user
 // may.
 func (a *app) readFleet(ctx context.Context, flags fitFlags) (objects fit.Objects, err error) {
-	var files []fit.File
-	for _, name := range slices.Concat(flags.files, flags.from) {
-		data, err := a.ReadFile(name, maxObjects)
-		if err != nil {
-			return objects, err
-		}
-		files = append(files, fit.File{Name: cli.InputName(name), Data: data})
+	files, err := a.readShape(flags)
+	if err != nil {
+		return objects, err
 	}
 
-	isLive := len(flags.from) == 0
+	isLive := len(flags.from) == 0 && len(a.archives) == 0
 	if isLive {
 		client, _, err := a.connect()
 		if err != nil {
@@ -232,11 +229,58 @@ func (a *app) readFleet(ctx context.Context, flags fitFlags) (objects fit.Object
 	}
 
 	objects.Hosts, err = a.readHosts(ctx, names, flags)
-	if err == nil && isLive && len(objects.Hosts) > 0 {
+	if err == nil {
+		err = a.addSnapshots(&objects)
+	}
+	if err == nil && (isLive || len(a.archives) > 0) && len(objects.Hosts) > 0 {
 		objects.Held, err = a.readHeld(ctx, objects.Hosts)
 	}
 
 	return objects, err
+}
+
+// readShape reads the files of -f and --from. Of an archive of collect it takes the objects, and the
+// VM where -f names it.
+func (a *app) readShape(flags fitFlags) (files []fit.File, err error) {
+	for i, names := range [][]string{flags.files, flags.from} {
+		inputs, err := a.readInputs(names, maxObjects)
+		if err != nil {
+			return nil, err
+		}
+		for _, in := range inputs {
+			if in.Collected != nil {
+				a.archives = append(a.archives, in)
+			}
+			for _, f := range in.Files {
+				isVM := f.Name == archive.ObjectsOf("virtualmachines")
+				if in.Collected == nil || f.IsObjects() && (i == 0 || !isVM) {
+					files = append(files, fit.File{Name: in.Name, Data: f.Data})
+				}
+			}
+		}
+	}
+	return files, nil
+}
+
+// addSnapshots adds the nodes that archives have a snapshot of, unless a flag names another.
+func (a *app) addSnapshots(objects *fit.Objects) error {
+	for _, in := range a.archives {
+		for _, f := range in.Files {
+			namespace, pod, isSnapshot := f.Snapshot()
+			i := slices.IndexFunc(objects.Pods, func(p *corev1.Pod) bool {
+				return isSnapshot && p.Namespace == namespace && p.Name == pod
+			})
+			if i < 0 || objects.Hosts[objects.Pods[i].Spec.NodeName] != nil {
+				continue
+			}
+			sysfs, err := host.ParseSnapshot(f.Data)
+			if err != nil {
+				return fmt.Errorf("read %s: %s: %w", in.Name, f.Name, err)
+			}
+			objects.Hosts[objects.Pods[i].Spec.NodeName], _ = host.Read(sysfs, nil, host.All)
+		}
+	}
+	return nil
 }
 
 // checkNodes checks that the cluster has the nodes that flags name.

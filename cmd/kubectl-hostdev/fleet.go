@@ -21,6 +21,7 @@ type fleetFlags struct {
 	all         bool
 	selector    string
 	concurrency int
+	archives    []string
 }
 
 func (f *fleetFlags) add(cmd *cobra.Command, formats ...string) {
@@ -30,6 +31,8 @@ func (f *fleetFlags) add(cmd *cobra.Command, formats ...string) {
 	flags.StringVarP(&f.selector, "selector", "l", "",
 		"the VMs whose VMIs have these labels, as in kubectl")
 	flags.IntVar(&f.concurrency, "concurrency", 8, "how many VMs are read at a time")
+	flags.StringArrayVarP(&f.archives, "file", "f", nil,
+		"read this archive of collect instead of the cluster; may be repeated")
 }
 
 // check checks the flags with these arguments of the command.

@@ -15,6 +15,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	_ "k8s.io/client-go/plugin/pkg/client/auth" // the ways to log in that kubectl has
 
+	"hook-sidecar/pkg/archive"
 	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/cluster"
 	"hook-sidecar/pkg/plan"
@@ -25,8 +26,9 @@ import (
 // app has the state that the commands share.
 type app struct {
 	cli.Program
-	config  *genericclioptions.ConfigFlags
-	timeout time.Duration
+	config   *genericclioptions.ConfigFlags
+	timeout  time.Duration
+	archives []archive.Input // read in place of the cluster
 }
 
 // run is main without the process.
@@ -74,7 +76,7 @@ reading one VM may take (default 30s).
 	a.config.AddFlags(root.PersistentFlags())
 	root.PersistentFlags().DurationVar(&a.timeout, "timeout", 30*time.Second,
 		"how long reading one VM may take")
-	a.Root(root, a.newExplain(), a.newDoctor(), a.newFit(), a.newWhy(), a.newSnapshot())
+	a.Root(root, a.newExplain(), a.newDoctor(), a.newFit(), a.newWhy(), a.newCollect(), a.newSnapshot())
 	root.Version = a.Version() + " " + runtime.Version()
 	root.SetVersionTemplate("{{.Version}}\n")
 	return root
@@ -86,6 +88,14 @@ func (a *app) connect() (*cluster.Client, string, error) {
 	if a.timeout <= 0 {
 		return nil, "", cli.Failed("",
 			fmt.Errorf("invalid --timeout %s: must be more than 0", a.timeout))
+	}
+
+	if len(a.archives) > 0 {
+		client, err := cluster.FromArchives(a.archives...)
+		if err != nil {
+			return nil, "", err
+		}
+		return client, cmp.Or(*a.config.Namespace, archived(a.archives, "")), nil
 	}
 
 	namespace, _, err := a.config.ToRawKubeConfigLoader().Namespace()
@@ -133,6 +143,10 @@ func (a *app) load(
 	name, err := vmName(namespace, argument)
 	if err != nil {
 		return nil, cluster.VM{}, err
+	}
+
+	if name.Namespace == "" {
+		name.Namespace = archived(a.archives, name.Name)
 	}
 
 	vm, err := a.read(ctx, client, name, scope)

@@ -33,9 +33,9 @@ and names what you may not read. Where the VM requests the hook, which did not p
 its devices, it also checks the cluster as doctor does. All causes:
 ` + reasons.Page("docs/causes.md") + `
 
-With -f it reads files instead: objects as kubectl get -o yaml prints them, its tables of
-events, what it describes, and logs; also packed by gzip or in a tar archive. It
-prints no value of a variable, a header or a token, and no cloud-init data.
+With -f it reads files instead: an archive of collect; or objects as kubectl get -o yaml
+prints them, its tables of events, what it describes, and logs; also packed by gzip or
+in a tar archive or a directory. It prints no value of a variable, a header or a token, and no cloud-init data.
 
 Exit status:
   0  the VM runs
@@ -86,9 +86,9 @@ func (a *app) why(
 	}
 
 	if client != nil {
-		err = a.collect(ctx, client, name, e)
+		err = a.readVM(ctx, client, name, e)
 	} else {
-		err = untilDone(ctx, func() error { return a.readFiles(files, e) })
+		err = untilDone(ctx, func() error { return a.readFiles(ctx, files, e) })
 	}
 
 	if err == nil {
@@ -112,21 +112,33 @@ func (a *app) why(
 	return cmp.Or(err, cli.Found(!r.Runs() || r.State.Name == "paused"))
 }
 
-// readFiles adds a user's files.
-func (a *app) readFiles(names []string, e *why.Evidence) error {
-	for _, name := range names {
-		data, err := a.ReadFile(name, cli.MaxInput)
-		if err != nil {
-			return err
-		}
+// readFiles adds a user's files, and what the installation of an archive lacks.
+func (a *app) readFiles(ctx context.Context, names []string, e *why.Evidence) error {
+	inputs, err := a.readInputs(names, cli.MaxInput)
+	if err != nil {
+		return err
+	}
 
-		if err := e.AddFile(cli.InputName(name), data); err != nil {
-			return err
+	for _, in := range inputs {
+		e.AddInput(in)
+		if in.Collected != nil {
+			a.archives = append(a.archives, in)
 		}
 	}
 
 	if err := e.Missing(); err != nil {
 		return cli.Failed("name the VM and, with -n, its namespace as the files have them", err)
+	}
+	if len(a.archives) == 0 {
+		return nil
+	}
+	client, namespace, err := a.connect()
+	if err != nil {
+		return err
+	}
+	name := types.NamespacedName{Namespace: cmp.Or(e.Namespace, namespace, archived(a.archives, e.Name)), Name: e.Name}
+	if err := a.checkHook(ctx, client, name, e); err != nil {
+		e.Unread = append(e.Unread, reasons.Text(err))
 	}
 	return nil
 }
@@ -160,8 +172,8 @@ func untilDone(ctx context.Context, do func() error) error {
 	}
 }
 
-// collect reads a VM from the cluster. It leaves out and names what the user may not read.
-func (a *app) collect(
+// readVM reads a VM from the cluster. It leaves out and names what the user may not read.
+func (a *app) readVM(
 	ctx context.Context, client *cluster.Client, name types.NamespacedName, e *why.Evidence,
 ) error {
 	defer a.Await(fmt.Sprintf("VM %s, at most %s (--timeout)", name, a.timeout))()
@@ -346,6 +358,5 @@ func writeUnknown(say func(string, ...any), r why.Report) {
 		say("error:   %s (%s)", line.Text, line.Where())
 	}
 
-	say("To report it, attach what these print, without what is secret in it:")
-	say("  kubectl get vm,vmi,pod,event -o yaml; kubectl logs POD -c compute")
+	say("To report it, attach what this writes: kubectl hostdev collect %s", r.Name)
 }

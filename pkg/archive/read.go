@@ -26,7 +26,7 @@ type Input struct {
 
 // Parse reads a user's file. Of a tar archive it leaves out what is empty or not text.
 func Parse(name string, data []byte) (Input, error) {
-	if isTar(data) {
+	if IsTar(data) {
 		return unpack(name, data)
 	}
 	text, isText := Decode(data)
@@ -39,8 +39,8 @@ func Parse(name string, data []byte) (Input, error) {
 	return Input{Name: name, Files: []File{{Name: name, Data: text}}}, nil
 }
 
-// isTar reports whether data is a tar archive (POSIX.1-2017, pax: "ustar Interchange Format").
-func isTar(data []byte) bool {
+// IsTar reports whether data is a tar archive (POSIX.1-2017, pax: "ustar Interchange Format").
+func IsTar(data []byte) bool {
 	const at, magic = 257, "ustar"
 	return len(data) > at && bytes.HasPrefix(data[at:], []byte(magic))
 }

@@ -5,14 +5,17 @@
 package collect
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -28,7 +31,7 @@ import (
 type Collector struct {
 	Client   *cluster.Client
 	Tool     string       // and its version
-	Progress func(string) // is told what is read next
+	Progress func(string) // shows what is read next
 
 	mu      sync.Mutex
 	archive archive.Archive
@@ -43,7 +46,7 @@ func (c *Collector) Collect(ctx context.Context, names ...types.NamespacedName) 
 		Versions: map[string]string{}, Removed: []archive.Removal{}, Unread: []archive.Gap{},
 	}
 	for _, name := range names {
-		c.Progress(fmt.Sprintf("VM %s", name))
+		c.progress(fmt.Sprintf("VM %s", name))
 		if err := c.vm(ctx, name); err != nil {
 			return nil, err
 		}
@@ -51,9 +54,26 @@ func (c *Collector) Collect(ctx context.Context, names ...types.NamespacedName) 
 
 	c.clusterObjects(ctx)
 	c.ownObjects(ctx)
-	c.contents(ctx)
-	c.logs(ctx)
-	return &c.archive, ctx.Err()
+	var group errgroup.Group
+	group.Go(func() error { c.contents(ctx); return nil })
+	group.Go(func() error { c.logs(ctx); return nil })
+	group.Wait()
+
+	if err := context.Cause(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		return nil, fmt.Errorf("interrupted: %w", err)
+	}
+	slices.SortFunc(c.archive.Unread, func(x, y archive.Gap) int { return strings.Compare(x.What, y.What) })
+	slices.SortFunc(c.archive.Removed, func(x, y archive.Removal) int {
+		return cmp.Or(strings.Compare(x.File, y.File), strings.Compare(x.What, y.What))
+	})
+	return &c.archive, nil
+}
+
+// progress shows what is read next.
+func (c *Collector) progress(text string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.Progress(text)
 }
 
 // vm reads a VM and its VMI.
@@ -98,7 +118,7 @@ func (c *Collector) contents(ctx context.Context) {
 			if !cluster.IsLauncherOf(pod, in) || !cluster.HasLibvirt(pod) {
 				continue
 			}
-			c.Progress(fmt.Sprintf("libvirt and the node's devices in pod %s", pod.Name))
+			c.progress(fmt.Sprintf("libvirt and the node's devices in pod %s", pod.Name))
 			c.content(ctx, in, pod)
 			isRead = true
 		}
@@ -131,6 +151,8 @@ func (c *Collector) content(ctx context.Context, in cluster.Instance, pod *corev
 	} else {
 		c.gap(name, content.EnvironErr)
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	for line := range strings.Lines(string(content.Versions)) {
 		if name, version, isPair := strings.Cut(strings.TrimSpace(line), ": "); isPair {
 			c.archive.Versions[name] = version

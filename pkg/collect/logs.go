@@ -84,7 +84,7 @@ func logsOf(pod *corev1.Pod) (all []ofLog) {
 // log reads a log. A container that never ran has none.
 func (c *Collector) log(ctx context.Context, of ofLog) {
 	name := archive.OfPod(of.pod.Namespace, of.pod.Name, archive.LogOf(of.container, of.before))
-	c.Progress("log of " + of.pod.Name + ", " + of.container)
+	c.progress("log of " + of.pod.Name + ", " + of.container)
 	data, err := c.Client.Get(ctx, cluster.Query{
 		Resource: "pods", Namespace: of.pod.Namespace, Name: of.pod.Name, Part: "log",
 		Parameters: map[string]string{

@@ -74,7 +74,7 @@ func (c *Collector) clusterObjects(ctx context.Context) {
 
 // list reads a list.
 func (c *Collector) list(ctx context.Context, q cluster.Query) (list, error) {
-	c.Progress(strings.TrimSpace(q.Resource + " " + q.Namespace))
+	c.progress(strings.TrimSpace(q.Resource + " " + q.Namespace))
 	data, err := c.Client.Get(ctx, q)
 	if err != nil {
 		return list{}, err
@@ -173,7 +173,7 @@ func (c *Collector) isPod(namespace, name string) bool {
 
 // installation reads KubeVirt's objects and this hook's.
 func (c *Collector) installation(ctx context.Context) {
-	c.Progress("KubeVirt and the hook")
+	c.progress("KubeVirt and the hook")
 	for _, answer := range c.Client.InstallationObjects(ctx) {
 		if apierrors.IsNotFound(answer.Err) {
 			continue

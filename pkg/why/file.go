@@ -1,22 +1,19 @@
 package why
 
 import (
-	"archive/tar"
 	"bytes"
-	"encoding/binary"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
-	"unicode/utf16"
+
+	"hook-sidecar/pkg/archive"
 )
 
 // AddGuestFile adds what a program in the guest printed, such as dmesg or nvidia-smi.
 func (e *Evidence) AddGuestFile(name string, data []byte) error {
 	e.Files = append(e.Files, name)
-	text, isText := decodeText(data)
+	text, isText := archive.Decode(data)
 	if !isText || len(bytes.TrimSpace(text)) == 0 {
 		return fmt.Errorf("read %s: it is empty or not text", name)
 	}
@@ -30,76 +27,37 @@ func (e *Evidence) AddGuestFile(name string, data []byte) error {
 	return nil
 }
 
-// AddFile adds a user's file: objects or a log, or several in a tar archive, of which it leaves out
-// what is empty or not text.
+// AddFile adds a user's file: objects or a log, or several in a tar archive.
 func (e *Evidence) AddFile(name string, data []byte) error {
-	e.Files = append(e.Files, name)
-	switch text, isText := decodeText(data); {
-	case isTar(data):
-		return e.addArchive(name, data)
-	case !isText:
-		return fmt.Errorf("read %s: it is not text", name)
-	case len(bytes.TrimSpace(text)) == 0:
-		return fmt.Errorf("read %s: it is empty", name)
-	default:
-		e.Add(name, text)
+	in, err := archive.Parse(name, data)
+	if err != nil {
+		e.Files = append(e.Files, name)
+		return err
 	}
-
+	e.AddInput(in)
 	return nil
 }
 
-// isTar reports whether data is a tar archive (POSIX.1-2017, pax: "ustar Interchange Format").
-func isTar(data []byte) bool {
-	const at, magic = 257, "ustar"
-	return len(data) > at && bytes.HasPrefix(data[at:], []byte(magic))
-}
-
-// addArchive adds the text files of a tar archive.
-func (e *Evidence) addArchive(name string, data []byte) error {
-	archive, count := tar.NewReader(bytes.NewReader(data)), 0
-	for {
-		header, err := archive.Next()
-		if errors.Is(err, io.EOF) && count == 0 {
-			return fmt.Errorf("read %s: it has no text file", name)
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-
-		var file []byte
-		if err == nil {
-			file, err = io.ReadAll(archive)
-		}
-
-		if err != nil {
-			return fmt.Errorf("read %s: %w", name, err)
-		}
-
-		if text, isText := decodeText(file); isText && len(bytes.TrimSpace(text)) > 0 {
-			count++
-			e.Add(name+": "+header.Name, text)
+// AddInput adds what a user named. Of what collect wrote it adds the objects and the logs: those of
+// other VMs' pods are about these, and what is missing is what could not be read.
+func (e *Evidence) AddInput(in archive.Input) {
+	e.Files = append(e.Files, in.Name)
+	for _, f := range in.Files {
+		namespace, pod, container, isLog := f.Log()
+		switch {
+		case !in.IsPacked:
+			e.Add(in.Name, f.Data)
+		case in.Collected == nil || f.IsObjects():
+			e.Add(in.Name+": "+f.Name, f.Data)
+		case isLog && (!strings.HasPrefix(pod, launcherPrefix) || e.isOwn("Pod", namespace, pod)):
+			e.AddLog(fmt.Sprintf("log of container %s of pod %s", container, pod), string(f.Data))
 		}
 	}
-}
-
-// decodeText returns a text as UTF-8, and whether it is text. PowerShell writes the output of
-// kubectl as UTF-16.
-func decodeText(data []byte) (text []byte, isText bool) {
-	orders := map[string]binary.ByteOrder{
-		"\xff\xfe": binary.LittleEndian, "\xfe\xff": binary.BigEndian,
-	}
-
-	if order := orders[string(data[:min(2, len(data))])]; order != nil && len(data)%2 == 0 {
-		units := make([]uint16, len(data)/2-1)
-		for i := range units {
-			units[i] = order.Uint16(data[2*i+2:])
+	if in.Collected != nil {
+		for _, gap := range in.Collected.Unread {
+			e.Unread = append(e.Unread, gap.Why)
 		}
-		return []byte(string(utf16.Decode(units))), true
 	}
-
-	const looked = 8000 // as git does (buffer_is_binary in xdiff-interface.c)
-	return bytes.TrimPrefix(data, []byte("\ufeff")), bytes.IndexByte(data[:min(looked, len(data))],
-		0) < 0
 }
 
 // Missing returns an error if the files that were added are about other VMs alone, about several of

@@ -20,6 +20,7 @@
 //	verb: create
 //	resource: pods/exec
 //	message: a policy's message         # in the place of that of a missing right
+//	allNamespaces: true                 # only of requests for all namespaces
 //
 // With `from: FILE` an object is the JSON of that file with the document's fields in
 // place of its own; null removes one. Of two objects with one name, and of two answers to

@@ -48,6 +48,8 @@ type document struct {
 	Resource string `json:"resource"`
 	Message  string `json:"message"`
 
+	AllNamespaces bool `json:"allNamespaces"`
+
 	object map[string]any
 }
 

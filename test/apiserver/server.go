@@ -210,7 +210,8 @@ func (c *Cluster) refusal(
 ) *apierrors.StatusError {
 	i := slices.IndexFunc(c.refusals, func(d document) bool {
 		return d.Verb == verb && d.Resource == resource.Resource &&
-			(d.Metadata.Namespace == "" || d.Metadata.Namespace == namespace)
+			(d.Metadata.Namespace == "" || d.Metadata.Namespace == namespace) &&
+			(!d.AllNamespaces || namespace == "")
 	})
 	if i < 0 {
 		return nil

@@ -1,0 +1,211 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/types"
+
+	"hook-sidecar/pkg/archive"
+	"hook-sidecar/pkg/cli"
+	"hook-sidecar/pkg/collect"
+	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/topology"
+)
+
+// collectFlags are the flags of collect.
+type collectFlags struct{ file, directory string }
+
+func (a *app) newCollect() *cobra.Command {
+	var flags collectFlags
+	cmd := &cobra.Command{
+		Use:   "collect VM... [flags]",
+		Short: "Collect all that is about a VM in one archive, without secrets",
+		Long: `collect writes one archive about VMs, which why, explain, doctor and fit read with -f:
+the VM, its VMI, pods and events; nodes, claims and slices; KubeVirt's objects and
+the hook's; the logs of the VM's pods, now and before, and what virt-handler and
+virt-controller log about the VM; the domain, the node's devices as snapshot prints
+them, and versions. Of other pods it has what they take of their nodes.
+
+It removes secrets before it writes: values of variables and of annotations, arguments,
+cloud-init data, headers, tokens, passwords. It does not read Secrets or what the guest
+prints on its console. collected.yaml in the archive says what was removed, and what
+could not be read and why; a missing right loses nothing else.
+
+It needs the ClusterRole hostdev-collect:
+` + reasons.Page("manifests/kubectl/clusterrole.yaml") + `
+
+` + exitStatus,
+		Example: `  kubectl hostdev collect dgx -n ml
+  kubectl hostdev why dgx -f hostdev-dgx.tar.gz`,
+		Args: someVMs,
+	}
+	cmd.Flags().StringVar(&flags.file, "output-file", "", "write to this file; - is standard output (default: hostdev-VM.tar.gz)")
+	cmd.Flags().StringVar(&flags.directory, "directory", "", "write files to this new directory instead")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if flags.file != "" && flags.directory != "" {
+			return cli.Failed("leave out one of them", errors.New("--output-file cannot be combined with --directory"))
+		}
+		return a.collect(cmd.Context(), args, flags)
+	}
+	cmd.ValidArgsFunction = a.completeVMs
+	return cmd
+}
+
+// someVMs checks that a command has the name of a VM, or several.
+func someVMs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return nil
+	}
+	return cli.Failed(cli.SeeHelp(cmd), errors.New("no arguments, want the names of VMs"))
+}
+
+func (a *app) collect(ctx context.Context, arguments []string, flags collectFlags) error {
+	client, namespace, err := a.connect()
+	if err != nil {
+		return err
+	}
+	var names []types.NamespacedName
+	for _, argument := range arguments {
+		name, err := vmName(namespace, argument)
+		if err != nil {
+			return err
+		}
+		names = append(names, name)
+	}
+	if _, err := os.Stat(flags.directory); flags.directory != "" && !errors.Is(err, fs.ErrNotExist) {
+		return cli.Failed("name a new one", fmt.Errorf("write %s: it exists", flags.directory))
+	}
+
+	limited, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	c := collect.Collector{Client: client, Tool: a.Version(), Progress: a.Progress}
+	collected, err := c.Collect(limited, names...)
+	a.Progress("")
+	if err != nil {
+		return err
+	}
+
+	for _, gap := range collected.Unread {
+		a.Say("warning: not read: %s", gap.Why)
+	}
+	return a.writeArchive(collected, "hostdev-"+names[0].Name, flags)
+}
+
+// writeArchive writes an archive with a name, and says how large it is.
+func (a *app) writeArchive(collected *archive.Archive, name string, flags collectFlags) error {
+	to := flags.directory
+	var size int
+	if to != "" {
+		files, err := collected.All()
+		if err != nil {
+			return err
+		}
+		for _, f := range files {
+			size += len(f.Data)
+			if err := a.writeIn(to, f); err != nil {
+				return err
+			}
+		}
+	} else {
+		var b bytes.Buffer
+		if err := collected.Pack(&b, name); err != nil {
+			return err
+		}
+		size, to = b.Len(), flags.file
+		if to == "" {
+			to = name + ".tar.gz"
+		}
+		if err := a.Write(to, b.Bytes()); err != nil {
+			return err
+		}
+	}
+
+	removed := 0
+	for _, r := range collected.Removed {
+		removed += r.Count
+	}
+	if to == "-" {
+		to = "standard output"
+	}
+	a.Say("wrote %s: %s, %s; removed: %s; not read: %s", to, sizeText(size),
+		topology.Counted(len(collected.Files)+1, "file"), topology.Counted(removed, "value"),
+		topology.Counted(len(collected.Unread), "part"))
+	return nil
+}
+
+// writeIn writes a file of an archive in a directory.
+func (a *app) writeIn(directory string, f archive.File) error {
+	name := filepath.Join(directory, filepath.FromSlash(f.Name))
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	return a.Write(name, f.Data)
+}
+
+// sizeText returns a number of bytes as text.
+func sizeText(bytes int) string {
+	const kib, mib = 1 << 10, 1 << 20
+	if bytes < mib {
+		return fmt.Sprintf("%.1f KiB", float64(bytes)/kib)
+	}
+	return fmt.Sprintf("%.1f MiB", float64(bytes)/mib)
+}
+
+// readInputs reads a user's files, archives and directories. A file that is no archive has a limit of
+// its own.
+func (a *app) readInputs(names []string, limit int) (inputs []archive.Input, err error) {
+	for _, name := range names {
+		var in archive.Input
+		if info, statErr := os.Stat(name); statErr == nil && info.IsDir() {
+			in, err = archive.ReadDirectory(name, os.DirFS(name))
+		} else {
+			var data []byte
+			data, err = a.ReadFile(name, maxObjects)
+			switch {
+			case err != nil:
+			case len(data) > limit && !archive.IsTar(data):
+				err = fmt.Errorf("read %s: more than %d bytes", cli.InputName(name), limit)
+			default:
+				in, err = archive.Parse(cli.InputName(name), data)
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+		inputs = append(inputs, in)
+	}
+	return inputs, nil
+}
+
+// open makes archives what commands read, in place of a cluster.
+func (a *app) open(names []string) (err error) {
+	a.archives, err = a.readInputs(names, cli.MaxInput)
+	return err
+}
+
+// archived returns the namespace of the VMs in the archives: the only one, or that of a VM with a
+// name; "" for several.
+func archived(archives []archive.Input, name string) string {
+	found := ""
+	for _, in := range archives {
+		for _, vm := range in.Collected.VMs {
+			namespace, of, _ := strings.Cut(vm, "/")
+			switch {
+			case name != "" && of != name:
+			case found != "" && found != namespace:
+				return ""
+			default:
+				found = namespace
+			}
+		}
+	}
+	return found
+}
