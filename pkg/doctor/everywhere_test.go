@@ -19,12 +19,12 @@ import (
 // reported.
 func TestEverywhere(t *testing.T) {
 	for _, c := range cases.Load(t, "../..") {
-		result := c.Mutator.Read(c.Request).Plan()
+		result := c.Planner.Read(c.Request).Plan()
 		if result.Plan == nil {
 			continue
 		}
 
-		in, planner := doctor.NewInputs(c.Mutator)
+		in, planner := doctor.NewInputs(c.Planner)
 		in.VMInputs = doctor.NewVMInputs(planner.Read(c.Request), "")
 		results := doctor.NewReport(in).Results
 		wantSound(t, c.Name, results)
@@ -48,7 +48,7 @@ func TestEverywhere(t *testing.T) {
 func TestAgreesWithKey(t *testing.T) {
 	refused := 0
 	for _, c := range cases.Load(t, "../..") {
-		m := c.Mutator
+		m := c.Planner
 		m.Flags = maps.Clone(m.Flags)
 		m.Flags[policy.KeyMMIOWindow], m.Flags[policy.KeyStrict] = "auto", "false"
 

@@ -10,7 +10,7 @@ import (
 
 // After returns the read model after changes: that which a parse of the changed bytes has to give.
 func (d *Domain) After(c Changes) *Domain {
-	next := *d.withFragments(c.Managed)
+	next := *d.withFragments(c.Marked)
 	next.Hostdevs = slices.Clone(d.Hostdevs)
 	for i := range next.Hostdevs {
 		if address, changed := c.Place[i]; changed {
@@ -42,7 +42,7 @@ func (d *Domain) After(c Changes) *Domain {
 
 // withFragments returns the read model after changes of fragments: they are in the place of
 // those that they replace, else at the end.
-func (d *Domain) withFragments(changes map[Mark]Managed) *Domain {
+func (d *Domain) withFragments(changes map[Mark]Marked) *Domain {
 	next := *d
 	next.Fragments = slices.Clone(d.Fragments)
 	for _, mark := range slices.Sorted(maps.Keys(changes)) {

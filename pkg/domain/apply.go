@@ -41,7 +41,7 @@ func (d *Domain) Apply(c Changes) ([]byte, error) {
 		}
 	}
 
-	e.replaceFragments(c.Managed)
+	e.replaceFragments(c.Marked)
 	if err := e.add(c, e.setIOMMUs()); err != nil {
 		return nil, err
 	}

@@ -128,7 +128,7 @@ func TestSetOptionsAfterBrokenOne(t *testing.T) {
 
 // with is the changes after which these are all fragments with a mark.
 func with(mark domain.Mark, fragments ...domain.Fragment) domain.Changes {
-	return domain.Changes{Managed: map[domain.Mark]domain.Managed{mark: {Fragments: fragments}}}
+	return domain.Changes{Marked: map[domain.Mark]domain.Marked{mark: {Fragments: fragments}}}
 }
 
 // TestGlobal: the last -global of a property counts, in either form.

@@ -204,12 +204,12 @@ type Changes struct {
 	AddControllers []Controller
 	// RenameSSIDSizes gives the drivers of Domain.SSIDSizes the name that libvirt knows.
 	RenameSSIDSizes bool
-	// Managed maps marks to the fragments that bear them after the change.
-	Managed map[Mark]Managed
+	// Marked maps marks to the fragments that bear them after the change.
+	Marked map[Mark]Marked
 }
 
 // IsZero reports whether nothing is changed.
 func (c Changes) IsZero() bool {
 	return len(c.SetMode)+len(c.Place)+len(c.AddHostdevs)+len(c.HotplugOff)+
-		len(c.RemoveControllers)+len(c.AddControllers)+len(c.Managed) == 0 && !c.RenameSSIDSizes
+		len(c.RemoveControllers)+len(c.AddControllers)+len(c.Marked) == 0 && !c.RenameSSIDSizes
 }

@@ -46,7 +46,7 @@ func hasSlowUplink(plan *placement.Plan) bool {
 	}
 
 	return slices.ContainsFunc(plan.Devices, func(d placement.Decision) bool {
-		return d.Function.IsPaired() &&
+		return d.Function.IsGPUOrNIC() &&
 			slices.ContainsFunc(plan.GuestTree.Node(d.ID).Path(), isSlow)
 	})
 }
@@ -94,7 +94,7 @@ func slowRootPorts(plan *placement.Plan) []Finding {
 // is directly under a root port of the guest. The link of a mediated device is unknown.
 func isAtRootPort(d placement.Decision, n *topology.Node) bool {
 	isUnderRootPort := n != nil && n.Parent != nil && n.Parent.Kind == topology.RootPort
-	return isUnderRootPort && d.Function.IsPaired() && d.Predicted != nil &&
+	return isUnderRootPort && d.Function.IsGPUOrNIC() && d.Predicted != nil &&
 		d.ID.Kind() == topology.KindPCI
 }
 

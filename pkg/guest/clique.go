@@ -18,7 +18,7 @@ import (
 func writeCliques(vm VM) Writing {
 	found := findCliques(vm.Plan)
 	return Writing{
-		Managed:  domain.Managed{Fragments: found.overrides},
+		Marked:   domain.Marked{Fragments: found.overrides},
 		Line:     found.String(),
 		Warnings: found.warnings(vm.Domain()),
 	}

@@ -41,14 +41,14 @@ func Needs(p policy.Policy) host.Needs {
 // Write returns the plan with the fragments of the policy's keys. Without a VMI, and without a
 // flag for it, a key is unknown: its fragments in the domain stay as they are.
 func Write(vm VM) *placement.Plan {
-	managed := map[domain.Mark]domain.Managed{}
+	marked := map[domain.Mark]domain.Marked{}
 	var extras []placement.Extra
 	var warnings []reasons.Warning
 	for _, k := range keys() {
 		if vm.VMI == nil && vm.Policy.Origins[k.name] == policy.OriginDefault {
 			if k.mark == domain.PortOverrideMark && vm.MovesControllers() &&
-				len(vm.Domain().Managed(k.mark)) > 0 {
-				managed[k.mark] = domain.Managed{} // they name controllers that may be others now
+				len(vm.Domain().Marked(k.mark)) > 0 {
+				marked[k.mark] = domain.Marked{} // they name controllers that may be others now
 			}
 			continue
 		}
@@ -59,7 +59,7 @@ func Write(vm VM) *placement.Plan {
 		}
 
 		if w.Changes(vm.Domain(), k.mark) {
-			managed[k.mark] = w.Managed
+			marked[k.mark] = w.Marked
 		}
 
 		if w.Line != "" {
@@ -69,5 +69,5 @@ func Write(vm VM) *placement.Plan {
 		warnings = append(warnings, w.Warnings...)
 	}
 
-	return vm.With(managed, extras, warnings)
+	return vm.With(marked, extras, warnings)
 }

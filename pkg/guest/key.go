@@ -31,7 +31,7 @@ type key struct {
 
 // Writing lists the fragments that a domain has to have for a key.
 type Writing struct {
-	domain.Managed
+	domain.Marked
 	Line     string // for explain and the log; "" where the key gives nothing
 	Warnings []reasons.Warning
 }
@@ -41,7 +41,7 @@ func optionMark(key policy.Key) domain.Mark { return domain.OptionPrefix + domai
 
 // one writes one fragment.
 func one(fragment domain.Fragment, line string) Writing {
-	return Writing{Managed: domain.Managed{Fragments: []domain.Fragment{fragment}}, Line: line}
+	return Writing{Marked: domain.Marked{Fragments: []domain.Fragment{fragment}}, Line: line}
 }
 
 // refused writes nothing, with a warning why.

@@ -23,7 +23,7 @@ func writeMMIOWindow(vm VM) Writing {
 
 	mark := optionMark(policy.KeyMMIOWindow)
 	var written uint64
-	if len(vm.Domain().Managed(mark)) > 0 {
+	if len(vm.Domain().Marked(mark)) > 0 {
 		written = vm.Domain().WindowBytes()
 	}
 
@@ -32,7 +32,7 @@ func writeMMIOWindow(vm VM) Writing {
 		bits = vm.PhysBits()
 	}
 
-	without := domain.Changes{Managed: map[domain.Mark]domain.Managed{mark: {}}}
+	without := domain.Changes{Marked: map[domain.Mark]domain.Marked{mark: {}}}
 	set, text, isEnough := chooseWindow(Firmware(vm.Plan, vm.Domain().After(without), bits),
 		written)
 	switch {

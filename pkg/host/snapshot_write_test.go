@@ -77,9 +77,9 @@ func TestSnapshotOfDirectory(t *testing.T) {
 // TestSnapshotKeepsDetails shows that all is read alike.
 func TestSnapshotPlansTheSame(t *testing.T) {
 	for _, c := range cases.Load(t, "../..") {
-		want := c.Mutator.Read(c.Request).Plan()
-		c.Mutator.Sysfs = snapshotOf(t, c.Mutator.Sysfs)
-		got := c.Mutator.Read(c.Request).Plan()
+		want := c.Planner.Read(c.Request).Plan()
+		c.Planner.Sysfs = snapshotOf(t, c.Planner.Sysfs)
+		got := c.Planner.Read(c.Request).Plan()
 		expect.Same(t, string(want.Domain), string(got.Domain), "%s: the domain (-host +snapshot)",
 			c.Name)
 		expect.Same(t, explain(t, want), explain(t, got), "%s: the plan (-host +snapshot)", c.Name)

@@ -75,7 +75,7 @@ func New(plan *placement.Plan) File {
 	}
 
 	for _, d := range plan.Devices {
-		if d.Function.IsPaired() {
+		if d.Function.IsGPUOrNIC() {
 			b.add(d)
 		}
 	}

@@ -55,7 +55,7 @@ func wholeHost(t *testing.T, host fs.FS) []byte {
 // TestGrace: a cell that is a GPU's memory is no CPU.
 func TestGrace(t *testing.T) {
 	c := cases.Named(t, "../..", "grace-gb200")
-	text := nccl.New(c.Mutator.Read(c.Request).Plan().Plan).String()
+	text := nccl.New(c.Planner.Read(c.Request).Plan().Plan).String()
 	if cpus := strings.Count(text, "<cpu "); cpus != 2 || strings.Count(text, "<pci ") != 3 {
 		t.Errorf("%d CPUs, want the 2 cells with CPUs and 3 devices:\n%s", cpus, text)
 	}

@@ -110,7 +110,7 @@ func (m *Machine) SourceNames() string {
 // ShowsAll reports whether the machine has no other devices of the kind of d, which may be nil, than
 // those shown: lstopo shows only classes that it finds important, and others what they use.
 func (m *Machine) ShowsAll(d *topology.Device) bool {
-	return m.Has(Lspci) || m.Has(Snapshot) || m.Has(Lstopo) && d.IsPaired()
+	return m.Has(Lspci) || m.Has(Snapshot) || m.Has(Lstopo) && d.IsGPUOrNIC()
 }
 
 // KnowsNode reports whether the NUMA node of a function is known, which may be none.

@@ -69,7 +69,7 @@ func TestPictures(t *testing.T) {
 // TestGrace: the cells that are a GPU's memory are a box in that of the GPU, in the guest only.
 func TestGrace(t *testing.T) {
 	c := cases.Named(t, "../..", "grace-gb200")
-	svg := draw(t, report.New(c.Mutator.Read(c.Request).Plan().Plan, true, nil))
+	svg := draw(t, report.New(c.Planner.Read(c.Request).Plan().Plan, true, nil))
 	wellFormed(t, svg)
 	box := regexp.MustCompile(`<g class="(?:device gpu|area)"(?: id="([a-z]+)-\d")?>(?:<title>[^<]*</title>)?<rect x="(\d+)" y="(\d+)" width="(\d+)" height="(\d+)"[^>]*/>(?:<text[^>]*>(cells [^<]*))?`)
 	var gpu image.Rectangle

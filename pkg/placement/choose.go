@@ -127,8 +127,8 @@ func servesNCCL(s start, p proposal) bool {
 // switch ports advertise for that of a device which it pairs with others: two GPUs,
 // accelerators or NICs are passed through, and one of them is under a switch of the guest.
 func hasFalseLinkSpeed(devices []Decision, guest *topology.Tree) bool {
-	isPaired := func(d Decision) bool { return d.Function.IsPaired() }
-	return topology.CountFunc(devices, isPaired) > 1 && anyPairedUnderSwitch(devices, guest)
+	isGPUOrNIC := func(d Decision) bool { return d.Function.IsGPUOrNIC() }
+	return topology.CountFunc(devices, isGPUOrNIC) > 1 && anyPairedUnderSwitch(devices, guest)
 }
 
 // anyPairedUnderSwitch reports whether a device that NCCL pairs is under a switch in each tree.
@@ -138,7 +138,7 @@ func anyPairedUnderSwitch(devices []Decision, trees ...*topology.Tree) bool {
 			n := t.Node(d.ID)
 			return n == nil || !n.IsUnderSwitch()
 		}
-		return d.Function.IsPaired() && !slices.ContainsFunc(trees, isOutside)
+		return d.Function.IsGPUOrNIC() && !slices.ContainsFunc(trees, isOutside)
 	})
 }
 

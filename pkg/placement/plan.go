@@ -117,12 +117,12 @@ func (p *Plan) MovesControllers() bool {
 	return len(p.Changes.AddControllers)+len(p.Changes.RemoveControllers) > 0
 }
 
-// With is the plan with the fragments, lines and warnings of policy keys.
+// With returns the plan with the fragments, lines and warnings of policy keys.
 func (p *Plan) With(
-	managed map[domain.Mark]domain.Managed, extras []Extra, warnings []reasons.Warning,
+	marked map[domain.Mark]domain.Marked, extras []Extra, warnings []reasons.Warning,
 ) *Plan {
 	next := *p
-	next.Changes.Managed = managed
+	next.Changes.Marked = marked
 	next.result = p.input.After(next.Changes)
 	next.Extras = slices.Concat(p.Extras, extras)
 	next.Warnings = reasons.Sort(slices.Concat(p.Warnings, warnings))
@@ -243,7 +243,7 @@ func (p *Plan) Apply() ([]byte, error) {
 		return nil, fmt.Errorf("verify the result: %w", err)
 	}
 
-	if _, isWritten := p.Changes.Managed[domain.PortOverrideMark]; isWritten {
+	if _, isWritten := p.Changes.Marked[domain.PortOverrideMark]; isWritten {
 		if err := again.CheckPortOverrides(); err != nil {
 			return nil, fmt.Errorf("verify the result: %w", err)
 		}

@@ -22,7 +22,7 @@ func TestWindowOfAlias(t *testing.T) {
 	const alias = `machine="q35"`
 	written, kept := 0, 0
 	for _, c := range cases.Load(t, root) {
-		m := c.Mutator
+		m := c.Planner
 		m.Flags = maps.Clone(m.Flags)
 		m.Flags[policy.KeyMMIOWindow], m.Flags[policy.KeyStrict] = "auto", "false"
 		m.Flags[policy.KeyPortSpeed] = "default" // TestLinksOfAlias
@@ -65,7 +65,7 @@ func TestLinksOfAlias(t *testing.T) {
 			continue
 		}
 
-		first := c.Mutator.Read(c.Request).Plan()
+		first := c.Planner.Read(c.Request).Plan()
 		expect.NoError(t, first.Err)
 
 		for version, stay := range map[string]bool{
@@ -76,7 +76,7 @@ func TestLinksOfAlias(t *testing.T) {
 		} {
 			resolved := bytes.Replace(first.Domain, []byte(`machine="q35"`),
 				[]byte(`machine="`+version+`"`), 1)
-			again := c.Mutator.Read(plan.Request{Domain: resolved, VMI: c.Request.VMI}).Plan()
+			again := c.Planner.Read(plan.Request{Domain: resolved, VMI: c.Request.VMI}).Plan()
 			if isSame := bytes.Equal(again.Domain, resolved); isSame != stay ||
 				bytes.Contains(again.Domain, []byte("cxl-upstream")) != stay {
 				t.Errorf("%s: the second call changes the domain: %v", version, !isSame)

@@ -15,7 +15,7 @@ import (
 func FuzzMutate(f *testing.F) {
 	all := cases.Load(f, root)
 	for i, c := range all {
-		f.Add(c.Request.Domain, c.Request.VMI, i, string(c.Mutator.Flags[policy.KeyLayout]))
+		f.Add(c.Request.Domain, c.Request.VMI, i, string(c.Planner.Flags[policy.KeyLayout]))
 	}
 
 	f.Fuzz(func(t *testing.T, domain, vmi []byte, host int, layout string) {
@@ -23,7 +23,7 @@ func FuzzMutate(f *testing.F) {
 			t.Skip("no such case, or slow")
 		}
 
-		m := all[host].Mutator
+		m := all[host].Planner
 		m.Flags = map[policy.Key]string{policy.KeyLayout: layout}
 		given := bytes.Clone(domain)
 		result := m.Read(plan.Request{Domain: domain, VMI: vmi}).Plan()

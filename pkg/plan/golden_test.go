@@ -26,7 +26,7 @@ func TestGolden(t *testing.T) {
 	for _, c := range cases.Load(t, root) {
 		t.Run(c.Name, func(t *testing.T) {
 			got := map[string][]byte{}
-			result := c.Mutator.Read(c.Request).Plan()
+			result := c.Planner.Read(c.Request).Plan()
 			got["want.diff"] = changes(c.Request.Domain, result.Domain)
 			got["want.txt"] = explanation(result)
 			if *update {

@@ -24,13 +24,13 @@ func TestPCIBusFollows(t *testing.T) {
 		}
 
 		for _, layout := range append(layouts(), policy.LayoutAuto, policy.LayoutKeep) {
-			c.Mutator.Flags = map[policy.Key]string{policy.KeyLayout: string(layout)}
-			first := c.Mutator.Read(c.Request).Plan().Domain
+			c.Planner.Flags = map[policy.Key]string{policy.KeyLayout: string(layout)}
+			first := c.Planner.Read(c.Request).Plan().Domain
 			expect.Same(t, want, perSMMU(read(t, first)), "%s, layout %s (-before +after)", c.Name,
 				layout)
 			again := c.Request
 			again.Domain = first
-			expect.Same(t, want, perSMMU(read(t, c.Mutator.Read(again).Plan().Domain)),
+			expect.Same(t, want, perSMMU(read(t, c.Planner.Read(again).Plan().Domain)),
 				"%s, layout %s, second call (-before +after)", c.Name, layout)
 		}
 	}
@@ -83,24 +83,24 @@ func TestSSIDSize(t *testing.T) {
 		policy.LayoutAuto, policy.LayoutNUMA, policy.LayoutRoot, policy.LayoutMirror,
 		policy.LayoutKeep,
 	} {
-		grace.Mutator.Flags = map[policy.Key]string{policy.KeyLayout: string(layout)}
-		got := string(grace.Mutator.Read(grace.Request).Plan().Domain)
+		grace.Planner.Flags = map[policy.Key]string{policy.KeyLayout: string(layout)}
+		got := string(grace.Planner.Read(grace.Request).Plan().Domain)
 		if !strings.Contains(got, ` ril="off" ssidsize="20" oas="48"`) ||
 			strings.Contains(got, "ssidSize") {
 			t.Errorf("layout %s: no ssidsize in\n%s", layout, got)
 		}
 	}
 
-	grace.Mutator.Flags = map[policy.Key]string{policy.KeyDryRun: "true"}
-	if got := grace.Mutator.Read(grace.Request).Plan().Domain; string(got) != string(grace.Request.Domain) {
+	grace.Planner.Flags = map[policy.Key]string{policy.KeyDryRun: "true"}
+	if got := grace.Planner.Read(grace.Request).Plan().Domain; string(got) != string(grace.Request.Domain) {
 		t.Errorf("a dry run changed the domain:\n%s", got)
 	}
 
-	grace.Mutator.Flags = nil
+	grace.Planner.Flags = nil
 	both := strings.Replace(string(grace.Request.Domain), `ssidSize="20"`,
 		`ssidSize="20" ssidsize="8"`, 1)
 	grace.Request.Domain = []byte(both)
-	if got := string(grace.Mutator.Read(grace.Request).Plan().Domain); !strings.Contains(got,
+	if got := string(grace.Planner.Read(grace.Request).Plan().Domain); !strings.Contains(got,
 		`ssidSize="20" ssidsize="8"`) {
 		t.Errorf("of two sizes the user's changed:\n%s", got)
 	}

@@ -37,7 +37,7 @@ func TestKeys(t *testing.T) {
 
 	written := map[string]int{}
 	for _, c := range cases.Load(t, root) {
-		off := c.Mutator
+		off := c.Planner
 		off.Flags = maps.Clone(off.Flags)
 		off.Flags[policy.KeyStrict] = "false"              // a refused domain stays as it is
 		off.Locked = append(sets["all"], policy.KeyStrict) // whatever the VMI's annotations say

@@ -20,7 +20,7 @@ func TestLibvirt(t *testing.T) {
 
 			// What libvirt makes of the domain without the hook is not the hook's.
 			_, known, _ := lib.Examine(c.Request.Domain)
-			lib.Check(t, c.Mutator.Read(c.Request).Plan().Domain, known...)
+			lib.Check(t, c.Planner.Read(c.Request).Plan().Domain, known...)
 		})
 	}
 }

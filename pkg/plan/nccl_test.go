@@ -20,8 +20,8 @@ import (
 	"hook-sidecar/test/tree"
 )
 
-// fwcfgMutator is a Mutator that passes the topology file to the guest.
-func fwcfgMutator(t *testing.T, host string, layout policy.Layout) plan.Planner {
+// fwcfgPlanner returns a Planner that passes the topology file to the guest.
+func fwcfgPlanner(t *testing.T, host string, layout policy.Layout) plan.Planner {
 	m := withLayout(hosts(t)[host+".txtar"], layout)
 	m.Flags[policy.KeyNCCLTopology] = string(policy.NCCLTopologyFWCfg)
 	return m
@@ -74,7 +74,7 @@ func TestNCCLEntry(t *testing.T) {
 	lib := oracle.New(t).Readback
 	for _, version := range []readback.Version{readback.V190, readback.Main} {
 		for _, layout := range layouts() {
-			m := fwcfgMutator(t, "x86-2n8g-hgx-h100", layout)
+			m := fwcfgPlanner(t, "x86-2n8g-hgx-h100", layout)
 			vmi := sampleFile(t, "02-8gpu-8nic-gate-off.vmi.json")
 			hook := func(domain []byte) ([]byte, error) {
 				result := m.Read(plan.Request{Domain: domain, VMI: vmi}).Plan()
@@ -124,7 +124,7 @@ func checkSMBIOS(t *testing.T, version readback.Version, before, after []byte) {
 // --validate and reads it back, beside the SMBIOS tables.
 func TestNCCLEntryLibvirt(t *testing.T) {
 	lib := oracle.New(t)
-	m := fwcfgMutator(t, "x86-2n8g-hgx-h100", policy.LayoutMirror)
+	m := fwcfgPlanner(t, "x86-2n8g-hgx-h100", policy.LayoutMirror)
 	result := m.Read(plan.Request{
 		Domain: sampleFile(t, "02-8gpu-8nic-gate-off.xml"),
 		VMI:    sampleFile(t, "02-8gpu-8nic-gate-off.vmi.json"),
@@ -182,7 +182,7 @@ func TestNCCLEntryWanted(t *testing.T) {
 		"no GPU and no NIC":   {matrix.Domain(matrix.GuestNUMA{{0}, {1}}, switches), nil, 0},
 		"no devices":          {matrix.Domain(matrix.GuestNUMA{{0}}, nil), nil, 0},
 	} {
-		m := fwcfgMutator(t, host, policy.LayoutNUMA)
+		m := fwcfgPlanner(t, host, policy.LayoutNUMA)
 		maps.Copy(m.Flags, tc.set)
 		result := m.Read(plan.Request{Domain: tc.domain}).Plan()
 		if result.Err != nil {

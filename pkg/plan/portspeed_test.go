@@ -103,7 +103,7 @@ func TestPortLinks(t *testing.T) {
 	t.Parallel()
 	switches := 0
 	for _, c := range cases.Load(t, root) {
-		m := withLayout(c.Mutator.Sysfs, policy.LayoutMirror)
+		m := withLayout(c.Planner.Sysfs, policy.LayoutMirror)
 		m.Flags[policy.KeyPortSpeed], m.Flags[policy.KeyStrict] = "host", "false"
 		result := m.Read(plan.Request{Domain: c.Request.Domain}).Plan()
 		if result.Plan == nil {

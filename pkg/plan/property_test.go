@@ -43,11 +43,11 @@ func everywhere(t *testing.T, test func(t *testing.T, m plan.Planner, req plan.R
 			sysfs   fs.FS
 			layouts []policy.Layout
 		}{
-			{"", c.Mutator.Sysfs, append(layouts(), policy.LayoutAuto, policy.LayoutKeep)},
+			{"", c.Planner.Sysfs, append(layouts(), policy.LayoutAuto, policy.LayoutKeep)},
 			{other, hosts[other], []policy.Layout{policy.LayoutNUMA, policy.LayoutMirror}},
 		} {
 			for _, layout := range on.layouts {
-				m := c.Mutator
+				m := c.Planner
 				m.Sysfs = on.sysfs
 				m.Flags = maps.Clone(m.Flags)
 				m.Flags[policy.KeyLayout] = string(layout)
@@ -226,7 +226,7 @@ func TestDamaged(t *testing.T) {
 		whole := len(bytes.TrimSpace(c.Request.Domain))
 		for cut := 0; cut < whole; cut += 1 + whole/97 {
 			damaged := c.Request.Domain[:cut]
-			result := c.Mutator.Read(plan.Request{Domain: damaged, VMI: c.Request.VMI}).Plan()
+			result := c.Planner.Read(plan.Request{Domain: damaged, VMI: c.Request.VMI}).Plan()
 			switch {
 			case result.Err == nil:
 				t.Errorf("%s cut at %d: no error", c.Name, cut)

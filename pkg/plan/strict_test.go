@@ -81,7 +81,7 @@ func TestStrictOverBoot(t *testing.T) {
 		}
 
 		vmis := bootVMIs(c.Request.VMI)
-		read, _, _ := c.Mutator.WholeHost()
+		read, _, _ := c.Planner.WholeHost()
 		for i, layout := range append([]policy.Layout{""}, layouts()...) {
 			m := read
 			m.Flags = maps.Clone(m.Flags)

@@ -138,7 +138,7 @@ func definable(t *testing.T) []definition {
 	var all []definition
 	for _, c := range cases.Load(t, root) {
 		if c.NoLibvirt == "" {
-			read, _, _ := c.Mutator.WholeHost()
+			read, _, _ := c.Planner.WholeHost()
 			all = append(all, definition{
 				c.Name, c.Request.Domain, c.Request.VMI, read, len(c.Request.VMI) > 0,
 			})

@@ -234,7 +234,7 @@ func (v *VM) diagnosed(result Result) Result {
 	if result.Plan != nil {
 		plan := result.Plan.Diagnosed(v.shown.host, v.shown.problems)
 		plan.Partitions = v.planner.Partitions
-		result.Plan = plan.With(plan.Changes.Managed, guest.NCCLExtras(plan), nil)
+		result.Plan = plan.With(plan.Changes.Marked, guest.NCCLExtras(plan), nil)
 	}
 	return result
 }

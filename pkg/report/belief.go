@@ -112,7 +112,7 @@ func passedThrough(guest paste.Machine) []int {
 	for i, d := range guest.Devices {
 		isOldNIC := d.Vendor == intel && (d.Device == 0x100e || d.Device == 0x10d3) ||
 			d.Vendor == realtek && d.Device == 0x8139
-		if d.IsPaired() && !emulators[d.Vendor] && !isOldNIC {
+		if d.IsGPUOrNIC() && !emulators[d.Vendor] && !isOldNIC {
 			positions = append(positions, i)
 		}
 	}

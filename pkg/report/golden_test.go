@@ -44,7 +44,7 @@ func TestText(t *testing.T) {
 // neither a path type nor a NUMA column takes them for those of a socket.
 func TestTextGrace(t *testing.T) {
 	c := cases.Named(t, "../..", "grace-gb200")
-	r := report.New(c.Mutator.Read(c.Request).Plan().Plan, true, nil)
+	r := report.New(c.Planner.Read(c.Request).Plan().Plan, true, nil)
 	golden(t, "grace-gb200.txt", text(t, r, report.Style{}))
 	data, err := json.Marshal(r.Devices)
 	expect.NoError(t, err)

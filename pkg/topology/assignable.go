@@ -33,15 +33,15 @@ func (d *Device) IsNIC() bool {
 	return d != nil && d.Class>>16 == network
 }
 
-// IsPaired reports whether NCCL and RCCL look for the paths from a function, which may be nil, to
+// IsGPUOrNIC reports whether NCCL and RCCL look for the paths from a function, which may be nil, to
 // others.
-func (d *Device) IsPaired() bool { return d.IsGPU() || d.IsNIC() }
+func (d *Device) IsGPUOrNIC() bool { return d.IsGPU() || d.IsNIC() }
 
 // HasPair reports whether NCCL or RCCL moves data between two of the functions. One has to be a
 // GPU.
 func HasPair(functions []*Device) bool {
 	paired := slices.DeleteFunc(slices.Clone(functions), func(f *Device) bool {
-		return !f.IsPaired()
+		return !f.IsGPUOrNIC()
 	})
 	return len(paired) > 1 && slices.ContainsFunc(paired, (*Device).IsGPU)
 }

@@ -130,7 +130,7 @@ func (m Machine) VM(tb testing.TB) VM {
 	}
 
 	for _, d := range shown.Devices {
-		if d.Driver == "vfio-pci" && d.IsPaired() {
+		if d.Driver == "vfio-pci" && d.IsGPUOrNIC() {
 			vm.Devices = append(vm.Devices, d.Address.String())
 		}
 	}

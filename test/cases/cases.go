@@ -36,7 +36,7 @@ import (
 // Case is one golden case.
 type Case struct {
 	Name    string
-	Mutator plan.Planner
+	Planner plan.Planner
 	Request plan.Request
 	// NoLibvirt says why libvirt is not asked about the result; "" when it is.
 	NoLibvirt string
@@ -106,7 +106,7 @@ func load(root, file string) (Case, error) {
 	}
 
 	c.NoLibvirt = said["libvirt"]
-	if c.Mutator, err = mutator(root, said, c.Section("host"), c.Section("env")); err != nil {
+	if c.Planner, err = planner(root, said, c.Section("host"), c.Section("env")); err != nil {
 		return c, err
 	}
 
@@ -133,7 +133,7 @@ func settings(text string) (map[string]string, error) {
 	return said, nil
 }
 
-func mutator(root string, said map[string]string, host, environ []byte) (plan.Planner, error) {
+func planner(root string, said map[string]string, host, environ []byte) (plan.Planner, error) {
 	m := plan.Planner{
 		Source: policy.Source{
 			Flags:            map[policy.Key]string{},

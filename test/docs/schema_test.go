@@ -24,7 +24,7 @@ func TestGeneratedSchema(t *testing.T) {
 	}
 
 	for _, c := range cases.Load(t, root) {
-		vm := c.Mutator.Read(c.Request)
+		vm := c.Planner.Read(c.Request)
 		result, current := vm.Plan(), vm.Current()
 		if result.Plan == nil || current.Plan == nil {
 			continue
@@ -35,7 +35,7 @@ func TestGeneratedSchema(t *testing.T) {
 		output(&reports,
 			report.AsIs(report.New(current.Plan, current.Changed(), current.Err), planned))
 		output(&guests, report.CompareGuest(planned, paste.Machine{}))
-		in, planner := doctor.NewInputs(c.Mutator)
+		in, planner := doctor.NewInputs(c.Planner)
 		in.VMInputs = doctor.NewVMInputs(planner.Read(c.Request), "")
 		output(&checks, doctor.NewReport(in))
 	}

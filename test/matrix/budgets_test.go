@@ -78,12 +78,12 @@ func (m machine) plan(t *testing.T, layout policy.Layout, n int) (refused string
 	text, devices := m.host(n)
 	host := expect.Host(t, text)
 	domain := matrix.Domain(matrix.GuestNUMA{{0}}, devices)
-	mutator := plan.Planner{
+	planner := plan.Planner{
 		Sysfs:  host,
 		Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: string(layout)}},
 	}
 
-	result := mutator.Read(plan.Request{Domain: domain}).Plan()
+	result := planner.Read(plan.Request{Domain: domain}).Plan()
 	if result.Err != nil {
 		t.Fatal(result.Err)
 	}
@@ -154,11 +154,11 @@ func TestBudgets(t *testing.T) {
 func TestCoarser(t *testing.T) {
 	const roots = 130 // two controllers for each are more than there are indexes
 	text, devices := machines()[1].host(roots)
-	mutator := plan.Planner{
+	planner := plan.Planner{
 		Sysfs: expect.Host(t, text), Source: policy.Source{Flags: withLayout(policy.LayoutAuto)},
 	}
 
-	result := mutator.Read(plan.Request{Domain: matrix.Domain(matrix.GuestNUMA{{0}},
+	result := planner.Read(plan.Request{Domain: matrix.Domain(matrix.GuestNUMA{{0}},
 		devices)}).Plan()
 	expect.NoError(t, result.Err)
 
@@ -210,11 +210,11 @@ func TestShrink(t *testing.T) {
 	}
 
 	host := expect.Host(t, text)
-	mutator := plan.Planner{
+	planner := plan.Planner{
 		Sysfs: host, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: "numa"}},
 	}
 
-	large := mutator.Read(plan.Request{
+	large := planner.Read(plan.Request{
 		Domain: matrix.Domain(matrix.GuestNUMA{{0}, {1}, {2}, {3}}, devices),
 	}).Plan()
 
@@ -228,7 +228,7 @@ func TestShrink(t *testing.T) {
 	for _, left := range []int{159, 120, 80, 40, 20, 4, 1} {
 		domain := regexp.MustCompile(`(?s)\s*<hostdev.*?</hostdev>`).ReplaceAllFunc(readback,
 			keepFirst(left))
-		small := mutator.Read(plan.Request{Domain: domain}).Plan()
+		small := planner.Read(plan.Request{Domain: domain}).Plan()
 		if small.Err != nil {
 			t.Fatal(small.Err)
 		}
@@ -252,11 +252,11 @@ func TestShrink(t *testing.T) {
 func TestShrinkFunctions(t *testing.T) {
 	lib := oracle.New(t)
 	text, devices := machines()[1].host(60)
-	mutator := plan.Planner{
+	planner := plan.Planner{
 		Sysfs: expect.Host(t, text), Source: policy.Source{Flags: withLayout(policy.LayoutRoot)},
 	}
 
-	large := mutator.Read(plan.Request{Domain: matrix.Domain(matrix.GuestNUMA{{0}},
+	large := planner.Read(plan.Request{Domain: matrix.Domain(matrix.GuestNUMA{{0}},
 		devices)}).Plan()
 	expect.NoError(t, large.Err)
 	readback := lib.Check(t, large.Domain)
@@ -264,7 +264,7 @@ func TestShrinkFunctions(t *testing.T) {
 	hostdev := regexp.MustCompile(`(?s)\s*<hostdev.*?</hostdev>`)
 	for _, left := range []int{59, 40, 24, 23, 2, 1} {
 		domain := hostdev.ReplaceAllFunc(readback, keepFirst(left))
-		small := mutator.Read(plan.Request{Domain: domain}).Plan()
+		small := planner.Read(plan.Request{Domain: domain}).Plan()
 		expect.NoError(t, small.Err)
 
 		for _, d := range small.Plan.Devices {

@@ -21,7 +21,7 @@ func TestSSIDSize(t *testing.T) {
 		kept   bool
 	}{
 		`ssidSize="20"`: {grace.Request.Domain, false},
-		`ssidsize="20"`: {grace.Mutator.Read(grace.Request).Plan().Domain,
+		`ssidsize="20"`: {grace.Planner.Read(grace.Request).Plan().Domain,
 			libvirt.version >= version(12, 7)},
 	} {
 		// Of all rules only this one: an older libvirt has to accept pciBus and nodeset, too.

@@ -21,14 +21,14 @@ type Fragment interface {
 // user's.
 type Mark string
 
-// Managed lists the fragments that a domain has to have with a mark.
-type Managed struct {
+// Marked lists the fragments that a domain has to have with a mark.
+type Marked struct {
 	Fragments []Fragment // all that bear the mark; none removes them
 	Instead   []Fragment // unmarked ones that they replace
 }
 
-// Managed returns the fragments with a mark.
-func (d *Domain) Managed(mark Mark) []Fragment {
+// Marked returns the fragments with a mark.
+func (d *Domain) Marked(mark Mark) []Fragment {
 	return slices.DeleteFunc(slices.Clone(d.Fragments), func(f Fragment) bool {
 		return f.Mark() != mark
 	})
@@ -46,22 +46,22 @@ func of[F Fragment](all []Fragment) []F {
 	return found
 }
 
-// isReplaced reports whether managed fragments replace one of the domain.
-func (m Managed) isReplaced(f Fragment, mark Mark) bool {
+// isReplaced reports whether marked fragments replace one of the domain.
+func (m Marked) isReplaced(f Fragment, mark Mark) bool {
 	return f.Mark() == mark || slices.Contains(m.Instead, f)
 }
 
 // Changes reports whether a domain differs from this in the fragments with the mark.
-func (m Managed) Changes(d *Domain, mark Mark) bool {
+func (m Marked) Changes(d *Domain, mark Mark) bool {
 	kept := slices.DeleteFunc(slices.Clone(d.Fragments), func(f Fragment) bool {
 		return !m.isReplaced(f, mark)
 	})
 	return !slices.Equal(kept, m.Fragments)
 }
 
-// replaceFragments writes managed fragments in the places of those that they replace, and
+// replaceFragments writes marked fragments in the places of those that they replace, and
 // collects those that are gone and added.
-func (e *editor) replaceFragments(changes map[Mark]Managed) {
+func (e *editor) replaceFragments(changes map[Mark]Marked) {
 	for _, mark := range slices.Sorted(maps.Keys(changes)) {
 		if !changes[mark].Changes(e.domain, mark) {
 			continue
