@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"io/fs"
+	"slices"
 
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
@@ -10,9 +12,11 @@ import (
 	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/findings"
 	"hook-sidecar/pkg/host"
+	"hook-sidecar/pkg/paste"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/report"
 	"hook-sidecar/pkg/sample"
+	"hook-sidecar/pkg/topology"
 	"hook-sidecar/testdata"
 )
 
@@ -97,13 +101,33 @@ func useHost(p *cli.Program, s *demoInput, files []string) error {
 
 	shown, problems := host.Read(made.sysfs, nil, host.All)
 	p.Warn(findings.Given(problems))
+	assumeVFIO(p, made.sysfs, shown)
+
 	vm, err := sample.Of(shown)
 	if err != nil {
-		return cli.Failed("bind GPUs and NICs to vfio-pci, or pass what snapshot --from takes", err)
+		return cli.Failed("pass a host with GPUs", err)
 	}
+
 	s.mutator.Sysfs, s.request = made.sysfs, plan.Request{}
 	s.request.Domain, err = vm.Domain()
 	return err
+}
+
+// assumeVFIO binds all GPUs and NICs of a host to vfio-pci where no GPU is: the host was not prepared
+// for VMs.
+func assumeVFIO(p *cli.Program, sysfs fs.FS, shown *topology.Host) {
+	isPrepared := func(d topology.Device) bool { return d.IsGPU() && d.IsVFIO() }
+	machine, _ := paste.ReadSysfs(sysfs)
+	if slices.ContainsFunc(shown.Devices, isPrepared) || len(machine.GPUs()) == 0 {
+		return
+	}
+
+	for _, d := range append(machine.GPUs(), machine.NICs()...) {
+		if d.PhysFn == nil {
+			shown.Device(d.Address).Driver = "vfio-pci"
+		}
+	}
+	p.Say("no GPU of the host is bound to a VFIO driver: planned as if its GPUs and NICs were")
 }
 
 // demoOutput selects the output of demo: explain's text, the changes of the domain, or by default
