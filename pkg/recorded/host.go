@@ -117,8 +117,7 @@ func (m *maker) takeFunctions() error {
 const havePaths = "lstopo --of xml, nvidia-smi topo -mp, the file of NCCL_TOPO_DUMP_FILE and " +
 	"hook-sidecar snapshot have paths"
 
-// completeNodes gives the host the NUMA nodes of its functions. Nodes whose CPUs are not known have
-// eight each.
+// completeNodes gives the host the NUMA nodes of its functions. On a host with one node all are on it.
 func (m *maker) completeNodes() {
 	for _, d := range m.devices {
 		id, isKnown := d.Node.Node()
@@ -127,6 +126,7 @@ func (m *maker) completeNodes() {
 			m.nodes = append(m.nodes, topology.NUMANode{ID: id})
 		}
 	}
+
 	if len(m.nodes) == 0 {
 		m.assume("NUMA nodes are not known: the host has one.")
 		m.nodes = []topology.NUMANode{{}}
@@ -138,12 +138,36 @@ func (m *maker) completeNodes() {
 			m.devices[i].Node = topology.OnNode(m.nodes[0].ID)
 		}
 	}
-	const cpus = 8
-	if slices.ContainsFunc(m.nodes, func(n topology.NUMANode) bool { return n.CPUs.IsEmpty() }) {
-		m.assume("The CPUs of NUMA nodes are not known: each node has %d.", cpus)
-		for i := range m.nodes {
-			m.nodes[i].CPUs, _ = topology.ParseIDs(fmt.Sprintf("%d-%d", cpus*i, cpus*i+cpus-1))
+
+	m.completeCPUs()
+}
+
+// completeCPUs gives nodes whose CPUs are not known eight each, after those that are. Nodes without
+// CPUs in lstopo's file are memory alone.
+func (m *maker) completeCPUs() {
+	hasCPUs := func(n topology.NUMANode) bool { return !n.CPUs.IsEmpty() }
+	if m.record.Has(paste.Lstopo) && slices.ContainsFunc(m.nodes, hasCPUs) {
+		return
+	}
+
+	free := 0
+	for _, n := range m.nodes {
+		for _, last := range n.CPUs.Ranges() {
+			free = max(free, last+1)
 		}
+	}
+
+	const count = 8
+	unknown := 0
+	for i := range m.nodes {
+		if !hasCPUs(m.nodes[i]) {
+			m.nodes[i].CPUs, _ = topology.ParseIDs(fmt.Sprintf("%d-%d", free, free+count-1))
+			free += count
+			unknown++
+		}
+	}
+	if unknown > 0 {
+		m.assume("The CPUs of %s are not known: %d each.", topology.Counted(unknown, "NUMA node"), count)
 	}
 }
 
@@ -171,11 +195,11 @@ func (m *maker) completeIDs() {
 		}
 
 		as := aNIC
-		if d.IsGPU() {
+		switch {
+		case d.IsGPU() && m.saysCards():
+			as = cardGPU
+		case d.IsGPU():
 			as = boardGPU
-			if m.saysCards() {
-				as = cardGPU
-			}
 		}
 		d.Vendor, d.Device = as.vendor, as.device
 		counts[as]++

@@ -73,6 +73,14 @@ func compare(t *testing.T, record *paste.Machine, made recorded.Host) {
 		t.Fatalf("problems %v", problems)
 	}
 
+	for _, were := range record.NUMA {
+		for _, n := range shown.Nodes {
+			if n.ID == were.ID && !were.CPUs.IsEmpty() && !n.CPUs.Equal(were.CPUs) {
+				t.Errorf("node %d has CPUs %s, of the record %s", n.ID, n.CPUs, were.CPUs)
+			}
+		}
+	}
+
 	isKept := func(d topology.Device) bool { return d.Driver != "vfio-pci" }
 	passed := slices.DeleteFunc(slices.Clone(shown.Devices), isKept)
 	if want := len(record.GPUs()) + len(record.NICs()); len(passed) != want {
