@@ -9,8 +9,6 @@ import (
 	"hook-sidecar/pkg/doctor"
 	"hook-sidecar/pkg/findings"
 	"hook-sidecar/pkg/placement"
-	"hook-sidecar/pkg/policy"
-	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/test/cases"
 )
 
@@ -40,47 +38,6 @@ func TestEverywhere(t *testing.T) {
 		if unplaced != reported {
 			t.Errorf("%s: a device without a place: %v, reported: %v", c.Name, unplaced, reported)
 		}
-	}
-}
-
-// TestAgreesWithKey sets mmio-window in every case: bar-window fails exactly where the
-// key warns that it cannot make the window large enough.
-func TestAgreesWithKey(t *testing.T) {
-	refused := 0
-	for _, c := range cases.Load(t, "../..") {
-		m := c.Planner
-		m.Flags = maps.Clone(m.Flags)
-		m.Flags[policy.KeyMMIOWindow], m.Flags[policy.KeyStrict] = "auto", "false"
-
-		// whatever the VMI's annotations say
-		m.Locked = []policy.Key{policy.KeyMMIOWindow, policy.KeyStrict}
-		result := m.Read(c.Request).Plan()
-		if result.Plan == nil {
-			continue
-		}
-
-		in, planner := doctor.NewInputs(m)
-		in.VMInputs = doctor.NewVMInputs(planner.Read(c.Request), "")
-		results := doctor.NewReport(in).Results
-		warns := slices.ContainsFunc(result.Plan.Warnings, func(w reasons.Warning) bool {
-			return w.Code == reasons.CodeMMIOWindow
-		})
-
-		fails := slices.ContainsFunc(results, func(r doctor.Result) bool {
-			return r.Name == "bar-window" && r.Status == doctor.Fail
-		})
-
-		if warns != fails {
-			t.Errorf("%s: the key warns: %v, bar-window fails: %v", c.Name, warns, fails)
-		}
-
-		if warns {
-			refused++
-		}
-	}
-
-	if refused == 0 {
-		t.Error("the key warns in no case")
 	}
 }
 

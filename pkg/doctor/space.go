@@ -48,29 +48,20 @@ func lowBARs(in Inputs) []Result {
 // largeBARs checks the window of the 64-bit BARs.
 func largeBARs(in Inputs) []Result {
 	guest := in.firmware()
-	sum, taken := guest.BARs()
-	if sum == 0 {
+	fit := guest.Fit()
+	switch {
+	case fit.Sum == 0:
 		return nil
-	}
-
-	window, known := guest.Window(taken)
-	if !known {
+	case !fit.Known:
+		enough := bits.Len64(guest.Required(fit.Taken, 0)) + firmware.WindowShift
 		return note(fmt.Sprintf("a host-passthrough CPU has the host's bits; OVMF's window is an "+
-			"eighth of the address space, so %d bits are enough",
-			bits.Len64(guest.Required(taken, 0))+firmware.WindowShift),
-			"64-bit BARs of %s; the guest's physical address bits are not known", topology.BytesNeeded(sum))
+			"eighth of the address space, so %d bits are enough", enough),
+			"%s; the guest's physical address bits are not known", fit.Need(0))
+	case !fit.IsEnough():
+		return fail(in.windowHint(), "%s", fit.Have(fit.Need(fit.Required)))
 	}
 
-	need := "64-bit BARs of " + topology.BytesNeeded(sum)
-	if all := guest.Required(taken, window.Bytes); all > window.Bytes {
-		if all > sum {
-			need += " take " + topology.BytesNeeded(all) + " with alignment and hotplug ports"
-		}
-		return fail(in.windowHint(), "%s, the window has %s: %s", need,
-			topology.BytesThere(window.Bytes), window.Reason)
-	}
-
-	return pass("%s, the window has %s: %s", need, topology.BytesThere(window.Bytes), window.Reason)
+	return pass("%s", fit.Have(fit.Need(0)))
 }
 
 // windowHint returns how the guest gets a larger window: if it has the host's bits, another CPU

@@ -211,6 +211,42 @@ func (g Guest) memoryEnd() uint64 {
 		most/align)*align
 }
 
+// Fit says whether the 64-bit BARs of a guest fit into its firmware's window.
+type Fit struct {
+	Sum      uint64 // of the BARs, in bytes; 0 without any
+	Taken    Taken
+	Window   Window
+	Known    bool   // the window is
+	Required uint64 // of the window, with alignment and hotplug ports
+}
+
+// Fit looks at the window that the guest has.
+func (g Guest) Fit() Fit {
+	var f Fit
+	f.Sum, f.Taken = g.BARs()
+	f.Window, f.Known = g.Window(f.Taken)
+	f.Required = g.Required(f.Taken, f.Window.Bytes)
+	return f
+}
+
+// IsEnough reports whether the window is known and holds the BARs.
+func (f Fit) IsEnough() bool { return f.Known && f.Required <= f.Window.Bytes }
+
+// Need says how large the BARs are, and how much of a window they take where that is more.
+func (f Fit) Need(required uint64) string {
+	need := "64-bit BARs of " + topology.BytesNeeded(f.Sum)
+	if required > f.Sum {
+		need += " take " + topology.BytesNeeded(required) + " with alignment and hotplug ports"
+	}
+	return need
+}
+
+// Have returns what the BARs need, with the window that they have.
+func (f Fit) Have(need string) string {
+	return fmt.Sprintf("%s, the window has %s: %s", need, topology.BytesThere(f.Window.Bytes),
+		f.Window.Reason)
+}
+
 // SmallestWindow returns the smallest window of OVMF, a power of two, that holds the taken space;
 // 0 where OVMF has none so large.
 func (g Guest) SmallestWindow(taken Taken) uint64 {

@@ -93,31 +93,25 @@ func isIntel(host *topology.Host, functions []*topology.Device) bool {
 // earlier call stays, though it may be needless now: between two calls libvirt replaces machine
 // q35 by its version, and then the guest's address bits are known.
 func chooseWindow(guest firmware.Guest, written uint64) (set uint64, text string, isEnough bool) {
-	sum, taken := guest.BARs()
-	if sum == 0 {
+	fit := guest.Fit()
+	if fit.Sum == 0 {
 		return 0, "no device has a 64-bit BAR on the host", true
 	}
 
-	window, known := guest.Window(taken)
-	enough := guest.SmallestWindow(taken)
+	enough := guest.SmallestWindow(fit.Taken)
 	if guest.Domain.Arch == "aarch64" {
 		enough = 0 // OVMF chooses none
 	}
 
-	need := "64-bit BARs of " + topology.BytesNeeded(sum)
-	if all := guest.Required(taken, max(window.Bytes, enough)); all > sum {
-		need += " take " + topology.BytesNeeded(all) + " with alignment and hotplug ports"
-	}
-
-	there := fmt.Sprintf("%s, the window has %s: %s", need, topology.BytesThere(window.Bytes),
-		window.Reason)
+	need := fit.Need(guest.Required(fit.Taken, max(fit.Window.Bytes, enough)))
+	there := fit.Have(need)
 	bits, source := guest.SureBits()
 	users := guest.Domain.FWCfg(domain.WindowEntry)
 	stays := written > 0 && written == enough && guest.HasRoom(enough, bits)
 	switch {
-	case known && guest.Required(taken, window.Bytes) <= window.Bytes && !stays:
+	case fit.IsEnough() && !stays:
 		return 0, there, true
-	case !known && !guest.Domain.UEFI:
+	case !fit.Known && !guest.Domain.UEFI:
 		return 0, need + "; SeaBIOS takes all of the address space after the memory", true
 	case guest.Domain.Arch == "aarch64", !guest.Domain.UEFI:
 		return 0, there, false
@@ -141,12 +135,13 @@ func chooseWindow(guest firmware.Guest, written uint64) (set uint64, text string
 		return 0, fmt.Sprintf("%s, and %d bits of %s have no room for a window of %s after %s",
 			need, bits, source, topology.BytesThere(enough), memory), false
 
-	case !known:
+	case !fit.Known:
 		return enough,
 			fmt.Sprintf("the window has at least %s: %s; the guest's physical address bits are "+
 				"not known", topology.BytesThere(enough), need), true
 	}
 
 	return enough, fmt.Sprintf("the window has %s: %s; without the key it has %s: %s",
-		topology.BytesThere(enough), need, topology.BytesThere(window.Bytes), window.Reason), true
+		topology.BytesThere(enough), need, topology.BytesThere(fit.Window.Bytes),
+		fit.Window.Reason), true
 }
