@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"runtime"
@@ -120,16 +119,23 @@ func suggestion(cmd *cobra.Command, err error) string {
 // SeeHelp returns the hint to the help of a command.
 func SeeHelp(cmd *cobra.Command) string { return fmt.Sprintf("see %s --help", cmd.CommandPath()) }
 
+// wanted says what values a flag of a type has.
+func wanted(kind string) string {
+	switch kind {
+	case "bool":
+		return "true or false"
+	case "int":
+		return "a number"
+	default:
+		return "a value of type " + kind
+	}
+}
+
 // flagError returns an error of pflag in the words of the other errors.
 func flagError(err error) error {
 	if invalid, isInvalid := errors.AsType[*pflag.InvalidValueError](err); isInvalid {
-		kind := invalid.GetFlag().Value.Type()
-		want := cmp.Or(map[string]string{
-			"bool": "true or false", "int": "a number",
-		}[kind], "a value of type "+kind)
-
 		return fmt.Errorf("invalid --%s %q: must be %s", invalid.GetFlag().Name,
-			topology.Abridge(invalid.GetValue()), want)
+			topology.Abridge(invalid.GetValue()), wanted(invalid.GetFlag().Value.Type()))
 	}
 
 	if missing, isMissing := errors.AsType[*pflag.ValueRequiredError](err); isMissing {

@@ -68,15 +68,7 @@ func (o *Output) Check(formats ...string) error {
 
 	ending := strings.ToLower(filepath.Ext(o.File))
 	if o.Format == "" {
-		o.Format = map[string]string{
-			"":      Text,
-			".txt":  Text,
-			".log":  Text,
-			".json": JSON,
-			".yaml": YAML,
-			".svg":  SVG,
-			".xml":  NCCL,
-		}[ending]
+		o.Format = formatOf(ending)
 	}
 
 	err := fmt.Errorf("invalid --%s %q: must be one of %s", o.flag, topology.Abridge(o.Format),
@@ -94,4 +86,22 @@ func (o *Output) Check(formats ...string) error {
 	}
 
 	return Failed("", err)
+}
+
+// formatOf returns the format of a file by the ending of its name, "" if no format has it.
+func formatOf(ending string) string {
+	switch ending {
+	case "", ".txt", ".log":
+		return Text
+	case ".json":
+		return JSON
+	case ".yaml":
+		return YAML
+	case ".svg":
+		return SVG
+	case ".xml":
+		return NCCL
+	default:
+		return ""
+	}
 }

@@ -130,12 +130,22 @@ func (s *side) node(n *topology.Node, depth, x, y int) int {
 	return end
 }
 
-// classOf is the class of the box of a node other than a device.
+// classOf returns the class of the box of a node; a device has none.
 func classOf(kind topology.NodeKind) string {
-	return map[topology.NodeKind]string{
-		topology.Root: "root", topology.RootPort: "port", topology.DownstreamPort: "port",
-		topology.UpstreamPort: "switch", topology.Bridge: "bridge", topology.MDEVParent: "parent",
-	}[kind]
+	switch kind {
+	case topology.Root:
+		return "root"
+	case topology.RootPort, topology.DownstreamPort:
+		return "port"
+	case topology.UpstreamPort:
+		return "switch"
+	case topology.Bridge:
+		return "bridge"
+	case topology.MDEVParent:
+		return "parent"
+	default:
+		return ""
+	}
 }
 
 func (s *side) endpoint(n *topology.Node, x, y int) {

@@ -156,12 +156,18 @@ func (r Report) UsedPathTypes() []string {
 	return used
 }
 
+// describe returns a path type with its meaning.
 func describe(t topology.PathType) string {
-	return t.String() + ": " + map[topology.PathType]string{
-		topology.PIX:  "at most one PCIe switch between",
-		topology.PXB:  "several switches",
-		topology.PHB:  "a host bridge",
-		topology.NODE: "host bridges of one NUMA node",
-		topology.SYS:  "across NUMA nodes, or not known",
-	}[t]
+	switch t {
+	case topology.PIX:
+		return "PIX: at most one PCIe switch between"
+	case topology.PXB:
+		return "PXB: several switches"
+	case topology.PHB:
+		return "PHB: a host bridge"
+	case topology.NODE:
+		return "NODE: host bridges of one NUMA node"
+	default:
+		return "SYS: across NUMA nodes, or not known"
+	}
 }
