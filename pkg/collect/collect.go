@@ -129,6 +129,9 @@ func (c *Collector) contents(ctx context.Context) {
 	}
 }
 
+// versions are what virsh says of versions (libvirt tools/virsh-host.c, cmdVersion).
+var versions = []string{"Using library", "Running hypervisor"}
+
 // content reads what is in a pod.
 func (c *Collector) content(ctx context.Context, in cluster.Instance, pod *corev1.Pod) {
 	content := c.Client.Content(ctx, in, pod)
@@ -154,8 +157,9 @@ func (c *Collector) content(ctx context.Context, in cluster.Instance, pod *corev
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for line := range strings.Lines(string(content.Versions)) {
-		if name, version, isPair := strings.Cut(strings.TrimSpace(line), ": "); isPair {
-			c.archive.Versions[name] = version
+		name, version, isPair := strings.Cut(strings.TrimSpace(line), ": ")
+		if isPair && slices.Contains(versions, name) {
+			c.archive.Versions[name] = redact.Text(version)
 		}
 	}
 }

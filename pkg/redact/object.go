@@ -123,9 +123,9 @@ func (r Removed) object(of map[string]any, isCEL bool) {
 			of[name] = Mark
 			r[Named]++
 		case isText && (!isCEL || name != "expression"):
-			of[name] = r.text(text)
+			of[name] = r.text(name, text)
 		default:
-			r.value(value, isCEL)
+			r.value(name, value, isCEL)
 		}
 	}
 }
@@ -162,37 +162,45 @@ func (r Removed) field(name string, rule Rule, value any) any {
 }
 
 // value removes secrets from what a field or a list has.
-func (r Removed) value(value any, isCEL bool) {
+func (r Removed) value(name string, value any, isCEL bool) {
 	switch v := value.(type) {
 	case map[string]any:
 		r.object(v, isCEL)
 	case []any:
 		for i, item := range v {
 			if text, isText := item.(string); isText {
-				v[i] = r.text(text)
+				v[i] = r.text(name, text)
 				continue
 			}
-			r.value(item, isCEL)
+			r.value(name, item, isCEL)
 		}
 	}
 }
 
-// text removes secrets from a text of an object: of JSON as from an object, of a message, and those
-// of a known form from a name or an address.
-func (r Removed) text(text string) string {
-	var object any
-	if strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[") {
-		if json.Unmarshal([]byte(text), &object) == nil {
-			r.value(object, false)
-			if data, err := json.Marshal(object); err == nil {
-				return string(data)
-			}
-		}
-	}
-	if strings.ContainsAny(text, " \t\n=") {
+// messages are the fields of objects that have sentences.
+var messages = []string{"message", "reason", "note", "description"}
+
+// text removes secrets from a text of an object: those that a message may have and, of what is a name
+// or an address, those of a known form.
+func (r Removed) text(name, text string) string {
+	if slices.Contains(messages, name) || strings.ContainsAny(text, " \t\n=\"'<[{") {
 		return r.message(Messages, text, Text)
 	}
 	return r.message(Messages, text, bareSecrets)
+}
+
+// structured removes secrets from a text that may be JSON, as from an object.
+func (r Removed) structured(text string) string {
+	var object any
+	if json.Unmarshal([]byte(text), &object) != nil {
+		return r.text("", text)
+	}
+	r.value("", object, false)
+	data, err := json.Marshal(object)
+	if err != nil {
+		return Mark
+	}
+	return string(data)
 }
 
 // arguments removes the arguments that are no policy of this hook. A program's name, the names of
@@ -206,7 +214,7 @@ func (r Removed) arguments(list []any, hasProgram bool) []any {
 		switch {
 		case isFlag && isPolicy(flag):
 			keeps = !hasValue
-			list[i] = r.text(text)
+			list[i] = r.text("", text)
 		case isFlag && hasValue:
 			list[i], keeps = flag+"="+Mark, false
 			if value != "" {
@@ -215,7 +223,7 @@ func (r Removed) arguments(list []any, hasProgram bool) []any {
 		case isFlag:
 			keeps = false
 		case keeps:
-			list[i], keeps = r.text(text), false
+			list[i], keeps = r.text("", text), false
 		default:
 			list[i] = Mark
 			r[Arguments]++
@@ -238,7 +246,7 @@ func (r Removed) annotations(all map[string]any) map[string]any {
 		isKept := slices.Contains(annotations, name) || ofHook && isPolicy(key)
 		switch {
 		case isText && isKept:
-			all[name] = r.text(text)
+			all[name] = r.structured(text)
 		case value != "":
 			all[name] = Mark
 			r[Annotations]++
@@ -252,7 +260,7 @@ func (r Removed) data(all map[string]any) map[string]any {
 	for name, value := range all {
 		text, isText := value.(string)
 		if isText && (isPolicy(name) || slices.Contains(settings, name)) {
-			all[name] = r.text(text)
+			all[name] = r.text("", text)
 			continue
 		}
 		all[name] = Mark

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"hook-sidecar/pkg/cli"
+	"hook-sidecar/test/apiserver"
+	"hook-sidecar/test/expect"
+	"hook-sidecar/test/secrets"
+)
+
+// pod is that of the VM of secrets.Objects.
+const pod = "virt-launcher-kept-dgx-x7k2p"
+
+// TestCollectSecrets: a secret in each place of each object, of the domain, of the environment, and
+// in each spelling in a log and in an event is in no file of an archive.
+func TestCollectSecrets(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		expect.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	write("cluster.yaml", plantedCluster(t))
+	write("domain.xml", secrets.Domain)
+	log, before := plantedLogs(t)
+	write("log", log)
+	write("before", before)
+	served, err := apiserver.Read(dir, "cluster.yaml")
+	expect.NoError(t, err)
+	server := served.Start()
+	defer server.Close()
+
+	made := filepath.Join(dir, "made")
+	var out, errs bytes.Buffer
+	status := run(t.Context(), []string{
+		"collect", "kept-dgx", "-n", "default", "--server", server.URL, "--directory", made,
+	}, nil, cli.Streams{In: strings.NewReader(""), Out: &out, Err: &errs})
+	if status != 0 {
+		t.Fatalf("exit status %d: %s", status, errs.String())
+	}
+
+	var files []string
+	expect.NoError(t, filepath.WalkDir(made, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		files = append(files, filepath.Base(name))
+		data := string(expect.File(t, name))
+		for line := range strings.Lines(data) {
+			if strings.Contains(line, secrets.Planted) {
+				t.Errorf("%s: %s", name, line)
+			}
+		}
+		return nil
+	}))
+	for _, want := range []string{
+		"collected.yaml", "virtualmachines.json", "virtualmachineinstances.json", "pods.json", "events.json",
+		"nodes.json", "kubevirts.json", "plugins.json", "resourceclaims.json", "compute.log",
+		"compute.previous.log", "domain.xml", "variables.txt",
+	} {
+		if !slices.Contains(files, want) {
+			t.Errorf("no file %s of %q: %s", want, files, errs.String())
+		}
+	}
+}
+
+// plantedCluster returns a cluster with the objects of package secrets, whose VM runs.
+func plantedCluster(t *testing.T) string {
+	t.Helper()
+	var b strings.Builder
+	add := func(object map[string]any) {
+		data, err := yaml.Marshal(object)
+		expect.NoError(t, err)
+		b.WriteString(string(data) + "\n---\n")
+	}
+	isOfCluster := []string{"Node", "Plugin", "MutatingAdmissionPolicy", "Secret"}
+	for kind, text := range secrets.Objects {
+		var object map[string]any
+		expect.NoError(t, yaml.Unmarshal([]byte(text), &object))
+		metadata := object["metadata"].(map[string]any)
+		if !slices.Contains(isOfCluster, kind) {
+			metadata["namespace"] = "default"
+		}
+		if kind == "Event" {
+			object["involvedObject"] = map[string]any{"kind": "Pod", "namespace": "default", "name": pod}
+		}
+		if kind == "Pod" {
+			metadata["name"] = pod
+			running := map[string]any{"running": map[string]any{}}
+			ended := map[string]any{"terminated": map[string]any{"exitCode": 1, "message": "TOKEN=" + secrets.Planted}}
+			object["status"] = map[string]any{"phase": "Running", "containerStatuses": []any{
+				map[string]any{"name": "compute", "state": running, "lastState": ended},
+			}}
+		}
+		add(object)
+	}
+	for name, spelling := range secrets.Spellings {
+		add(map[string]any{
+			"kind": "Event", "metadata": map[string]any{"name": strings.ReplaceAll(name, " ", "-"), "namespace": "default"},
+			"involvedObject": map[string]any{"kind": "VirtualMachineInstance", "namespace": "default", "name": "kept-dgx"},
+			"message":        spelling,
+		})
+	}
+	fmt.Fprintf(&b, `kind: Container
+metadata: {name: compute, namespace: default}
+pod: %s
+logFile: log
+commands:
+- {command: virsh, file: domain.xml}
+- command: env -0
+  stdout: "GREETING=%s\0"
+`, pod, secrets.Planted)
+	return b.String()
+}
+
+// plantedLogs returns a log with each spelling as text, and one with each in JSON.
+func plantedLogs(t *testing.T) (log, before string) {
+	t.Helper()
+	for _, spelling := range secrets.Spellings {
+		entry, err := json.Marshal(map[string]string{"level": "info", "msg": spelling, "reason": spelling})
+		expect.NoError(t, err)
+		log += string(entry) + "\n2026-11-22T10:00:00Z " + spelling + "\n"
+		before += spelling + "\n"
+	}
+	return log, before
+}
