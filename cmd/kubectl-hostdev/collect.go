@@ -47,11 +47,14 @@ It needs the ClusterRole hostdev-collect:
   kubectl hostdev why dgx -f hostdev-dgx.tar.gz`,
 		Args: someVMs,
 	}
-	cmd.Flags().StringVar(&flags.file, "output-file", "", "write to this file; - is standard output (default: hostdev-VM.tar.gz)")
-	cmd.Flags().StringVar(&flags.directory, "directory", "", "write files to this new directory instead")
+	cmd.Flags().StringVar(&flags.file, "output-file", "",
+		"write to this file; - is standard output (default: hostdev-VM.tar.gz)")
+	cmd.Flags().StringVar(&flags.directory, "directory", "",
+		"write files to this new directory instead")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if flags.file != "" && flags.directory != "" {
-			return cli.Failed("leave out one of them", errors.New("--output-file cannot be combined with --directory"))
+			return cli.Failed("leave out one of them",
+				errors.New("--output-file cannot be combined with --directory"))
 		}
 		return a.collect(cmd.Context(), args, flags)
 	}
@@ -80,7 +83,8 @@ func (a *app) collect(ctx context.Context, arguments []string, flags collectFlag
 		}
 		names = append(names, name)
 	}
-	if _, err := os.Stat(flags.directory); flags.directory != "" && !errors.Is(err, fs.ErrNotExist) {
+	_, statErr := os.Stat(flags.directory)
+	if flags.directory != "" && !errors.Is(statErr, fs.ErrNotExist) {
 		return cli.Failed("name a new one", fmt.Errorf("write %s: it exists", flags.directory))
 	}
 
@@ -159,8 +163,8 @@ func sizeText(bytes int) string {
 	return fmt.Sprintf("%.1f MiB", float64(bytes)/mib)
 }
 
-// readInputs reads a user's files, archives and directories. A file that is no archive has a limit of
-// its own.
+// readInputs reads a user's files, archives and directories. A file that is no archive has a limit
+// of its own.
 func (a *app) readInputs(names []string, limit int) (inputs []archive.Input, err error) {
 	for _, name := range names {
 		var in archive.Input

@@ -63,7 +63,7 @@ and ` + reasons.Page("docs/nvlink.md") + `.
 
 	f := cmd.Flags()
 	f.StringArrayVarP(&flags.files, "filename", "f", nil,
-		"a VM, and templates of its claims, or an archive of collect; - is standard input;\nmay be repeated")
+		"a VM, and templates of its claims, or an archive of collect; - is standard\ninput; may be repeated")
 	f.IntVar(&flags.wish.GPUs, "gpus", 0, "number of GPUs")
 	f.IntVar(&flags.wish.NICs, "nics", 0, "number of NICs")
 	f.StringVar(&flags.wish.GPUClass, "gpu-class", "", "DeviceClass of the GPUs")
@@ -239,8 +239,8 @@ func (a *app) readFleet(ctx context.Context, flags fitFlags) (objects fit.Object
 	return objects, err
 }
 
-// readShape reads the files of -f and --from. Of an archive of collect it takes the objects, and the
-// VM where -f names it.
+// readShape reads the files of -f and --from. Of an archive of collect it takes the objects, and
+// the VM where -f names it.
 func (a *app) readShape(flags fitFlags) (files []fit.File, err error) {
 	for i, names := range [][]string{flags.files, flags.from} {
 		inputs, err := a.readInputs(names, maxObjects)

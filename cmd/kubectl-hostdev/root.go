@@ -76,7 +76,8 @@ reading one VM may take (default 30s).
 	a.config.AddFlags(root.PersistentFlags())
 	root.PersistentFlags().DurationVar(&a.timeout, "timeout", 30*time.Second,
 		"how long reading one VM may take")
-	a.Root(root, a.newExplain(), a.newDoctor(), a.newFit(), a.newWhy(), a.newCollect(), a.newSnapshot())
+	a.Root(root, a.newExplain(), a.newDoctor(), a.newFit(), a.newWhy(), a.newCollect(),
+		a.newSnapshot())
 	root.Version = a.Version() + " " + runtime.Version()
 	root.SetVersionTemplate("{{.Version}}\n")
 	return root

@@ -132,11 +132,16 @@ func (a *app) readFiles(ctx context.Context, names []string, e *why.Evidence) er
 	if len(a.archives) == 0 {
 		return nil
 	}
+
 	client, namespace, err := a.connect()
 	if err != nil {
 		return err
 	}
-	name := types.NamespacedName{Namespace: cmp.Or(e.Namespace, namespace, archived(a.archives, e.Name)), Name: e.Name}
+	name := types.NamespacedName{Namespace: cmp.Or(e.Namespace, namespace), Name: e.Name}
+	if name.Namespace == "" {
+		name.Namespace = archived(a.archives, e.Name)
+	}
+
 	if err := a.checkHook(ctx, client, name, e); err != nil {
 		e.Unread = append(e.Unread, reasons.Text(err))
 	}

@@ -4,10 +4,12 @@
 //
 //	collected.yaml                   the Index
 //	objects/RESOURCE.json            what the API server has, a list per resource
-//	pods/NAMESPACE/POD/CONTAINER.log what a container logs; CONTAINER.previous.log before its restart
-//	pods/NAMESPACE/POD/domain.xml    the domain that libvirt has in the pod
-//	pods/NAMESPACE/POD/CONTAINER.txtar  a snapshot of the node, read in that container
-//	pods/NAMESPACE/POD/variables.txt the variables of compute
+//	pods/NAMESPACE/POD/              about a pod:
+//	    CONTAINER.log                what a container logs
+//	    CONTAINER.previous.log       and logged before its restart
+//	    CONTAINER.txtar              a snapshot of the node, read in that container
+//	    domain.xml                   the domain that libvirt has in the pod
+//	    variables.txt                the variables of compute
 package archive
 
 import (
@@ -26,7 +28,7 @@ type Index struct {
 	Tool          string            `json:"tool"`     // and its version
 	VMs           []string          `json:"vms"`      // as NAMESPACE/NAME
 	Versions      map[string]string `json:"versions"` // of the cluster's parts
-	Removed       []Removal         `json:"removed"`  // what is in no file, since it is secret or may be
+	Removed       []Removal         `json:"removed"`  // what is or may be secret, and in no file
 	Unread        []Gap             `json:"unread"`   // what could not be read, and why
 }
 

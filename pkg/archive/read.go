@@ -88,6 +88,9 @@ func (in *Input) add(name string, data []byte) {
 	}
 }
 
+// knownVersion is the version of an Index. It rises when a field or a file changes its meaning.
+const knownVersion = 1
+
 // settled reads the Index, and names files as in the directory that has it.
 func (in Input) settled() (Input, error) {
 	if len(in.Files) == 0 {
@@ -103,9 +106,11 @@ func (in Input) settled() (Input, error) {
 	if err := yaml.Unmarshal(index.Data, in.Collected); err != nil {
 		return in, fmt.Errorf("read %s: %s: %w", in.Name, IndexName, err)
 	}
-	if known := 1; in.Collected.SchemaVersion != known {
-		return in, fmt.Errorf("read %s: %s is of version %d, and this program knows %d", in.Name, IndexName, in.Collected.SchemaVersion, known)
+	if version := in.Collected.SchemaVersion; version != knownVersion {
+		return in, fmt.Errorf("read %s: %s is of version %d, and this program knows %d",
+			in.Name, IndexName, version, knownVersion)
 	}
+
 	in.Files = slices.Delete(in.Files, at, at+1)
 	if directory := path.Dir(index.Name); directory != "." {
 		for i, f := range in.Files {
@@ -115,10 +120,13 @@ func (in Input) settled() (Input, error) {
 	return in, nil
 }
 
-// Decode returns a text as UTF-8, and whether it is text. PowerShell writes the output of kubectl as
-// UTF-16.
+// Decode returns a text as UTF-8, and whether it is text. PowerShell writes the output of kubectl
+// as UTF-16.
 func Decode(data []byte) (text []byte, isText bool) {
-	orders := map[string]binary.ByteOrder{"\xff\xfe": binary.LittleEndian, "\xfe\xff": binary.BigEndian}
+	orders := map[string]binary.ByteOrder{
+		"\xff\xfe": binary.LittleEndian, "\xfe\xff": binary.BigEndian,
+	}
+
 	if order := orders[string(data[:min(2, len(data))])]; order != nil && len(data)%2 == 0 {
 		units := make([]uint16, len(data)/2-1)
 		for i := range units {
@@ -127,5 +135,6 @@ func Decode(data []byte) (text []byte, isText bool) {
 		return []byte(string(utf16.Decode(units))), true
 	}
 	const looked = 8000 // as git does (buffer_is_binary in xdiff-interface.c)
-	return bytes.TrimPrefix(data, []byte("\ufeff")), bytes.IndexByte(data[:min(looked, len(data))], 0) < 0
+	isText = bytes.IndexByte(data[:min(looked, len(data))], 0) < 0
+	return bytes.TrimPrefix(data, []byte("\ufeff")), isText
 }

@@ -24,7 +24,9 @@ func (a *Archive) All() ([]File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("write %s: %w", IndexName, err)
 	}
-	files := slices.SortedFunc(slices.Values(a.Files), func(x, y File) int { return strings.Compare(x.Name, y.Name) })
+
+	files := slices.Clone(a.Files)
+	slices.SortFunc(files, func(x, y File) int { return strings.Compare(x.Name, y.Name) })
 	return slices.Insert(files, 0, File{Name: IndexName, Data: index}), nil
 }
 
@@ -38,7 +40,10 @@ func (a *Archive) Pack(to io.Writer, directory string) error {
 	packed := gzip.NewWriter(to)
 	w := tar.NewWriter(packed)
 	for _, f := range files {
-		header := tar.Header{Name: path.Join(directory, f.Name), Mode: 0o644, Size: int64(len(f.Data)), ModTime: a.Time}
+		header := tar.Header{
+			Name: path.Join(directory, f.Name), Mode: 0o644, Size: int64(len(f.Data)), ModTime: a.Time,
+		}
+
 		if err := w.WriteHeader(&header); err != nil {
 			return fmt.Errorf("pack %s: %w", f.Name, err)
 		}

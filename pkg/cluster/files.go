@@ -23,7 +23,8 @@ func FromArchives(inputs ...archive.Input) (*Client, error) {
 	f := &files{byName: map[string][]byte{}}
 	for _, in := range inputs {
 		if in.Collected == nil {
-			return nil, reasons.WithHint("kubectl hostdev collect VM makes one; hook-sidecar explain and doctor take a domain and a VMI",
+			return nil, reasons.WithHint("kubectl hostdev collect VM makes one; "+
+				"hook-sidecar explain and doctor take a domain and a VMI",
 				fmt.Errorf("read %s: it is no archive of kubectl hostdev collect", in.Name))
 		}
 		f.gaps = append(f.gaps, in.Collected.Unread...)
@@ -82,7 +83,8 @@ func (f *files) add(archived string, file archive.File) error {
 // find returns an object, nil if there is none.
 func (f *files) find(q Query) json.RawMessage {
 	for _, o := range f.objects {
-		if o.resource == q.Resource && o.metadata.Namespace == q.Namespace && o.metadata.Name == q.Name {
+		isNamed := o.metadata.Namespace == q.Namespace && o.metadata.Name == q.Name
+		if o.resource == q.Resource && isNamed {
 			return o.data
 		}
 	}
@@ -104,7 +106,8 @@ func (f *files) query(_ context.Context, doing string, q Query) ([]byte, error) 
 		return nil, fmt.Errorf("%s: it was not collected: %s", doing, gap)
 	}
 	if data == nil {
-		return nil, fmt.Errorf("%s: %w", doing, apierrors.NewNotFound(schema.GroupResource{Group: q.Group, Resource: q.Resource}, q.Name))
+		resource := schema.GroupResource{Group: q.Group, Resource: q.Resource}
+		return nil, fmt.Errorf("%s: %w", doing, apierrors.NewNotFound(resource, q.Name))
 	}
 	return data, nil
 }
@@ -120,8 +123,8 @@ func (f *files) list(q Query) []byte {
 		Items []json.RawMessage `json:"items"`
 	}{"List", []json.RawMessage{}}
 	for _, o := range f.objects {
-		isOf := o.resource == q.Resource && (q.Namespace == "" || q.Namespace == o.metadata.Namespace)
-		if isOf && selector.Matches(labels.Set(o.metadata.Labels)) {
+		isIn := q.Namespace == "" || q.Namespace == o.metadata.Namespace
+		if o.resource == q.Resource && isIn && selector.Matches(labels.Set(o.metadata.Labels)) {
 			list.Kind, list.Items = o.kind, append(list.Items, o.data)
 		}
 	}

@@ -42,7 +42,8 @@ func (c *Client) Content(ctx context.Context, in Instance, pod *corev1.Pod) (con
 	}
 	if err == nil {
 		var snapshot *host.Snapshot
-		if snapshot, _, err = host.TakeSnapshot(sysfs); err == nil { // for one form of all snapshots
+		// Taken again for one form of all snapshots.
+		if snapshot, _, err = host.TakeSnapshot(sysfs); err == nil {
 			content.Node, err = snapshot.Format("")
 		}
 	}
@@ -50,7 +51,8 @@ func (c *Client) Content(ctx context.Context, in Instance, pod *corev1.Pod) (con
 
 	// Which libvirt and QEMU there are is no more than a help.
 	content.Versions, _ = c.exec(ctx, pod, command{
-		container: compute, words: []string{"virsh", "-q", "-c", in.uri(), "version"}, limit: maxVersions,
+		container: compute, limit: maxVersions,
+		words: []string{"virsh", "-q", "-c", in.uri(), "version"},
 	})
 	return content
 }

@@ -105,7 +105,8 @@ func (c *Client) VM(ctx context.Context, in Instance, scope Scope) (VM, error) {
 // environ returns the environment of compute.
 func (c *Client) environ(ctx context.Context, pod *corev1.Pod) ([]string, error) {
 	text, err := c.exec(ctx, pod, command{
-		container: compute, words: []string{"env", "-0"}, limit: maxEnviron, file: archive.VariablesName,
+		container: compute, words: []string{"env", "-0"}, limit: maxEnviron,
+		file: archive.VariablesName,
 	})
 	if err != nil {
 		return nil, err
@@ -166,7 +167,8 @@ func (c *Client) host(
 		}
 
 		sysfs, err := c.snapshot(ctx, pod, command{
-			container: name, words: []string{"hook-sidecar", "snapshot"}, file: archive.SnapshotIn(name),
+			container: name, words: []string{"hook-sidecar", "snapshot"},
+			file: archive.SnapshotIn(name),
 		})
 		if err == nil {
 			return sysfs, name, nil

@@ -40,10 +40,12 @@ type Collector struct {
 }
 
 // Collect collects what there is about VMs. It fails if one of them does not exist.
-func (c *Collector) Collect(ctx context.Context, names ...types.NamespacedName) (*archive.Archive, error) {
+func (c *Collector) Collect(
+	ctx context.Context, names ...types.NamespacedName,
+) (*archive.Archive, error) {
 	c.archive.Index = archive.Index{
-		SchemaVersion: 1, Time: time.Now().UTC().Truncate(time.Second), Tool: c.Tool, VMs: []string{},
-		Versions: map[string]string{}, Removed: []archive.Removal{}, Unread: []archive.Gap{},
+		SchemaVersion: 1, Time: time.Now().UTC().Truncate(time.Second), Tool: c.Tool,
+		VMs: []string{}, Versions: map[string]string{}, Removed: []archive.Removal{}, Unread: []archive.Gap{},
 	}
 	for _, name := range names {
 		c.progress(fmt.Sprintf("VM %s", name))
@@ -62,7 +64,9 @@ func (c *Collector) Collect(ctx context.Context, names ...types.NamespacedName) 
 	if err := context.Cause(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return nil, fmt.Errorf("interrupted: %w", err)
 	}
-	slices.SortFunc(c.archive.Unread, func(x, y archive.Gap) int { return strings.Compare(x.What, y.What) })
+	slices.SortFunc(c.archive.Unread, func(x, y archive.Gap) int {
+		return strings.Compare(x.What, y.What)
+	})
 	slices.SortFunc(c.archive.Removed, func(x, y archive.Removal) int {
 		return cmp.Or(strings.Compare(x.File, y.File), strings.Compare(x.What, y.What))
 	})
@@ -81,7 +85,10 @@ func (c *Collector) vm(ctx context.Context, name types.NamespacedName) error {
 	in := cluster.Instance{}
 	missing := 0
 	for _, resource := range []string{"virtualmachines", "virtualmachineinstances"} {
-		q := cluster.Query{Group: core.GroupName, Resource: resource, Namespace: name.Namespace, Name: name.Name}
+		q := cluster.Query{
+			Group: core.GroupName, Resource: resource, Namespace: name.Namespace, Name: name.Name,
+		}
+
 		data, err := c.Client.Get(ctx, q)
 		switch {
 		case err == nil && resource == "virtualmachineinstances":
@@ -124,7 +131,8 @@ func (c *Collector) contents(ctx context.Context) {
 		}
 		if !isRead {
 			c.gap(in.Namespace+": "+archive.DomainName,
-				fmt.Errorf("VM %s has no pod in which libvirt runs: neither its domain nor its node's devices were read", in.NamespacedName))
+				fmt.Errorf("VM %s has no pod in which libvirt runs: neither its domain nor its "+
+					"node's devices were read", in.NamespacedName))
 		}
 	}
 }
@@ -175,7 +183,8 @@ func (c *Collector) keep(name string, data []byte, removed redact.Removed) {
 // removed notes what was removed from a file.
 func (c *Collector) removed(name string, removed redact.Removed) {
 	for _, rule := range removed.Rules() {
-		c.archive.Removed = append(c.archive.Removed, archive.Removal{File: name, What: string(rule), Count: removed[rule]})
+		removal := archive.Removal{File: name, What: string(rule), Count: removed[rule]}
+		c.archive.Removed = append(c.archive.Removed, removal)
 	}
 }
 
@@ -186,7 +195,8 @@ func (c *Collector) gap(what string, err error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.archive.Unread = append(c.archive.Unread, archive.Gap{What: what, Why: redact.Text(reasons.Text(err))})
+	gap := archive.Gap{What: what, Why: redact.Text(reasons.Text(err))}
+	c.archive.Unread = append(c.archive.Unread, gap)
 }
 
 // decode decodes JSON, whose numbers stay as they are.

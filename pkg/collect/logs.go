@@ -57,17 +57,20 @@ func (c *Collector) logs(ctx context.Context) {
 	group.Wait()
 }
 
-// isNear reports whether a component may log about one of the VMs: virt-handler does about those of its
-// node.
+// isNear reports whether a component may log about one of the VMs: virt-handler does about those of
+// its node.
 func (c *Collector) isNear(component *corev1.Pod) bool {
-	return component.Labels["kubevirt.io"] == "virt-controller" || slices.ContainsFunc(c.pods, func(p *corev1.Pod) bool {
-		return !isComponent(p) && p.Spec.NodeName != "" && p.Spec.NodeName == component.Spec.NodeName
+	node := component.Spec.NodeName
+	isController := component.Labels["kubevirt.io"] == "virt-controller"
+	return isController || slices.ContainsFunc(c.pods, func(p *corev1.Pod) bool {
+		return !isComponent(p) && node != "" && p.Spec.NodeName == node
 	})
 }
 
 // logsOf returns the logs that a pod has.
 func logsOf(pod *corev1.Pod) (all []ofLog) {
-	for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+	status := pod.Status
+	for _, s := range slices.Concat(status.InitContainerStatuses, status.ContainerStatuses) {
 		if s.Name == console {
 			continue
 		}
@@ -130,7 +133,8 @@ func (c *Collector) aboutVMs(text string) string {
 
 	var b strings.Builder
 	for line := range strings.Lines(text) {
-		if slices.ContainsFunc(names, func(name string) bool { return namesWhole(line, name) }) || c.isEntryOfVM(line) {
+		isIn := func(name string) bool { return namesWhole(line, name) }
+		if slices.ContainsFunc(names, isIn) || c.isEntryOfVM(line) {
 			b.WriteString(line)
 		}
 	}
@@ -140,7 +144,8 @@ func (c *Collector) aboutVMs(text string) string {
 // isEntryOfVM reports whether an entry of a log has a VM's name and namespace.
 func (c *Collector) isEntryOfVM(line string) bool {
 	return slices.ContainsFunc(c.vms, func(vm cluster.Instance) bool {
-		return strings.Contains(line, `"name":"`+vm.Name+`"`) && strings.Contains(line, `"namespace":"`+vm.Namespace+`"`)
+		return strings.Contains(line, `"name":"`+vm.Name+`"`) &&
+			strings.Contains(line, `"namespace":"`+vm.Namespace+`"`)
 	})
 }
 

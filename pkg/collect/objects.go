@@ -89,7 +89,8 @@ func listIn(data []byte) (found list, err error) {
 	}
 	for _, item := range found.Items {
 		if item["kind"] == nil {
-			item["kind"], item["apiVersion"] = strings.TrimSuffix(found.Kind, "List"), found.APIVersion
+			item["kind"] = strings.TrimSuffix(found.Kind, "List")
+			item["apiVersion"] = found.APIVersion
 		}
 		if status, isMap := item["status"].(object); isMap && item["kind"] == "Node" {
 			delete(status, "images") // which are many
@@ -158,7 +159,8 @@ func (c *Collector) ownObjects(ctx context.Context) {
 		namespace, _ := of["namespace"].(string)
 		name, _ := of["name"].(string)
 		return !slices.ContainsFunc(c.vms, func(vm cluster.Instance) bool {
-			return namespace == vm.Namespace && (strings.Contains(name, vm.Name) || c.isPod(namespace, name))
+			isAbout := strings.Contains(name, vm.Name) || c.isPod(namespace, name)
+			return namespace == vm.Namespace && isAbout
 		})
 	})
 	if events.Kind != "" {
@@ -168,7 +170,9 @@ func (c *Collector) ownObjects(ctx context.Context) {
 
 // isPod reports whether a name is that of a pod of the VMs.
 func (c *Collector) isPod(namespace, name string) bool {
-	return slices.ContainsFunc(c.pods, func(p *corev1.Pod) bool { return p.Namespace == namespace && p.Name == name })
+	return slices.ContainsFunc(c.pods, func(p *corev1.Pod) bool {
+		return p.Namespace == namespace && p.Name == name
+	})
 }
 
 // installation reads KubeVirt's objects and this hook's.
@@ -222,15 +226,18 @@ func (c *Collector) readPods(ctx context.Context) {
 	kept.Items = nil
 	for _, item := range found.Items {
 		pod, err := podOf(item)
-		isOwn := err == nil && slices.ContainsFunc(c.vms, func(in cluster.Instance) bool { return cluster.IsLauncherOf(pod, in) })
+		if err != nil {
+			c.gap("pods", err)
+			continue
+		}
+
+		isOf := func(in cluster.Instance) bool { return cluster.IsLauncherOf(pod, in) }
+		isEnded := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 		switch {
-		case isOwn:
+		case isComponent(pod) || slices.ContainsFunc(c.vms, isOf):
 			c.pods = append(c.pods, pod)
 			kept.Items = append(kept.Items, item)
-		case err == nil && isComponent(pod):
-			c.pods = append(c.pods, pod)
-			kept.Items = append(kept.Items, item)
-		case err == nil && pod.Spec.NodeName != "" && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed:
+		case pod.Spec.NodeName != "" && !isEnded:
 			kept.Items = append(kept.Items, used(item))
 		}
 	}
@@ -265,8 +272,9 @@ func used(item object) object {
 	return object{
 		"apiVersion": item["apiVersion"], "kind": item["kind"],
 		"metadata": only(metadata, "name", "namespace", "labels", "uid"),
-		"spec":     only(spec, "nodeName", "initContainers", "containers", "overhead", "resourceClaims", "resources"),
-		"status":   only(status, "phase", "resourceClaimStatuses"),
+		"spec": only(spec, "nodeName", "initContainers", "containers", "overhead",
+			"resourceClaims", "resources"),
+		"status": only(status, "phase", "resourceClaimStatuses"),
 	}
 }
 

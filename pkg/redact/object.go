@@ -53,19 +53,23 @@ func (r Removed) message(rule Rule, text string, remove func(string) string) str
 // fields are the fields of objects whose values are removed, whatever they are.
 var fields = map[string]Rule{
 	// KubeVirt api/core/v1, CloudInitNoCloudSource and CloudInitConfigDriveSource
-	"userData": CloudInit, "userDataBase64": CloudInit, "networkData": CloudInit, "networkDataBase64": CloudInit,
+	"userData": CloudInit, "userDataBase64": CloudInit,
+	"networkData": CloudInit, "networkDataBase64": CloudInit,
 	"data": Data, "stringData": Data, "binaryData": Data,
 	"httpHeaders": Headers, "extraHeaders": Headers,
 	"parameters": Opaque, // k8s.io/api/resource/v1, OpaqueDeviceConfiguration
 	"patch":      Opaque, // KubeVirt api/core/v1, CustomizeComponentsPatch
 	"kernelArgs": Opaque, // KubeVirt api/core/v1, KernelBoot
-	"cni-args":   Opaque, // k8snetworkplumbingwg network-attachment-definition-client, NetworkSelectionElement
-	"command":    Arguments, "args": Arguments,
+	// k8snetworkplumbingwg network-attachment-definition-client, NetworkSelectionElement
+	"cni-args": Opaque,
+	"command":  Arguments, "args": Arguments,
 	"annotations": Annotations,
 }
 
 // ofPolicies are the fields of admission policies that have CEL, in which a pod may be spelled out.
-var ofPolicies = []string{"mutations", "validations", "variables", "matchConditions", "auditAnnotations"}
+var ofPolicies = []string{
+	"mutations", "validations", "variables", "matchConditions", "auditAnnotations",
+}
 
 // annotations are the annotations that keep their values, beside those of policy.AnnotationPrefix.
 // KubeVirt's hookSidecars says whether a VM requests a hook; the scheduler's says which claim a
