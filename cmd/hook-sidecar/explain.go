@@ -50,9 +50,8 @@ Exit status:
 	cmd.Flags().BoolVar(&flags.asIs, "as-is", false,
 		"explain the current domain, and what the layout would change")
 	cmd.Flags().StringVar(&flags.guest, "guest", "",
-		"compare the plan with the guest: the output of lspci -Dvmmnn,\nlstopo --of xml, "+
-			"nvidia-smi topo -mp or hook-sidecar snapshot\nin the guest, or the file of "+
-			"NCCL_TOPO_DUMP_FILE")
+		"compare the plan with what was pasted from the guest: lspci,\nlstopo, "+
+			"nvidia-smi topo -mp, hook-sidecar snapshot, NCCL's log\nor dump, ...")
 
 	cmd.RunE = func(*cobra.Command, []string) error { return runExplain(p, in, flags) }
 	return cmd

@@ -59,8 +59,8 @@ Exit status:
 			"a\ndifference")
 
 	cmd.Flags().StringVar(&flags.guestFile, "guest-file", "",
-		"as --guest, with a file from the guest: the output of lspci -Dvmmnn,\nlstopo --of xml or "+
-			"nvidia-smi topo -mp, or that of NCCL_TOPO_DUMP_FILE")
+		"as --guest, with a file of what was pasted from the guest:\nnvidia-smi topo -mp, lspci, "+
+			"lstopo, NCCL's log or dump, ...")
 
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := flags.check(args); err != nil {

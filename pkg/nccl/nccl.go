@@ -197,10 +197,7 @@ func (b *builder) pciSwitch(n *topology.Node, parent *element) *element {
 
 	address, isInGuest := b.addresses[n]
 	if !isInGuest {
-		// No device of a guest has such an address: its PCI domain is 0.
-		address = topology.Address{
-			Domain: 0xffff, Bus: uint8(0xff - b.invented/32), Device: uint8(b.invented % 32),
-		}
+		address = inventedAddress(b.invented)
 		b.invented++
 	}
 
@@ -268,13 +265,13 @@ func (b *builder) pci(
 		e.setID("subsystem_device", f.Details.SubsystemDevice)
 	}
 
-	// As NCCL computes it from sysfs.
-	if link := b.plan.Host.BestLink(f); link != nil {
-		e.set("link_speed", fmt.Sprintf("%.1f GT/s PCIe", link.Speed))
-		e.set("link_width", strconv.Itoa(link.Width))
-	}
-
+	e.setLink(b.plan.Host.BestLink(f)) // as NCCL computes it from sysfs
 	return e
+}
+
+// inventedAddress returns address n that no device of a guest has: its PCI domain is 0.
+func inventedAddress(n int) topology.Address {
+	return topology.Address{Domain: 0xffff, Bus: uint8(0xff - n/32), Device: uint8(n % 32)}
 }
 
 // cpuMask formats a list of vCPUs as the kernel's masks: words of 32 bits, the highest first. It is
@@ -322,6 +319,14 @@ type element struct {
 func (e *element) set(name, value string) {
 	if value != "" {
 		e.attributes += fmt.Sprintf(` %s="%s"`, name, value)
+	}
+}
+
+// setLink adds a link, unless it is unknown.
+func (e *element) setLink(link *topology.Link) {
+	if link != nil {
+		e.set("link_speed", fmt.Sprintf("%.1f GT/s PCIe", link.Speed))
+		e.set("link_width", strconv.Itoa(link.Width))
 	}
 }
 

@@ -21,7 +21,7 @@ var refusedOfCorpus = map[string]string{
 
 // pairedIn matches, per directory, what a file calls a GPU or a NIC: the classes of topology.Device.
 var pairedIn = map[string]*regexp.Regexp{
-	"crafted": regexp.MustCompile(`pci_type="0[23]|00\.0  .*(?:network|NVIDIA|Mellanox)| - (?:NIC|GPU)/|Numa Node:`),
+	"crafted": regexp.MustCompile(`pci_type="0[23]|00\.0  .*(?:network|NVIDIA|Mellanox)| - (?:NIC|GPU)/|(?m:^GPU[0-9] +(?:0|XGMI) )`),
 	"lstopo":  regexp.MustCompile(`type="PCIDev"[^>]* pci_type="(0[23]|1200)`),
 	"nccl":    regexp.MustCompile(`<pci [^>]*class="(0x0[23]|0x1200)`),
 	"topo":    regexp.MustCompile(`(?m)^[> \t]*(GPU[0-9]+|NIC[0-9]+|mlx[0-9_]+|PHB|eth[0-9]+|ib[0-9]+)[ \t]+(.*[ \t])?X([ \t]|$)`),

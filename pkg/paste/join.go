@@ -7,8 +7,24 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// join makes one machine of several parts of a text, the first of which says most. A part whose
-// functions are not those of the others is left out, which a note says.
+// Join makes one machine of several, such as those of several files. The one that says most is the
+// first. A part whose functions are not those of the others is left out, which a note says.
+func Join(parts []Machine) (Machine, error) {
+	ordered := slices.Clone(parts)
+	slices.SortStableFunc(ordered, func(a, b Machine) int { return cmp.Compare(a.rank(), b.rank()) })
+	return join(ordered)
+}
+
+// rank returns the place of a machine's first source in the order of what they say.
+func (m *Machine) rank() int {
+	order := []Source{Snapshot, Lstopo, Lspci, NCCL, NCCLLog, NVIDIAList, AMDSMI, ROCmSMI, NVIDIASMI}
+	if i := slices.Index(order, m.Sources[0]); i >= 0 {
+		return i
+	}
+	return len(order)
+}
+
+// join joins parts, the first of which says most.
 func join(parts []Machine) (Machine, error) {
 	m := parts[0]
 	for _, part := range parts[1:] {

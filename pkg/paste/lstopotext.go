@@ -22,7 +22,8 @@ var (
 
 func isLstopoText(t text) bool {
 	return anyLine(t, func(line string) bool {
-		return strings.Contains(line, "HostBridge") && topoObject.MatchString(line) || strings.Contains(line, "NUMANode L#")
+		isBridge := strings.Contains(line, "HostBridge") || strings.Contains(line, "PCIBridge")
+		return isBridge && topoObject.MatchString(line) || strings.Contains(line, "NUMANode L#")
 	})
 }
 

@@ -45,7 +45,12 @@ func header(line string) (names []string, rest string, is bool) {
 }
 
 func isMatrix(t text) bool {
-	return anyLine(t, func(line string) bool { _, _, is := header(line); return is })
+	isHeader := func(line string) bool {
+		_, _, is := header(line)
+		return is
+	}
+
+	return anyLine(t, isHeader) && !isROCmSMI(t) // whose tables have the same first row
 }
 
 // matrix is a table: names, and the words of its cells.

@@ -2,6 +2,7 @@ package paste
 
 import (
 	"cmp"
+	"errors"
 	"regexp"
 	"slices"
 	"strconv"
@@ -16,16 +17,18 @@ const ncclMark = "NCCL INFO "
 // (src/graph/topo.cc, ncclTopoPrintRec), where an id is an address as one number: 0-65000 is
 // 0000:65:00.0 of machine 0.
 var (
-	logNode   = regexp.MustCompile(`^( *)(?:\+ (PCI|NVL|SYS|NET|C2C|XGMI|ARI)\[([0-9.]+)\] - )?(CPU|PCI|GPU|NIC|NET|NVS)/(?:([0-9A-Fa-f]+)-)?([0-9A-Fa-f]+)\b`)
-	logBusID  = regexp.MustCompile(`\bbusId ([0-9a-f]{3,9})\b`)
-	logNIC    = regexp.MustCompile(`\[([0-9]+)\]([A-Za-z0-9_]+):[0-9]+/(?:IB|RoCE)`)
-	logDirect = regexp.MustCompile(`via (NET/[A-Za-z_ ]+/[0-9]+)(/GDRDMA)?`)
+	logNode  = regexp.MustCompile(`^( *)(?:\+ (PCI|NVL|SYS|NET|C2C|XGMI|ARI)\[([0-9.]+)\] - )?(CPU|PCI|GPU|NIC|NET|NVS)/(?:([0-9A-Fa-f]+)-)?([0-9A-Fa-f]+)\b`)
+	logBusID = regexp.MustCompile(`\bbusId ([0-9a-f]{3,9})\b`)
+	logNIC   = regexp.MustCompile(`\[([0-9]+)\]([A-Za-z0-9_]+):[0-9]+/(?:IB|RoCE)`)
+	// logPaths is a row of NCCL's table of paths: GPU/5000 :GPU/0-4000 (2/370.8/NVL) NET/0-1 (5/24.0/PHB)
+	logPaths = regexp.MustCompile(`^(GPU|NET)/(?:[0-9A-Fa-f]+-)?([0-9A-Fa-f]+) :((?:GPU|NET|CPU|NVS)/.*)$`)
+	logPath  = regexp.MustCompile(`(GPU|NET)/(?:[0-9a-fA-F]+-)?([0-9a-fA-F]+) \([0-9]+/[0-9.]+/([A-Z]+)\)`)
 )
 
 func isNCCLLog(t text) bool {
 	return strings.Contains(t.all, ncclMark) && anyLine(t, func(line string) bool {
 		_, said, _ := strings.Cut(line, ncclMark)
-		return said != "" && (logNode.MatchString(said) || logBusID.MatchString(said) || logNIC.MatchString(said))
+		return said != "" && (logNode.MatchString(said) || logPaths.MatchString(said) || logBusID.MatchString(said) || logNIC.MatchString(said))
 	})
 }
 
@@ -43,14 +46,13 @@ type logReader struct {
 	who    string         // the process and GPU that printed the first tree
 	names  map[int]string // of NICs, by number
 	nets   map[topology.Address]int
-	ways   map[bool]int // connections over the network, by GPUDirect RDMA
-	isOver bool         // the first tree has ended
+	isOver bool // the first tree has ended
 }
 
 // readNCCLLog reads NCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=INIT,GRAPH. Of several processes and
 // machines it takes the first tree. Without GRAPH there are only addresses of GPUs and names of NICs.
 func readNCCLLog(t text) (Machine, error) {
-	r := &logReader{m: Machine{Sources: []Source{NCCLLog}}, names: map[int]string{}, nets: map[topology.Address]int{}, ways: map[bool]int{}}
+	r := &logReader{m: Machine{Sources: []Source{NCCLLog}}, names: map[int]string{}, nets: map[topology.Address]int{}}
 	for _, line := range t.lines {
 		who, said, found := strings.Cut(line, ncclMark)
 		if !found {
@@ -81,13 +83,27 @@ func (r *logReader) machine(t text) (Machine, error) {
 			r.m.name(a, name)
 		}
 	}
-	if len(r.m.Devices) > 0 {
+	isFunction := func(d topology.Device) bool { return !d.IsBridge }
+	if slices.ContainsFunc(r.m.Devices, isFunction) {
 		r.m.Farthest = topology.PHB
 		m, err := r.m.sorted()
 		return m.withTree(), err
 	}
 
+	r.m.Devices = nil
+	if r.fromPaths(t); len(r.m.Devices) > 0 {
+		r.m.Farthest = topology.PHB
+		r.m.settle()
+		m, err := r.m.sorted()
+		return m.withTree(), err
+	}
+
 	r.fromInit(t)
+	if len(r.m.Devices) == 0 {
+		return Machine{}, errors.New("NCCL's log is cut: the lines from \"=== System\" on, with CPU, " +
+			"PCI, GPU and NIC, are missing")
+	}
+
 	r.m.note("NCCL's log has no paths: run with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH, or pass the file of NCCL_TOPO_DUMP_FILE")
 	return r.m.sorted()
 }
@@ -98,11 +114,6 @@ func (r *logReader) facts(said string) {
 		for _, nic := range logNIC.FindAllStringSubmatch(said, -1) {
 			n, _ := strconv.Atoi(nic[1])
 			r.names[n] = nic[2]
-		}
-	}
-	if strings.Contains(said, " via NET/") {
-		if way := logDirect.FindStringSubmatch(said); way != nil {
-			r.ways[way[2] != ""]++
 		}
 	}
 }
@@ -162,7 +173,7 @@ func (r *logReader) function(kind, id, bandwidth string, at topology.Device, col
 	if err != nil || len(at.Bridges) > maxDepth {
 		return
 	}
-	at.Address = topology.Address{Domain: uint32(number >> 20), Bus: uint8(number >> 12), Device: uint8(number>>4) & 0x1f, Function: uint8(number & 7)}
+	at.Address = addressOf(number)
 	at.Bridges = append(slices.Clip(at.Bridges), portOf(at.Address))
 	at.Class, at.IsBridge = map[string]uint32{"PCI": classBridge << 8, "GPU": 0x030200, "NIC": 0x020000}[kind], kind == "PCI"
 	at.MaxLink = linkWith(bandwidth)
@@ -197,6 +208,60 @@ func linkWith(bandwidth string) *topology.Link {
 	return nil
 }
 
+// fromPaths adds what NCCL's tables of paths say (src/graph/paths.cc, printNodePaths), of the first
+// process that prints one.
+func (r *logReader) fromPaths(t text) {
+	first := ""
+	for _, line := range t.lines {
+		who, said, _ := strings.Cut(line, ncclMark)
+		row := logPaths.FindStringSubmatch(said)
+		if row == nil || first != "" && who != first || len(r.m.Devices) > maxDevices {
+			continue
+		}
+
+		first = who
+		from := r.inPath(row[1], row[2])
+		for _, cell := range logPath.FindAllStringSubmatch(row[3], maxDevices) {
+			to := r.inPath(cell[1], cell[2])
+			between, isPath := relation[cell[3]]
+			switch {
+			case isPath && from != to:
+				r.m.relate(from, to, between)
+			case cell[3] == "NVL" && from != to:
+				r.m.link(from)
+				r.m.link(to)
+			}
+		}
+	}
+}
+
+// inPath returns the address of a GPU or the stand-in of a NIC in a table of paths.
+func (r *logReader) inPath(kind, id string) topology.Address {
+	number, _ := strconv.ParseUint(id, 16, 64)
+	d := topology.Device{Address: ofLog.address(int(number & 0xffff)), Class: 0x020000}
+	if kind == "GPU" {
+		d.Address, d.Class = addressOf(number), 0x030200
+	}
+
+	if !slices.ContainsFunc(r.m.Devices, func(o topology.Device) bool { return o.Address == d.Address }) {
+		r.m.Devices = append(r.m.Devices, d)
+		r.m.lacksNode(d.Address)
+		if name := r.names[int(number)]; kind == "NET" {
+			r.m.name(d.Address, cmp.Or(name, "NET"+id))
+		}
+	}
+
+	return d.Address
+}
+
+// addressOf returns the address that NCCL prints as one number (src/misc/utils.cc, int64ToBusId).
+func addressOf(number uint64) topology.Address {
+	return topology.Address{
+		Domain: uint32(number >> 20), Bus: uint8(number >> 12),
+		Device: uint8(number>>4) & 0x1f, Function: uint8(number & 7),
+	}
+}
+
 // fromInit adds the GPUs of lines with a busId, of the first machine.
 func (r *logReader) fromInit(t text) {
 	const nvidia = 0x10de
@@ -210,7 +275,7 @@ func (r *logReader) fromInit(t text) {
 		}
 		host = name
 		number, _ := strconv.ParseUint(id[1], 16, 64)
-		a := topology.Address{Domain: uint32(number >> 20), Bus: uint8(number >> 12), Device: uint8(number>>4) & 0x1f, Function: uint8(number & 7)}
+		a := addressOf(number)
 		if !slices.ContainsFunc(r.m.Devices, func(d topology.Device) bool { return d.Address == a }) {
 			r.m.Devices = append(r.m.Devices, topology.Device{Address: a, Class: 0x030200, Vendor: nvidia})
 			r.m.lacksNode(a)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -104,6 +105,9 @@ func readText(t text) (Machine, error) {
 	return m, err
 }
 
+// xmlElement matches the first element of a text that begins as XML.
+var xmlElement = regexp.MustCompile(`^\s*(?:<[?!][^>]{0,1000}>\s*)*<([A-Za-z_:][^\s/>]*)`)
+
 // unknown says why a text is none of the formats.
 func unknown(t text) error {
 	for _, tool := range otherTools {
@@ -111,9 +115,13 @@ func unknown(t text) error {
 			return errors.New(tool.why)
 		}
 	}
-	if start := strings.TrimSpace(t.all); strings.HasPrefix(start, "<") {
-		name, _, _ := strings.Cut(strings.TrimPrefix(start, "<"), ">")
-		return fmt.Errorf("<%s> is neither lstopo's <topology> nor NCCL's <system>", topology.Abridge(strings.TrimRight(name, "/ ")))
+	if start := xmlElement.FindStringSubmatch(t.all); start != nil {
+		name := start[1]
+		if slices.Contains([]string{"pci", "cpu", "gpu", "nvlink", "net", "nic", "object"}, name) {
+			return fmt.Errorf("the beginning of the file is missing: it starts with <%s>", name)
+		}
+
+		return fmt.Errorf("<%s> is neither lstopo's <topology> nor NCCL's <system>", topology.Abridge(name))
 	}
 	return errors.New("nothing in it is a list, a tree or a table of PCI devices")
 }
@@ -125,6 +133,8 @@ var otherTools = []struct {
 }{
 	{func(l string) bool { return strings.HasPrefix(l, "GPU ") && strings.Contains(l, "(UUID: ") },
 		"nvidia-smi -L, which has neither addresses nor paths: paste nvidia-smi topo -mp and lspci -Dvmmnn"},
+	{func(l string) bool { return strings.Contains(l, "NCCL INFO ") || strings.Contains(l, "NCCL WARN ") },
+		"NCCL's log without its tree: run with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH"},
 	{func(l string) bool { return strings.HasPrefix(l, "NUMA node") && strings.Contains(l, "CPU(s):") },
 		"lscpu, which has no devices: paste " + WhatToPaste},
 }

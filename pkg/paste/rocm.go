@@ -29,22 +29,29 @@ func isROCmSMI(t text) bool {
 func readROCmSMI(t text) (Machine, error) {
 	m := Machine{Sources: []Source{ROCmSMI}}
 	gpus := map[int]*topology.Device{}
-	linked := map[int]bool{}
+	linked, hasNode := map[int]bool{}, map[int]bool{}
 	for _, line := range t.lines {
-		if name, joined := xgmiRow(line); joined {
-			linked[name] = true
-		}
+		n, joined, isRow := rocmRow(line)
 		fact := rocmFact.FindStringSubmatch(line)
-		if fact == nil {
+		if fact != nil {
+			n, _ = strconv.Atoi(fact[1])
+		} else if !isRow {
 			continue
 		}
-		n, _ := strconv.Atoi(fact[1])
+
+		linked[n] = linked[n] || joined
 		if gpus[n] == nil {
 			gpus[n] = &topology.Device{Address: ofROCm.address(n), Class: accelerator, Vendor: amd}
+			m.lacksNode(gpus[n].Address)
+		}
+
+		if fact == nil {
+			continue
 		}
 		switch d := gpus[n]; strings.TrimSpace(fact[2]) {
 		case "Numa Node":
 			d.Node, _ = onNode(fact[3])
+			hasNode[n] = true
 		case "PCI Bus":
 			if a, err := topology.ParseAddress(fact[3]); err == nil {
 				d.Address = a
@@ -60,19 +67,24 @@ func readROCmSMI(t text) (Machine, error) {
 		if linked[n] {
 			m.link(d.Address)
 		}
+		if delete(m.nodeless, ofROCm.address(n)); !hasNode[n] {
+			m.lacksNode(d.Address)
+		}
 	}
 	m.note("rocm-smi shows no paths through PCI Express: lstopo --of xml has them")
 	return m.sorted()
 }
 
-// xgmiRow reads a row of the table of link types, and returns the number of its GPU.
-func xgmiRow(line string) (gpu int, isJoined bool) {
+// rocmRow reads a row of one of the tables, and returns the number of its GPU, and whether XGMI joins
+// it with another.
+func rocmRow(line string) (gpu int, isJoined, is bool) {
 	fields := strings.Fields(line)
-	if len(fields) < 2 || !strings.HasPrefix(fields[0], "GPU") || !slices.Contains(fields[1:], "XGMI") {
-		return 0, false
+	if len(fields) < 2 || !strings.HasPrefix(fields[0], "GPU") || strings.HasPrefix(fields[1], "GPU") {
+		return 0, false, false
 	}
+
 	gpu, err := strconv.Atoi(strings.TrimPrefix(fields[0], "GPU"))
-	return gpu, err == nil
+	return gpu, slices.Contains(fields[1:], "XGMI"), err == nil && gpu < maxDevices
 }
 
 // The tables of amd-smi topology have addresses as names of rows and columns; amd-smi list and static

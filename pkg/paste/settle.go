@@ -20,7 +20,7 @@ func (m *Machine) settle() {
 	}
 	m.shareNodes(groups[topology.NODE])
 
-	count := n // of stand-ins
+	count := 1 << 12 // of stand-ins, after those of devices
 	bridges := map[[2]int]topology.Address{}
 	bridge := func(kind, group int) topology.Address {
 		key := [2]int{kind, group}

@@ -8,6 +8,7 @@ import (
 	"hook-sidecar/pkg/doctor"
 	"hook-sidecar/pkg/paste"
 	"hook-sidecar/pkg/report"
+	"hook-sidecar/pkg/verdict"
 	"hook-sidecar/test/cases"
 	"hook-sidecar/test/expect"
 	"hook-sidecar/test/schema"
@@ -45,6 +46,29 @@ func TestGeneratedSchema(t *testing.T) {
 		"explain --format json", *update, reports...)
 	schema.Check[report.GuestComparison](t, filepath.Join(directory, "explain-guest.json"),
 		"explain --guest FILE --format json", *update, guests...)
+	schema.Check[verdict.Verdict](t, filepath.Join(directory, "guest.json"),
+		"guest --format json", *update, verdicts(t)...)
 	schema.Check[doctor.Report](t, filepath.Join(directory, "doctor.json"), "doctor --format json",
 		*update, checks...)
+}
+
+// verdicts returns the verdicts about what others pasted, each with itself as its host.
+func verdicts(t *testing.T) (all [][]byte) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root, "testdata", "corpus", "*", "*"))
+	expect.NoError(t, err)
+	for _, file := range files {
+		m, _, err := paste.Read(expect.File(t, file))
+		if err != nil {
+			continue
+		}
+
+		for _, host := range []*paste.Machine{nil, &m} {
+			data, err := json.Marshal(verdict.New(m, host))
+			expect.NoError(t, err)
+			all = append(all, data)
+		}
+	}
+
+	return all
 }

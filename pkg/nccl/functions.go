@@ -1,0 +1,108 @@
+package nccl
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"hook-sidecar/pkg/topology"
+)
+
+// Function is a GPU or NIC of a guest, with what is known of its place on the host.
+type Function struct {
+	Address  topology.Address // in the guest
+	Node     int              // NUMA cell of the guest; -1 for none
+	Device   *topology.Device // in the guest: class and ids
+	Link     *topology.Link   // of the function itself; nil where it is not known
+	Switches []*topology.Node // above it, the outermost first
+}
+
+// Of makes the file of functions, for a guest whose domain is not known. A switch has the fastest
+// link of the functions under it, and an address that no device of the guest has.
+func Of(functions []Function) File {
+	b := ofFunctions{cpus: map[int]*element{}, switches: map[*topology.Node]*element{}}
+	links := fastestUnder(functions)
+	library := RCCL
+	for _, f := range functions {
+		const amd = 0x1002
+		if f.Device.IsGPU() && f.Device.Vendor != amd {
+			library = NCCL
+		}
+
+		parent := b.cpu(f.Node)
+		for _, s := range f.Switches {
+			parent = b.pciSwitch(s, parent, links[s])
+		}
+
+		e := function(f.Address, f.Device.Class, f.Link)
+		e.setID("vendor", f.Device.Vendor)
+		e.setID("device", f.Device.Device)
+		parent.children = append(parent.children, e)
+	}
+
+	b.file.Library = library
+	for _, c := range b.file.cpus {
+		c.sort()
+	}
+
+	slices.SortFunc(b.file.cpus, func(x, y *element) int {
+		return cmp.Compare(uint(x.node), uint(y.node))
+	})
+
+	return b.file
+}
+
+// ofFunctions collects the elements of a file.
+type ofFunctions struct {
+	file     File
+	cpus     map[int]*element
+	switches map[*topology.Node]*element
+}
+
+// cpu returns the CPU of a NUMA node.
+func (b *ofFunctions) cpu(node int) *element {
+	if b.cpus[node] == nil {
+		c := &element{name: "cpu", node: node}
+		c.set("numaid", strconv.Itoa(node))
+		b.cpus[node], b.file.cpus = c, append(b.file.cpus, c)
+	}
+
+	return b.cpus[node]
+}
+
+// pciSwitch returns the element of a switch, which it adds under a parent once.
+func (b *ofFunctions) pciSwitch(
+	n *topology.Node, parent *element, link *topology.Link,
+) *element {
+	if b.switches[n] == nil {
+		const bridge = 0x060400
+		s := function(inventedAddress(len(b.switches)), bridge, link)
+		b.switches[n], parent.children = s, append(parent.children, s)
+	}
+
+	return b.switches[n]
+}
+
+// function returns the element of a function with its class and link.
+func function(address topology.Address, class uint32, link *topology.Link) *element {
+	e := &element{name: "pci", address: address}
+	e.set("busid", address.String())
+	e.set("class", fmt.Sprintf("0x%06x", class))
+	e.setLink(link)
+	return e
+}
+
+// fastestUnder returns the fastest link of the functions under each switch.
+func fastestUnder(functions []Function) map[*topology.Node]*topology.Link {
+	links := map[*topology.Node]*topology.Link{}
+	for _, f := range functions {
+		for _, s := range f.Switches {
+			if known := links[s]; f.Link != nil && (known == nil || known.Speed < f.Link.Speed) {
+				links[s] = f.Link
+			}
+		}
+	}
+
+	return links
+}

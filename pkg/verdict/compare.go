@@ -1,0 +1,149 @@
+package verdict
+
+import (
+	"fmt"
+	"slices"
+
+	"hook-sidecar/pkg/ncclgraph"
+	"hook-sidecar/pkg/paste"
+	"hook-sidecar/pkg/topology"
+)
+
+// Comparison compares the guest with its host.
+type Comparison struct {
+	GPUs     int        `json:"gpus"`     // of the host
+	NICs     int        `json:"nics"`     // of the host
+	Direct   int        `json:"direct"`   // GPUs with GPUDirect RDMA there
+	Compared bool       `json:"compared"` // whether which device is which is known: both sides have as many GPUs
+	Lost     []Lost     `json:"lost"`     // relations that the guest does not show
+	Restore  []Restores `json:"restore"`  // keys of the hook that restore them
+}
+
+// Lost is a relation of the host that the guest does not show.
+type Lost struct {
+	A     string `json:"a"`     // a GPU of the guest
+	B     string `json:"b"`     // a GPU or NIC of the guest
+	Host  string `json:"host"`  // path type on the host
+	Guest string `json:"guest"` // path type in the guest
+}
+
+// Restores is a key of the hook's policy and what it restores.
+type Restores struct {
+	Key  string `json:"key"`  // with its value: layout=mirror
+	What string `json:"what"` // what it restores
+}
+
+// pairing is a device of the guest with the one of the host that it is taken for.
+type pairing struct{ guest, host *topology.Device }
+
+// compare compares the guest with its host. Devices of a kind are taken for each other by order, if
+// both sides have as many; the hook gives a guest the host's order.
+func (v *Verdict) compare() {
+	hostGPUs, hostNICs := gpusOf(v.host), nicsOf(v.host)
+	c := &Comparison{
+		GPUs: len(hostGPUs), NICs: len(hostNICs), Lost: []Lost{}, Restore: []Restores{},
+	}
+
+	v.Host = c
+	graph := machine(v.host, hostGPUs, hostNICs)
+	for i, choice := range graph.Choices() {
+		if choice.NIC < 0 {
+			continue
+		}
+
+		_, isKnown := v.host.PathType(hostGPUs[i].Address, hostNICs[choice.NIC].Address)
+		if choice.IsDirect() && (isKnown || choice.Type == ncclgraph.PXN) {
+			c.Direct++
+		}
+	}
+
+	gpus, nics := v.pairs()
+	if c.Compared = len(gpus) > 0; !c.Compared {
+		v.Notes = append(v.Notes, fmt.Sprintf("the host has %s and the guest %d: which is which is "+
+			"not known, so pairs are not compared", topology.Counted(len(hostGPUs), "GPU"),
+			len(v.gpus)))
+	}
+
+	c.lose(v, gpus, nics)
+	c.restore(v, len(gpus) > 0)
+}
+
+// pairs returns the GPUs and NICs of both sides; nil for a kind of which both have not as many.
+func (v *Verdict) pairs() (gpus, nics []pairing) {
+	pair := func(guest, host []*topology.Device) (pairs []pairing) {
+		if len(guest) != len(host) {
+			return nil
+		}
+
+		for i := range guest {
+			pairs = append(pairs, pairing{guest[i], host[i]})
+		}
+
+		return pairs
+	}
+
+	return pair(v.gpus, gpusOf(v.host)), pair(v.nics, nicsOf(v.host))
+}
+
+// lose lists the pairs that are farther apart than on the host.
+func (c *Comparison) lose(v *Verdict, gpus, nics []pairing) {
+	for i, a := range gpus {
+		for _, b := range append(slices.Clone(gpus[i+1:]), nics...) {
+			guest, known := v.guest.PathType(a.guest.Address, b.guest.Address)
+			host, isKnown := v.host.PathType(a.host.Address, b.host.Address)
+			farthest := min(v.guest.Farthest, v.host.Farthest)
+			if known && isKnown && min(guest, farthest) > min(host, farthest) {
+				c.Lost = append(c.Lost, Lost{
+					v.guest.Label(a.guest.Address), v.guest.Label(b.guest.Address),
+					host.String(), guest.String(),
+				})
+			}
+		}
+	}
+}
+
+// restore names the keys that restore what the guest lacks.
+func (c *Comparison) restore(v *Verdict, isPaired bool) {
+	add := func(isLost bool, key, what string) {
+		if isLost {
+			c.Restore = append(c.Restore, Restores{key, what})
+		}
+	}
+
+	lost := func(types ...string) int {
+		return topology.CountFunc(c.Lost, func(l Lost) bool { return slices.Contains(types, l.Host) })
+	}
+
+	switches := lost("PIX", "PXB")
+	lacksDirect := v.judged > 0 && v.direct < min(c.Direct, len(v.gpus))
+	add(switches > 0 || lacksDirect, "layout=mirror",
+		fmt.Sprintf("the host's switches: %s of PIX and PXB, GPUDirect RDMA on %d of %d GPUs",
+			topology.Counted(switches, "pair"), min(c.Direct, len(v.gpus)), len(v.gpus)))
+	add(switches == 0 && lost("PHB") > 0, "layout=root",
+		fmt.Sprintf("the host's PCIe roots: %s of PHB", topology.Counted(lost("PHB"), "pair")))
+	hasNodes := slices.ContainsFunc(gpusOf(v.host), func(d *topology.Device) bool {
+		return nodeOf(v.host, d) != nil
+	})
+
+	lacksNodes := v.knowsNodes() && v.withNode() == 0 && hasNodes
+	add(lacksNodes && len(c.Restore) == 0, "layout=numa",
+		"NUMA nodes of the devices, with guestMappingPassthrough for the guest's cells")
+	add(v.Limited, "port-speed=host", "links as fast as the host's")
+	add(isPaired && v.lostPeers(), "gpudirect-clique=host", "peer access between GPUs over PCIe")
+	add(len(c.Restore) > 0 && c.Restore[0].Key == "layout=mirror", "nccl-topology=fwcfg",
+		"the same for NCCL alone, with any layout")
+}
+
+// lostPeers reports whether GPUs reach each other on the host and not in the guest.
+func (v *Verdict) lostPeers() bool {
+	may := func(m *paste.Machine) (yes, known bool) {
+		for _, word := range m.Peers {
+			known, yes = true, yes || word == "OK"
+		}
+		return yes, known
+	}
+
+	onHost, _ := may(v.host)
+	inGuest, known := may(&v.guest)
+	return onHost && known && !inGuest
+}

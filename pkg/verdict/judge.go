@@ -1,0 +1,203 @@
+package verdict
+
+import (
+	"fmt"
+	"slices"
+
+	"hook-sidecar/pkg/ncclgraph"
+	"hook-sidecar/pkg/paste"
+	"hook-sidecar/pkg/topology"
+)
+
+// decide fills in each GPU with what NCCL decides.
+func (v *Verdict) decide() {
+	graph := machine(&v.guest, v.gpus, v.nics)
+	v.Limited = graph.IsLimited()
+	choices := graph.Choices()
+	for i, d := range v.gpus {
+		gpu := GPU{
+			Name: fmt.Sprintf("GPU%d", i), Address: address(d), Node: nodeOf(&v.guest, d),
+		}
+
+		if gpu.Node != nil {
+			gpu.CPUs = v.cpusOf(*gpu.Node)
+		}
+
+		v.choose(&gpu, d, choices[i])
+		v.GPUs = append(v.GPUs, gpu)
+	}
+}
+
+// cpusOf returns the CPUs of a NUMA node; nil where they are not known.
+func (v *Verdict) cpusOf(node int) *string {
+	for _, n := range v.guest.NUMA {
+		if int(n.ID) == node && !n.CPUs.IsEmpty() {
+			return new(n.CPUs.String())
+		}
+	}
+
+	return nil
+}
+
+// choose fills in the NIC that NCCL takes for a GPU.
+func (v *Verdict) choose(gpu *GPU, d *topology.Device, choice ncclgraph.Choice) {
+	if choice.NIC < 0 {
+		gpu.Why = "the guest shows no NIC that NCCL can use"
+		return
+	}
+
+	nic := v.nics[choice.NIC]
+	_, isKnown := v.guest.PathType(d.Address, nic.Address)
+	if !isKnown && choice.Type != ncclgraph.PXN {
+		if nic, choice.Type = v.nearest(d); nic == nil {
+			gpu.Why = "the path to its NICs is not in the text"
+			return
+		}
+	}
+
+	v.judged++
+	gpu.NIC, gpu.Path = new(v.guest.Label(nic.Address)), new(choice.String())
+	gpu.Direct = new(choice.IsDirect())
+	switch {
+	case choice.IsDirect():
+		v.direct++
+	case choice.Type == ncclgraph.PHB:
+		gpu.Why = "no switch is above both, and NCCL wants one"
+	default:
+		gpu.Why = "its nearest NIC is on another NUMA node"
+	}
+}
+
+// nearest returns the nearest NIC of those whose path from a GPU is in the text; nil for none.
+func (v *Verdict) nearest(gpu *topology.Device) (nearest *topology.Device, of ncclgraph.Type) {
+	types := map[topology.PathType]ncclgraph.Type{
+		topology.PIX: ncclgraph.PIX, topology.PXB: ncclgraph.PXB, topology.PHB: ncclgraph.PHB,
+		topology.NODE: ncclgraph.PHB, topology.SYS: ncclgraph.SYS,
+	}
+
+	for _, nic := range v.nics {
+		between, known := v.guest.PathType(gpu.Address, nic.Address)
+		if known && (nearest == nil || types[between] < of) {
+			nearest, of = nic, types[between]
+		}
+	}
+
+	return nearest, of
+}
+
+// judge gives the outcome and what it costs.
+func (v *Verdict) judge() {
+	isUniform, knowsPaths := v.uniform()
+	switch {
+	case len(v.gpus) == 0:
+		v.Cost = "no GPU is in it"
+		if !slices.ContainsFunc(v.guest.Devices, func(d topology.Device) bool {
+			return d.Class != 0
+		}) {
+			v.Cost = "it has no classes, by which GPUs and NICs are recognised"
+		}
+
+	case !knowsPaths && !v.knowsNodes():
+		v.Cost = "it shows neither paths nor NUMA nodes: paste " + paste.WhatToPaste + ", too"
+	case v.judged > 0:
+		v.judgeNetwork(isUniform)
+	default:
+		v.judgeAlone(isUniform, knowsPaths)
+	}
+}
+
+// judgeNetwork judges a guest whose paths between GPUs and NICs are known.
+func (v *Verdict) judgeNetwork(isUniform bool) {
+	v.Cost = fmt.Sprintf("NCCL uses GPUDirect RDMA on %d of %d GPUs", v.direct, len(v.gpus))
+	nodes := v.withNode()
+	switch lacks := v.Relations[1].Unknown > 0; {
+	case lacks && (v.direct == v.judged && v.judged < len(v.gpus) || isUniform):
+		v.Cost = fmt.Sprintf("NCCL uses GPUDirect RDMA on %d of the %s whose paths are in the text; "+
+			"others are not: paste it whole", v.direct, topology.Counted(v.judged, "GPU"))
+
+	case v.direct == 0 && isUniform:
+		v.Outcome = Flat
+		v.Cost += "; all devices are equally far from each other, so data of each GPU go through " +
+			"the CPUs' memory, and which NIC is near which GPU is not known"
+
+	case v.direct == 0:
+		v.Outcome = Partly
+		v.Cost += ": NUMA nodes or PCIe roots are shown, but no switch has a GPU and a NIC, so " +
+			"data go through the CPUs' memory"
+
+	case v.direct < len(v.gpus):
+		v.Outcome = Partly
+		v.Cost += "; the others' data go through the CPUs' memory"
+	case v.Limited:
+		v.Outcome = Partly
+		v.Cost += ", but believes that a port limits a path: the ports advertise slow links, so " +
+			"it takes fewer channels"
+
+	case v.knowsNodes() && nodes == 0 && len(v.guest.NUMA) > 1:
+		v.Outcome = Partly
+		v.Cost += ", but no GPU has a NUMA node, so processes run on any CPU"
+	default:
+		v.Outcome = Good
+		v.Cost += ", each with a near NIC"
+	}
+}
+
+// judgeAlone judges a guest by its GPUs alone.
+func (v *Verdict) judgeAlone(isUniform, knowsPaths bool) {
+	nodes := v.withNode()
+	isJoined := !slices.ContainsFunc(v.gpus, func(d *topology.Device) bool {
+		return !v.guest.Linked[d.Address] && !ncclgraph.HasNVLink(d)
+	})
+
+	v.Cost = fmt.Sprintf("%d of %d GPUs have a NUMA node", nodes, len(v.gpus))
+	if !v.knowsNodes() {
+		v.Cost = "NUMA nodes are not in the text"
+	}
+
+	hasFar := knowsPaths && isUniform && len(v.gpus) > 1 && !isJoined
+	switch {
+	case hasFar:
+		v.Outcome = Flat
+		v.Cost += "; no two GPUs are nearer to each other than the rest, so NCCL takes all " +
+			"transfers for transfers through the CPU"
+
+	case v.knowsNodes() && nodes == 0:
+		v.Outcome = Flat
+		v.Cost += ", so processes and their memory land on any node"
+	case v.knowsNodes() && nodes < len(v.gpus) || v.Limited:
+		v.Outcome = Partly
+	case v.knowsNodes() || knowsPaths:
+		v.Outcome = Good
+	}
+
+	switch {
+	case len(v.nics) > 0:
+		v.Cost += "; paths to NICs are not in the text"
+		if v.Outcome == Good {
+			v.Outcome = Unknown
+			v.Cost += ", which decide about GPUDirect RDMA: paste nvidia-smi topo -mp or lspci -vv"
+		}
+
+	case v.Limited:
+		v.Cost += "; NCCL believes that a port limits the path between GPUs"
+	}
+}
+
+// uniform reports whether all pairs of GPUs and NICs are equally far from each other, with the CPU
+// between them; known is false where no path is. NCCL knows no PCIe roots, so PHB is as NODE.
+func (v *Verdict) uniform() (is, known bool) {
+	near, node, across := 0, 0, 0
+	for _, r := range v.Relations {
+		near, node, across = near+r.PIX+r.PXB, node+r.PHB+r.NODE, across+r.SYS
+	}
+
+	return near == 0 && (node == 0) != (across == 0), near+node+across > 0
+}
+
+// knowsNodes reports whether the NUMA node of any GPU is known, which may be none.
+func (v *Verdict) knowsNodes() bool { return slices.ContainsFunc(v.gpus, v.guest.KnowsNode) }
+
+// withNode counts the GPUs that have a NUMA node.
+func (v *Verdict) withNode() int {
+	return topology.CountFunc(v.GPUs, func(g GPU) bool { return g.Node != nil })
+}

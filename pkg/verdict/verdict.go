@@ -1,0 +1,229 @@
+// Package verdict says what a guest's software makes of its PCI tree, for a person who has only the
+// guest: good, partly or flat, what that costs, what they can do themselves, and what to send.
+package verdict
+
+import (
+	"slices"
+
+	"hook-sidecar/pkg/ncclgraph"
+	"hook-sidecar/pkg/paste"
+	"hook-sidecar/pkg/topology"
+)
+
+// Verdict is the answer about one guest.
+type Verdict struct {
+	SchemaVersion int         `json:"schemaVersion"` // 1; it rises when a field is removed or changes its meaning
+	Sources       []string    `json:"sources"`       // formats that were read
+	Outcome       Outcome     `json:"outcome"`       // good, partly, flat or unknown
+	Cost          string      `json:"cost"`          // what it costs, as the end of a sentence
+	GPUs          []GPU       `json:"gpus"`          // in the order of their addresses
+	NICs          []NIC       `json:"nics"`          // those that NCCL can use, in the order of their addresses
+	Relations     []Relation  `json:"relations"`     // pairs by path type: GPU-GPU, GPU-NIC
+	Limited       bool        `json:"limited"`       // whether NCCL believes that a port slows down a path that it uses
+	Host          *Comparison `json:"host"`          // null without the host's file
+	Steps         []Step      `json:"steps"`         // what the guest's user can do without an administrator
+	Send          []string    `json:"send"`          // what to send to whoever runs the cluster
+	Notes         []string    `json:"notes"`         // what was cut, guessed or contradictory
+
+	guest  paste.Machine
+	host   *paste.Machine
+	gpus   []*topology.Device
+	nics   []*topology.Device
+	direct int // GPUs with GPUDirect RDMA
+	judged int // GPUs of which that is known
+}
+
+// Outcome is the verdict in a word.
+type Outcome string
+
+// The outcomes.
+const (
+	Good    Outcome = "good"
+	Partly  Outcome = "partly"
+	Flat    Outcome = "flat"
+	Unknown Outcome = "unknown"
+)
+
+// GPU is a GPU of the guest.
+type GPU struct {
+	Name    string            `json:"name"`    // GPU0: its place in the order of addresses
+	Address *topology.Address `json:"address"` // null where the text lacks it
+	Node    *int              `json:"node"`    // guest NUMA cell; null for none or not known
+	CPUs    *string           `json:"cpus"`    // of the cell
+	NIC     *string           `json:"nic"`     // that NCCL takes
+	Path    *string           `json:"path"`    // to it: PIX, PXB, PXN (over NVLink), PHB or SYS
+	Direct  *bool             `json:"direct"`  // whether NCCL uses GPUDirect RDMA; null where the path is not known
+	Why     string            `json:"why"`     // why it does not, or why that is not known; "" where it does
+}
+
+// NIC is a NIC of the guest that NCCL can use.
+type NIC struct {
+	Name    string            `json:"name"`    // that of its driver, else its address
+	Address *topology.Address `json:"address"` // null where the text lacks it
+	Node    *int              `json:"node"`    // guest NUMA cell; null for none or not known
+}
+
+// Relation counts pairs by path type.
+type Relation struct {
+	Kind    string `json:"kind"`    // GPU-GPU or GPU-NIC
+	PIX     int    `json:"PIX"`     // one switch
+	PXB     int    `json:"PXB"`     // several switches
+	PHB     int    `json:"PHB"`     // one PCIe root; in NCCL's files one NUMA node
+	NODE    int    `json:"NODE"`    // one NUMA node
+	SYS     int    `json:"SYS"`     // two NUMA nodes
+	Unknown int    `json:"unknown"` // not in the text, or hidden by NVLink
+}
+
+// Step is something that the guest's user can do.
+type Step struct {
+	What string   `json:"what"` // in a sentence
+	Text []string `json:"text"` // lines to copy
+}
+
+// New returns the verdict about a guest. Host is nil or what the bare metal shows.
+func New(guest paste.Machine, host *paste.Machine) Verdict {
+	v := Verdict{
+		SchemaVersion: 1,
+		Sources:       topology.Map(guest.Sources, func(s paste.Source) string { return string(s) }),
+		Outcome:       Unknown,
+		GPUs:          []GPU{},
+		NICs:          []NIC{},
+		Relations:     []Relation{},
+		Steps:         []Step{},
+		Send:          []string{},
+		Notes:         append([]string{}, guest.Notes...),
+		guest:         guest,
+		host:          host,
+		gpus:          gpusOf(&guest),
+		nics:          nicsOf(&guest),
+	}
+
+	for _, d := range v.nics {
+		v.NICs = append(v.NICs, NIC{guest.Label(d.Address), address(d), nodeOf(&guest, d)})
+	}
+
+	v.Relations = []Relation{
+		count("GPU-GPU", &guest, v.gpus, v.gpus), count("GPU-NIC", &guest, v.gpus, v.nics),
+	}
+
+	v.decide()
+	v.judge()
+	if host != nil {
+		v.compare()
+	}
+
+	v.advise()
+	return v
+}
+
+// gpusOf returns the GPUs that NCCL or RCCL takes: where some are NVIDIA's or AMD's, no others.
+func gpusOf(m *paste.Machine) []*topology.Device {
+	const nvidia, amd = 0x10de, 0x1002
+	return preferred(m.GPUs(), func(d *topology.Device) bool {
+		return d.Vendor == nvidia || d.Vendor == amd
+	})
+}
+
+// nicsOf returns the NICs that NCCL can use: where some are for RDMA, no others.
+func nicsOf(m *paste.Machine) []*topology.Device {
+	const infiniband, mellanox, amazon = 0x0207, 0x15b3, 0x1d0f
+	return preferred(m.NICs(), func(d *topology.Device) bool {
+		isKnown := d.Class>>8 == infiniband || d.Vendor == mellanox || d.Vendor == amazon
+		return isKnown || m.Names[d.Address] != ""
+	})
+}
+
+// preferred returns the devices that are preferred, or all where none is.
+func preferred(all []*topology.Device, is func(*topology.Device) bool) []*topology.Device {
+	if !slices.ContainsFunc(all, is) {
+		return all
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(d *topology.Device) bool { return !is(d) })
+}
+
+// address returns a function's address; nil for a stand-in.
+func address(d *topology.Device) *topology.Address {
+	if !paste.HasAddress(d.Address) {
+		return nil
+	}
+	return &d.Address
+}
+
+// nodeOf returns the NUMA node of a function; nil for none and where it is not known.
+func nodeOf(m *paste.Machine, d *topology.Device) *int {
+	node, hasNode := d.Node.Node()
+	if !hasNode || !m.KnowsNode(d) {
+		return nil
+	}
+	return new(int(node))
+}
+
+// count counts the pairs of two lists, or of one with itself, by path type.
+func count(kind string, m *paste.Machine, of, with []*topology.Device) Relation {
+	r := Relation{Kind: kind}
+	by := map[topology.PathType]*int{
+		topology.PIX: &r.PIX, topology.PXB: &r.PXB, topology.PHB: &r.PHB,
+		topology.NODE: &r.NODE, topology.SYS: &r.SYS,
+	}
+
+	for i, a := range of {
+		for j, b := range with {
+			if a == b || kind == "GPU-GPU" && j < i {
+				continue
+			}
+
+			if between, known := m.PathType(a.Address, b.Address); known && by[between] != nil {
+				*by[between]++
+			} else {
+				r.Unknown++
+			}
+		}
+	}
+
+	return r
+}
+
+// machine returns the GPUs and NICs as NCCL finds them.
+func machine(m *paste.Machine, gpus, nics []*topology.Device) ncclgraph.Machine {
+	tree := m.Tree(topology.Map(append(slices.Clone(gpus), nics...), idOf))
+	graph := ncclgraph.Machine{Link: linksOf(m)}
+	for _, d := range gpus {
+		isLinked := m.Linked[d.Address] || ncclgraph.HasNVLink(d)
+		graph.GPUs = append(graph.GPUs, ncclgraph.GPU{Node: tree.Node(idOf(d)), NVLink: isLinked})
+	}
+
+	for _, d := range nics {
+		graph.NICs = append(graph.NICs, tree.Node(idOf(d)))
+	}
+
+	return graph
+}
+
+func idOf(d *topology.Device) topology.DeviceID { return topology.PCIDevice(d.Address) }
+
+// linksOf returns what a machine shows of links. One that the text lacks limits no path; one that
+// sysfs or NCCL's file shows as unknown is unknown.
+func linksOf(m *paste.Machine) func(*topology.Node) topology.Link {
+	fastest := topology.Link{Speed: 64, Width: 16}
+	saysUnknown := m.Has(paste.Snapshot)
+	return func(n *topology.Node) topology.Link {
+		var d *topology.Device
+		switch id := n.ID.(type) {
+		case topology.DeviceID:
+			d = m.Function(id)
+		case topology.Address:
+			d = m.Device(id)
+		}
+
+		switch {
+		case d == nil:
+			return fastest
+		case d.MaxLink != nil:
+			return *d.MaxLink
+		case saysUnknown:
+			return topology.Link{}
+		}
+
+		return fastest
+	}
+}
