@@ -105,7 +105,7 @@ func guestNotes(guest paste.Machine, unlisted int) []string {
 	}
 
 	hasNoIDs := !slices.ContainsFunc(guest.Devices, func(d topology.Device) bool {
-		return d.Vendor != 0
+		return d.Device != 0
 	})
 
 	isMatrix := !hasAddresses(guest)
