@@ -40,9 +40,8 @@ func domainTests() map[string]map[string]test {
 	inClique := strings.Replace(domainOf(gpu), "</domain>", `<qemu:override xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'><qemu:device alias='ua-gpu-one'><qemu:frontend>
 <qemu:property name='x-nv-gpudirect-clique' type='unsigned' value='0'/></qemu:frontend></qemu:device></qemu:override></domain>`, 1)
 
-	// 512 GiB
+	// 1 TiB
 	const hugeBAR = "cpus 0 0\npci0000:00/0000:00:01.0 class=0x060400\npci0000:00/0000:00:01.0/0000:01:00.0 node=0 bar=40"
-	const largeBAR = "cpus 0 0\npci0000:00/0000:00:01.0 class=0x060400\npci0000:00/0000:00:01.0/0000:01:00.0 node=0 bar=39"
 	muchMemory := func(backing string) string {
 		return strings.Replace(domainWith(twoCells+memnodes+backing, uefi, gpu),
 			"<memory unit='GiB'>2<", "<memory unit='TiB'>1<", 1)
