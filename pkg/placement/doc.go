@@ -12,11 +12,13 @@
 //	request/      domain, variables, VMI           -> hostdevs that the domain lacks
 //	inventory.go  domain, host, request            -> devices
 //	hotplug.go    domain, policy                   -> root ports to keep free
+//	unmoved.go    domain, changed domain           -> what libvirt would put elsewhere
 //	start.go      all of these                     -> the common input of all layouts
 //	decide.go     devices, cells                   -> decisions
 //	layout.go     decisions, host's tree           -> the tree that is wanted
-//	choose.go     these two, with auto             -> the layout
-//	compare.go    current tree, wanted tree        -> is it as good already
+//	proposal.go   these two                        -> the proposal of a layout
+//	compare.go    current tree, proposal           -> is it as good already
+//	choose.go     proposals, with auto             -> the layout
 //	place.go      these stages and number in turn  -> changes, checked by bus
 //	plan.go       all of it                        -> the plan
 //	gpudirect.go  host and plan                    -> what NCCL decides

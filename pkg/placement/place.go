@@ -22,11 +22,11 @@ type placing struct {
 	warnings []reasons.Warning
 }
 
-// place makes the tree of the layout that is chosen, unless the domain has one
+// placeDevices makes the tree of the layout that is chosen, unless the domain has one
 // that is as good. Where it would take devices further from each other than they
 // are a finer layout is made, and where auto's does not fit a coarser one. Where
 // nothing fits, nothing is moved and each device has the reason.
-func place(s start) placing {
+func placeDevices(s start) placing {
 	chosen := choose(s)
 	placed, violations := attempt(s, chosen)
 	if len(violations) > 0 {
@@ -46,7 +46,7 @@ func place(s start) placing {
 	changes := placed.changes
 	changes.AddControllers = slices.Concat(changes.AddControllers, more)
 	result := s.after(changes)
-	if moved := s.checkUnmoved(result); len(moved) > 0 {
+	if moved := checkUnmoved(s.without, result); len(moved) > 0 {
 		text := "no root ports are added for hotplug: " + moved[0].Text
 		placed.warnings = append(placed.warnings,
 			reasons.NewWarning(reasons.CodeHotplugPortsCapped, nil, text))
@@ -121,11 +121,11 @@ func build(s start, p proposal, ports bus.Ports) (built placing, violations []re
 			continue
 		}
 
-		switch moved := s.checkUnmoved(next.result); {
+		switch moved := checkUnmoved(s.without, next.result); {
 		case len(moved) > 0 && len(violations) == 0:
 			violations = moved
 		case len(moved) > 0:
-		case s.isUnmovedAlways(next.result):
+		case isUnmovedAlways(s.without, next.result):
 			return next, nil
 		case !isBuilt:
 			built, isBuilt = next, true

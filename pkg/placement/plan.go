@@ -137,7 +137,7 @@ func New(in Input) (*Plan, error) {
 	}
 
 	s, warnings := newStart(in)
-	placed := place(s)
+	placed := placeDevices(s)
 	plan := finish(s, placed)
 	plan.Warnings = reasons.Sort(slices.Concat(in.Warnings, warnings, placed.warnings))
 	return plan, nil

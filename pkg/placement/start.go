@@ -23,7 +23,6 @@ type start struct {
 	hostPlaces []*topology.Node // of the devices in hostTree
 	base       domain.Changes   // made in any case
 	ports      bus.Ports        // to reserve for hotplug
-	others     []libvirt.Device // of the domain
 	without    []without        // the hook, with each libvirt
 }
 
@@ -33,7 +32,7 @@ func newStart(in Input) (start, []reasons.Warning) {
 	others := libvirt.Devices(in.Domain)
 	s := start{
 		Input: in, current: currentGuest(in, others), devices: devices, cells: guestCells,
-		others: others, without: withoutHook(in, others),
+		without: withoutHook(in.Domain, others, in.isConventional),
 		base: domain.Changes{
 			SetMode:         withoutMode(in.Domain),
 			AddHostdevs:     added,

@@ -9,13 +9,16 @@ import (
 	"hook-sidecar/pkg/libvirt/alloc"
 	"hook-sidecar/pkg/placement/bus"
 	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/topology"
 )
 
 // machines returns what libvirt's answer may depend on. The first is the one that bus.Guest asks.
 // Versions differ where a controller's index is missing, where libvirt adds a controller, and
 // where a bridge has no address; QEMU's builds where the domain leaves the model of a SCSI
 // controller to them.
-func machines(in Input, devices []libvirt.Device) []alloc.Machine {
+func machines(
+	d *domain.Domain, devices []libvirt.Device, isConventional func(topology.DeviceID) bool,
+) []alloc.Machine {
 	hasLSI := []bool{false}
 	if slices.ContainsFunc(devices, func(d libvirt.Device) bool {
 		return d.Connect == libvirt.EitherWay
@@ -28,9 +31,9 @@ func machines(in Input, devices []libvirt.Device) []alloc.Machine {
 	}
 
 	versions := []alloc.Version{alloc.Libvirt11}
-	if len(libvirt.Holes(in.Domain, devices)) > 0 ||
+	if len(libvirt.Holes(d, devices)) > 0 ||
 		slices.ContainsFunc(devices, isAddedController) ||
-		slices.ContainsFunc(in.Domain.Controllers, isOpen) {
+		slices.ContainsFunc(d.Controllers, isOpen) {
 		versions = append(versions, alloc.Libvirt9, alloc.Libvirt12)
 	}
 
@@ -38,7 +41,7 @@ func machines(in Input, devices []libvirt.Device) []alloc.Machine {
 	for _, version := range versions {
 		for _, lsi := range hasLSI {
 			all = append(all, alloc.Machine{
-				Version: version, HasLSI: lsi, IsConventional: in.isConventional,
+				Version: version, HasLSI: lsi, IsConventional: isConventional,
 			})
 		}
 	}
@@ -48,17 +51,20 @@ func machines(in Input, devices []libvirt.Device) []alloc.Machine {
 
 func isAddedController(d libvirt.Device) bool { return d.Implicit && d.Element == "controller" }
 
-// without is the domain as libvirt completes it without the hook.
+// without is the domain as one libvirt completes it without the hook.
 type without struct {
 	machine alloc.Machine
 	layout  alloc.Layout
+	devices []libvirt.Device // that libvirt completes
 }
 
 // withoutHook returns what each libvirt makes of the domain as it came; none where it refuses it.
-func withoutHook(in Input, devices []libvirt.Device) (all []without) {
-	for _, m := range machines(in, devices) {
-		if layout, err := alloc.Simulate(in.Domain, devices, m); err == nil {
-			all = append(all, without{m, layout})
+func withoutHook(
+	d *domain.Domain, devices []libvirt.Device, isConventional func(topology.DeviceID) bool,
+) (all []without) {
+	for _, m := range machines(d, devices, isConventional) {
+		if layout, err := alloc.Simulate(d, devices, m); err == nil {
+			all = append(all, without{m, layout, devices})
 		}
 	}
 	return all
@@ -71,12 +77,12 @@ var staying = []string{"disk", "interface", "filesystem", "controller"}
 // checkUnmoved returns the rule that a changed guest violates if libvirt 11 or 12, which
 // virt-launcher has, puts a device that must stay elsewhere than without the hook, or refuses the
 // domain.
-func (s start) checkUnmoved(changed bus.Guest) []reasons.Warning {
-	for _, w := range s.without {
+func checkUnmoved(all []without, changed bus.Guest) []reasons.Warning {
+	for _, w := range all {
 		if w.machine.Version == alloc.Libvirt9 {
 			continue
 		}
-		if why := s.moves(changed, w); why != "" {
+		if why := w.moves(changed); why != "" {
 			return []reasons.Warning{bus.Violated("libvirt %s would %s", w.machine.Name, why)}
 		}
 	}
@@ -87,24 +93,24 @@ func (s start) checkUnmoved(changed bus.Guest) []reasons.Warning {
 // isUnmovedAlways reports whether also libvirt 9.0 leaves devices where they are, and all keep
 // their bus numbers. Where indexes are missing, and beside ports and expander buses of the user,
 // that cannot always be helped.
-func (s start) isUnmovedAlways(changed bus.Guest) bool {
-	for _, w := range s.without {
-		if w.machine.Version == alloc.Libvirt9 && s.moves(changed, w) != "" {
+func isUnmovedAlways(all []without, changed bus.Guest) bool {
+	for _, w := range all {
+		if w.machine.Version == alloc.Libvirt9 && w.moves(changed) != "" {
 			return false
 		}
 	}
-	return !s.renumbers(changed)
+	return len(all) == 0 || !all[0].renumbers(changed)
 }
 
 // moves says what a libvirt would do with a changed guest that it does not without the hook; "" for
 // nothing.
-func (s start) moves(changed bus.Guest, w without) string {
+func (w without) moves(changed bus.Guest) string {
 	next, isKnown := changed.Layout()
 	isAsked := w.machine.Version == alloc.Libvirt11 && !w.machine.HasLSI &&
-		len(next.Devices) == len(s.others)
+		len(next.Devices) == len(w.devices)
 	if !isKnown || !isAsked { // of another libvirt, or something is reserved
 		var err error
-		if next, err = alloc.Simulate(changed.Source, s.others, w.machine); err != nil {
+		if next, err = alloc.Simulate(changed.Source, w.devices, w.machine); err != nil {
 			return fmt.Sprintf("refuse the domain: %v", err)
 		}
 	}
@@ -119,12 +125,12 @@ func (s start) moves(changed bus.Guest, w without) string {
 }
 
 // renumbers reports whether a device that must stay has another bus number in a changed guest.
-func (s start) renumbers(changed bus.Guest) bool {
+func (w without) renumbers(changed bus.Guest) bool {
 	next, isAccepted := changed.Layout()
-	if !isAccepted || len(s.without) == 0 {
+	if !isAccepted {
 		return false
 	}
 
 	isStaying := func(d libvirt.Device) bool { return slices.Contains(staying, d.Element) }
-	return s.without[0].layout.Renumbers(next, isStaying)
+	return w.layout.Renumbers(next, isStaying)
 }
