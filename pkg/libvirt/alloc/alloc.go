@@ -88,7 +88,12 @@ func Simulate(d *domain.Domain, devices []libvirt.Device, m Machine) (Layout, er
 		return Layout{}, err
 	}
 
+	if len(g.added) == 0 && g.isAddressed { // the second pass would reserve the same addresses
+		return g.layout(), nil
+	}
+
 	g.buses = len(first.buses)
+	g.space = first.buses[:0]
 	if _, err := g.pass(false); err != nil {
 		return Layout{}, err
 	}

@@ -25,10 +25,8 @@ var collectedElements = []string{
 // collect returns the buses of the controllers, root ports for indexes that are missing, with the
 // addresses that the domain has (src/qemu/qemu_domain_address.c, qemuDomainPCIAddressSetCreate).
 func (g *guest) collect(isDry bool) (*addresses, error) {
-	a := &addresses{
-		Version: g.Version, isDry: isDry, buses: make([]pciBus, 0, g.buses+len(g.others)),
-	}
-
+	a := &addresses{Version: g.Version, isDry: isDry, buses: g.space}
+	a.buses = slices.Grow(a.buses, g.buses+len(g.others))
 	a.add(domain.RootPort, g.buses)
 	a.buses[0] = newBus(domain.PCIeRoot)
 	for _, c := range g.controllers {
@@ -88,7 +86,7 @@ func (g *guest) assign(a *addresses) error {
 func (a *addresses) assign(i *item) error { return a.assignFunction(i, anyFunction) }
 
 func (a *addresses) assignFunction(i *item, function int) error {
-	if !i.isWanted || i.at != nil {
+	if !i.isOpen() {
 		return nil
 	}
 
@@ -117,7 +115,7 @@ func isUSB2(i *item) bool {
 // assignUSB2 gives a part of a USB 2 controller an address in the slot of a part that has one. A
 // dry run keeps that one, too.
 func (g *guest) assignUSB2(a *addresses, part *item) error {
-	if !part.isWanted || part.at != nil {
+	if !part.isOpen() {
 		return nil
 	}
 
@@ -218,7 +216,7 @@ func (g *guest) assignPrimaryVideo(a *addresses) error {
 	}
 
 	video := g.devices[primary]
-	if !video.isWanted || video.at != nil || a.takeSlot(video, videoSlot) {
+	if !video.isOpen() || a.takeSlot(video, videoSlot) {
 		return nil
 	}
 

@@ -22,9 +22,11 @@ type guest struct {
 	hostdevs []*item // position by position
 	devices  []*item // position by position
 
-	controllers []*item // own and added, in the order in which they get addresses
-	others      []*item // hostdevs and devices, in the order in which they get addresses
-	buses       int     // how many buses there are
+	controllers []*item  // own and added, in the order in which they get addresses
+	others      []*item  // hostdevs and devices, in the order in which they get addresses
+	buses       int      // how many buses there are
+	isAddressed bool     // all that needs an address has one in the domain
+	space       []pciBus // for the buses of a pass
 }
 
 // item is a controller or a device.
@@ -43,6 +45,9 @@ type item struct {
 }
 
 const noIndex = -1
+
+// isOpen reports whether an item has no address and needs one.
+func (i *item) isOpen() bool { return i.isWanted && i.at == nil }
 
 // name names an item in an error.
 func (i *item) name() string {
@@ -78,6 +83,8 @@ func newGuest(d *domain.Domain, devices []libvirt.Device, m Machine) *guest {
 	}
 
 	g.others = g.inOrder()
+	g.isAddressed = !slices.ContainsFunc(g.own, (*item).isOpen) &&
+		!slices.ContainsFunc(g.others, (*item).isOpen)
 	return g
 }
 

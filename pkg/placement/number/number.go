@@ -220,17 +220,22 @@ func PortsToClose(l Layout) []int {
 		return nil
 	}
 
-	own := l.isOwn(trees)
-	var positions []int
+	var open []int
 	for i, c := range l.Current.Source.Controllers {
 		n := l.Current.Node(c.Index)
-		closable := c.Model == domain.DownstreamPort || c.Model == domain.RootPort && own
-		if closable && !c.HotplugOff && l.Managed.AnyUnder(n) && slices.Contains(trees, n.Top()) {
-			positions = append(positions, i)
+		isClosable := c.Model == domain.DownstreamPort || c.Model == domain.RootPort
+		if isClosable && !c.HotplugOff && l.Managed.AnyUnder(n) && slices.Contains(trees, n.Top()) {
+			open = append(open, i)
 		}
 	}
 
-	return positions
+	if len(open) == 0 || l.isOwn(trees) {
+		return open
+	}
+
+	return slices.DeleteFunc(open, func(i int) bool {
+		return l.Current.Source.Controllers[i].Model == domain.RootPort
+	})
 }
 
 // isOwn reports whether expander buses have the bus numbers that an earlier call of
