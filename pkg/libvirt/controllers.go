@@ -73,36 +73,6 @@ func WithRootPorts(d *domain.Domain, indexes []int) *domain.Domain {
 	return &next
 }
 
-// Unaddressed counts the devices that libvirt plugs into a root port of the root bus, or may; a
-// bridge that it adds comes with its own.
-func Unaddressed(d *domain.Domain, devices []Device) int {
-	return topology.CountFunc(devices, func(o Device) bool {
-		return o.takesPort() && o.Address == nil
-	}) +
-		topology.CountFunc(d.Hostdevs, func(h domain.Hostdev) bool {
-			return h.Address == nil && !h.Unassigned
-		})
-}
-
-// takesPort reports whether libvirt plugs the device into a free port, or may.
-func (o Device) takesPort() bool { return o.NeedsPort && (!o.NeedsBridge || o.DependsOnQEMUBuild) }
-
-// IsBeforeHostdevs reports whether libvirt plugs the device into a port, or may, before it does
-// so with hostdevs (src/qemu/qemu_domain_address.c, qemuDomainAssignDevicePCISlots).
-func (o Device) IsBeforeHostdevs() bool {
-	return o.takesPort() &&
-		slices.Contains([]string{
-			"filesystem", "interface", "sound", "controller", "disk",
-		}, o.Element)
-}
-
-// LacksBridge reports whether libvirt adds a bridge to conventional PCI with a root port, or may.
-func LacksBridge(devices []Device) bool {
-	return slices.ContainsFunc(devices, func(o Device) bool {
-		return o.NeedsBridge && o.Address == nil
-	})
-}
-
 // AutomaticBusNumbers counts the bus numbers that expander buses without busNr take under all
 // others: libvirt gives each the lowest number less two (src/qemu/qemu_domain_address.c,
 // qemuDomainAddressFindNewBusNr; measured, libvirt 9).

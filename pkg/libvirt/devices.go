@@ -1,10 +1,11 @@
 // Package libvirt models how libvirt completes a domain: the devices and controllers that it adds,
-// and which of the unaddressed devices take a root port. It reads the model of pkg/domain and
+// and where it plugs devices in. What addresses they get is in package alloc. It reads the model of pkg/domain and
 // knows no XML and no policy.
 package libvirt
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"hook-sidecar/pkg/domain"
@@ -20,20 +21,6 @@ type Device struct {
 
 	// Implicit is true for a device that libvirt adds.
 	Implicit bool
-
-	// NeedsPort is true for an unaddressed device that libvirt will put on a root port, on q35 and
-	// virt, and for the first of the conventional PCI devices if libvirt will add a bridge.
-	NeedsPort bool
-
-	// NeedsBridge is true for that first one: libvirt adds the bridge with a root port of its
-	// own, even where a port is free (measured, libvirt 9).
-	NeedsBridge bool
-
-	// DependsOnQEMUBuild is true where QEMU's build decides between a port and a bridge.
-	DependsOnQEMUBuild bool
-
-	// ChipsetSlot is the root bus's slot that q35 has for the device; 0 without one.
-	ChipsetSlot int
 }
 
 // Devices returns the domain's devices in document order, then those that libvirt adds: a memory
@@ -54,7 +41,6 @@ func Devices(d *domain.Domain) []Device {
 		g.devices[g.own+i].Implicit = true
 	}
 
-	g.assignPorts()
 	return g.devices
 }
 
@@ -64,13 +50,22 @@ type guest struct {
 	q35, virt bool
 	devices   []Device
 	own       int // how many of devices are the domain's own
-	// of devices, position by position; Integrated for those in a chipset's slot
-	how []Connect
 }
 
 func (g *guest) add(d domain.Device, how Connect) {
 	g.devices = append(g.devices, Device{Device: d, Connect: how})
-	g.how = append(g.how, how)
+}
+
+// PrimaryVideo returns the position of the video device that libvirt puts first: the one with
+// primary='yes', else the first; -1 without any on PCI.
+func PrimaryVideo(devices []Device) int {
+	isVideo := func(d Device) bool { return d.Element == "video" }
+	primary := slices.IndexFunc(devices, func(d Device) bool { return isVideo(d) && d.Primary })
+	if primary < 0 {
+		return slices.IndexFunc(devices, isVideo)
+	}
+
+	return primary
 }
 
 // HasExpanderBuses reports whether the machine has expander buses: q35, and virt on aarch64

@@ -7,6 +7,7 @@ import (
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/libvirt"
+	"hook-sidecar/pkg/libvirt/alloc"
 	"hook-sidecar/test/expect"
 )
 
@@ -34,19 +35,49 @@ type portCase struct {
 func (c portCase) check(t *testing.T) {
 	t.Helper()
 	for machine, want := range map[string]int{
-		"q35": c.q35, "pc-q35-9.2": c.q35, "virt": c.virt, "virt-10.0": c.virt, "pc": 0,
+		"q35": c.q35, "pc-q35-9.2": c.q35, "virt": c.virt, "virt-10.0": c.virt,
 	} {
-		got := 0
-		for _, d := range devices(t, machine, c.xml) {
-			if d.NeedsPort {
-				got++
-			}
-		}
-
+		got, _ := plugged(t, machine, c.xml, false)
 		if got != want {
 			t.Errorf("%s: %d ports, want %d: %s", machine, got, want, c.xml)
 		}
 	}
+}
+
+// plugged counts the root ports that libvirt takes for devices without an address, and reports whether
+// it adds a bridge to conventional PCI.
+func plugged(t *testing.T, machine, xml string, hasLSI bool) (ports int, isBridged bool) {
+	t.Helper()
+	d, err := domain.Parse(fmt.Appendf(nil,
+		"<domain><os><type machine='%s'/></os><devices>%s</devices></domain>", machine, xml))
+	expect.NoError(t, err)
+	given := libvirt.Devices(d)
+	layout, err := alloc.Simulate(d, given,
+		alloc.Machine{Version: alloc.Libvirt11, HasLSI: hasLSI})
+	if err != nil {
+		t.Fatalf("%s: %v", xml, err)
+	}
+
+	taken := map[int]bool{}
+	for i, o := range layout.Devices {
+		if given[i].Address == nil && o.Address != nil {
+			taken[o.Address.Bus] = true
+		}
+	}
+	for i, c := range layout.Domain.Controllers {
+		if c.Address != nil && (i >= len(d.Controllers) || d.Controllers[i].Address == nil) {
+			taken[c.Address.Bus] = true
+		}
+		isBridged = isBridged || i >= len(d.Controllers) && c.Model == domain.PCIeToPCIBridge
+	}
+
+	for _, c := range layout.Domain.Controllers {
+		if c.Model == domain.RootPort && taken[c.Index] {
+			ports++
+		}
+	}
+
+	return ports, isBridged
 }
 
 const (
@@ -123,7 +154,7 @@ func TestOtherDevicesNeedPorts(t *testing.T) {
 		{none + `<disk><target dev='sdz' bus='sata'/><address type='drive' controller='0'/></disk>`,
 			0, 1},
 		{none +
-			`<disk><target dev='sdg' bus='sata'/></disk><controller type='sata' index='0'/><controller type='sata' index='1'><address type='pci' bus='1'/></controller>`, 0, 1},
+			`<disk><target dev='sdg' bus='sata'/></disk><controller type='sata' index='0'/><controller type='sata' index='1'><address type='pci' bus='0' slot='5'/></controller>`, 0, 1},
 		{none + `<disk><target dev='sdg' bus='scsi'/></disk>`, 1, 1},
 		{none + `<disk><target dev='sdh' bus='scsi'/></disk>`, 2, 2},
 		{none +
@@ -169,23 +200,19 @@ func TestOtherDevicesNeedPorts(t *testing.T) {
 	}
 }
 
-// TestNeedsBridge: libvirt adds a bridge for the first conventional device, unless
-// there is one.
-func TestNeedsBridge(t *testing.T) {
-	for xml, want := range map[string][]bool{
-		`<watchdog model='i6300esb'/><sound model='ac97'/>`:                                         {true, false},
-		`<rng model='virtio'/><interface type='user'><model type='e1000'/></interface>`:             {false, true},
-		`<sound model='ac97'><address type='pci' bus='1'/></sound>`:                                 {false},
-		`<controller type='pci' index='1' model='pcie-to-pci-bridge'/><watchdog model='i6300esb'/>`: {false},
+// TestBridge: libvirt adds a bridge for conventional devices, unless there is one.
+func TestBridge(t *testing.T) {
+	for xml, want := range map[string]bool{
+		`<watchdog model='i6300esb'/><sound model='ac97'/>`:                                                                                                  true,
+		`<rng model='virtio'/><interface type='user'><model type='e1000'/></interface>`:                                                                      true,
+		`<controller type='pci' index='3' model='pcie-to-pci-bridge'/><controller type='pci' index='2' model='pcie-root-port'/><watchdog model='i6300esb'/>`: false,
 		// the chipset's slots
-		`<sound model='ich9'/><video><model type='vga'/></video>`:                                                                    {false, false},
-		`<disk device='disk'><target dev='vda'/></disk><controller type='scsi' index='0' model='lsilogic'/><watchdog model='itco'/>`: {false, true},
+		`<sound model='ich9'/><video><model type='vga'/></video>`:                                                                    false,
+		`<disk device='disk'><target dev='vda'/></disk><controller type='scsi' index='0' model='lsilogic'/><watchdog model='itco'/>`: true,
 	} {
-		var got []bool
-		for _, d := range devices(t, "q35", none+xml) {
-			got = append(got, d.NeedsBridge)
+		if _, got := plugged(t, "q35", none+xml, false); got != want {
+			t.Errorf("a bridge is added: %v, want %v: %s", got, want, xml)
 		}
-		expect.Same(t, want, got, "%s (-want +got)", xml)
 	}
 }
 
@@ -198,7 +225,7 @@ func ich9(index string, parts ...string) string {
 }
 
 // TestDevices: which devices are listed, with their addresses; "+" marks those
-// that need a port.
+// that libvirt gives an address.
 func TestDevices(t *testing.T) {
 	const source = `<source><address domain='0x0000' bus='0x17' slot='0x00' function='0x0'/></source>`
 	for _, test := range []struct {
@@ -208,7 +235,7 @@ func TestDevices(t *testing.T) {
 		{
 			"in document order, those that libvirt adds last", `<rng model='virtio'/><disk><target dev='vda' bus='virtio'/><alias name='ua-d'/></disk>` +
 				`<interface type='ethernet'><model type='virtio'/></interface><graphics/><input type='tablet' bus='virtio' model='virtio'/>`,
-			[]string{"rng +", "disk ua-d +", "interface +", "input +", "video"},
+			[]string{"rng +", "disk ua-d +", "interface +", "input +", "video +"},
 		},
 		{
 			"an address makes any device a PCI device",
@@ -277,7 +304,7 @@ func TestDevices(t *testing.T) {
 					words = append(words, fmt.Sprintf("%d:%d.%d", a.Bus, a.Slot, a.Function))
 				}
 
-				if d.NeedsPort {
+				if d.Address == nil && d.Connect != libvirt.NotPCI {
 					words = append(words, "+")
 				}
 
@@ -289,29 +316,30 @@ func TestDevices(t *testing.T) {
 	}
 }
 
-// TestSCSIWithoutModel: libvirt makes it lsilogic, which shares a bridge with a
-// port above it, or virtio-scsi, which takes a port. Both count.
+// TestSCSIWithoutModel: libvirt makes it lsilogic, where QEMU has that, which takes a bridge with a
+// port above it, or virtio-scsi, which takes a port.
 func TestSCSIWithoutModel(t *testing.T) {
-	const bridge = `<controller type='pci' index='1' model='pcie-to-pci-bridge'><address type='pci' bus='2'/></controller>`
+	const bridge = `<controller type='pci' index='3' model='pcie-to-pci-bridge'><address type='pci' bus='2'/></controller><controller type='pci' index='2' model='pcie-root-port'/>`
 	for _, test := range []struct {
-		xml    string
-		ports  int
-		bridge bool
+		xml          string
+		ports        int  // with virtio-scsi
+		isBridged    bool // with lsilogic
+		withLSILogic int  // ports
 	}{
-		{`<disk><target dev='sda' bus='scsi'/></disk>`, 1, true},
-		{`<controller type='scsi' index='0'/>`, 1, true},
-		{`<controller type='scsi' index='0' model='auto'/>`, 1, true},
-		{`<controller type='scsi' index='0'/>` + bridge, 1, false},
-		{`<controller type='scsi' index='0' model='virtio-scsi'/>`, 1, false},
-		{`<controller type='scsi' index='0' model='lsilogic'/>`, 0, true},
-		{`<controller type='scsi' index='0'/><interface><model type='e1000'/></interface>`, 1,
-			true},
+		{`<disk><target dev='sda' bus='scsi'/></disk>`, 1, true, 1},
+		{`<controller type='scsi' index='0'/>`, 1, true, 1},
+		{`<controller type='scsi' index='0' model='auto'/>`, 1, true, 1},
+		{`<controller type='scsi' index='0'/>` + bridge, 1, false, 0},
+		{`<controller type='scsi' index='0' model='virtio-scsi'/>`, 1, false, 1},
+		{`<controller type='scsi' index='0' model='lsilogic'/>`, 1, true, 1},
+		{`<controller type='scsi' index='0'/><interface><model type='e1000'/></interface>`, 2,
+			true, 1},
 	} {
-		found := devices(t, "q35", none+test.xml)
-		ports, lacks := libvirt.Unaddressed(&domain.Domain{}, found), libvirt.LacksBridge(found)
-		if ports != test.ports || lacks != test.bridge {
-			t.Errorf("%d ports, bridge %v; want %d, %v: %s", ports, lacks, test.ports, test.bridge,
-				test.xml)
+		ports, _ := plugged(t, "q35", none+test.xml, false)
+		with, isBridged := plugged(t, "q35", none+test.xml, true)
+		if ports != test.ports || isBridged != test.isBridged || with != test.withLSILogic {
+			t.Errorf("%d ports, with lsilogic %d and a bridge %v; want %d, %d, %v: %s", ports, with,
+				isBridged, test.ports, test.withLSILogic, test.isBridged, test.xml)
 		}
 	}
 }

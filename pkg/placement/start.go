@@ -71,18 +71,6 @@ func withoutMode(d *domain.Domain) []int {
 
 // currentGuest is the guest of the domain as it came.
 func currentGuest(in Input, others []libvirt.Device) bus.Guest {
-	others = slices.Clip(others)
-	hasBridge := slices.ContainsFunc(in.Domain.Controllers, func(c domain.Controller) bool {
-		return c.Model == domain.PCIeToPCIBridge
-	})
-
-	for _, h := range in.Domain.Hostdevs {
-		if h.Address == nil && !h.Unassigned && !hasBridge && in.isConventional(h.ID) {
-			// Beside the port that is counted for each hostdev.
-			others = append(others, libvirt.Device{NeedsPort: true, NeedsBridge: true})
-		}
-	}
-
 	g := bus.New(in.Domain, others)
 	g.Machine = alloc.Machine{Version: alloc.Libvirt11, IsConventional: in.isConventional}
 	return reserveNamed(g).Completed().Settled()
@@ -104,8 +92,8 @@ func reserveNamed(g bus.Guest) bus.Guest {
 	}
 
 	last := g.HighestIndex()
-	if added := g.AddedPorts(); len(added) > 0 {
-		last = max(last, slices.Max(added)+1) // one for hotplug where the domain has no port
+	if whole, isAccepted := g.Layout(); isAccepted {
+		last = max(last, libvirt.HighestIndex(whole.Domain, nil))
 	}
 
 	var named []domain.GuestAddress

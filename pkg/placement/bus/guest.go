@@ -227,8 +227,8 @@ func (g Guest) Predict() func(domain.GuestAddress) *topology.Address {
 	whole := g.withAdded()
 	numbers := map[topology.ID]int{}
 	isUnaddressed := func(c domain.Controller) bool { return c.Index != 0 && c.Address == nil }
-	if !slices.ContainsFunc(g.Controllers, isUnaddressed) &&
-		libvirt.Unaddressed(g.Domain, g.Others) == 0 && !libvirt.LacksBridge(g.Others) {
+	pending, needsBridge := g.pending()
+	if pending == 0 && !needsBridge && !slices.ContainsFunc(g.Controllers, isUnaddressed) {
 		numberBus(g.Root(), 0, numbers)
 	}
 

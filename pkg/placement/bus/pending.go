@@ -6,6 +6,7 @@ import (
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/libvirt"
 	"hook-sidecar/pkg/libvirt/alloc"
+	"hook-sidecar/pkg/topology"
 )
 
 // Completed is a guest that knows how libvirt completes it, and is not asked again.
@@ -34,6 +35,64 @@ func (g Guest) WithVersion(v alloc.Version) Guest {
 	}
 	return g
 }
+
+// pending counts the devices without an address that libvirt plugs into ports, and reports whether
+// it adds a bridge to conventional PCI, with a port of its own. Where that depends on QEMU's build,
+// both count.
+func (g Guest) pending() (count int, needsBridge bool) {
+	hostdevs := topology.CountFunc(g.Hostdevs, isOpenHostdev)
+	isKnown := libvirt.HasExpanderBuses(g.Domain) // else libvirt has other rules
+	if !isKnown || hostdevs == 0 && !slices.ContainsFunc(g.Others, isOpen) {
+		return hostdevs, false
+	}
+
+	count, needsBridge = g.pendingOn(g.Machine.HasLSI)
+	if slices.ContainsFunc(g.Others, func(o libvirt.Device) bool {
+		return o.Connect == libvirt.EitherWay && o.Address == nil
+	}) {
+		other, otherNeeds := g.pendingOn(!g.Machine.HasLSI)
+		count, needsBridge = max(count, other), needsBridge || otherNeeds
+	}
+
+	return count, needsBridge
+}
+
+// pendingOn is pending with one build of QEMU.
+func (g Guest) pendingOn(hasLSI bool) (count int, needsBridge bool) {
+	if hasLSI != g.Machine.HasLSI {
+		g.Machine.HasLSI, g.layout = hasLSI, nil
+	}
+
+	whole, isAccepted := g.Layout()
+	if !isAccepted { // whatever needs a port counts
+		return topology.CountFunc(g.Others, isOpen) +
+			topology.CountFunc(g.Hostdevs, isOpenHostdev), false
+	}
+
+	var isPort [libvirt.MaxIndex + 1]bool
+	for i, c := range whole.Domain.Controllers {
+		isPort[c.Index] = c.Model == domain.RootPort || c.Model == domain.DownstreamPort
+		needsBridge = needsBridge || c.Model == domain.PCIeToPCIBridge && i >= len(g.Source.Controllers)
+	}
+
+	for i, o := range g.Others[:min(len(g.Others), len(whole.Devices))] {
+		if at := whole.Devices[i].Address; isOpen(o) && at != nil && isPort[at.Bus] {
+			count++
+		}
+	}
+	for i, h := range g.Hostdevs {
+		if at := whole.Domain.Hostdevs[i].Address; isOpenHostdev(h) && at != nil && isPort[at.Bus] {
+			count++
+		}
+	}
+
+	return count, needsBridge
+}
+
+// isOpen reports whether libvirt gives a device an address.
+func isOpen(o libvirt.Device) bool { return o.Address == nil && o.Connect != libvirt.NotPCI }
+
+func isOpenHostdev(h domain.Hostdev) bool { return h.Address == nil && !h.Unassigned }
 
 // openPorts are the indexes of the ports with nothing under them, and of the bridges without
 // an address that take the first of these: libvirt adds none for them.
@@ -135,7 +194,7 @@ func (g Guest) plugs(whole alloc.Layout) (plugs []plug) {
 	}
 
 	for i, o := range g.Others {
-		if o.IsBeforeHostdevs() && o.Address == nil {
+		if alloc.IsBeforeHostdevs(o) && o.Address == nil {
 			add(whole.Devices[i].Address, i, none, none)
 		}
 	}
@@ -220,7 +279,7 @@ func (g Guest) awaitedBuses(whole alloc.Layout) (buses []int) {
 	}
 
 	for i, o := range g.Others {
-		if o.IsBeforeHostdevs() && o.Address == nil && whole.Devices[i].Address != nil {
+		if alloc.IsBeforeHostdevs(o) && o.Address == nil && whole.Devices[i].Address != nil {
 			buses = append(buses, whole.Devices[i].Address.Bus)
 		}
 	}
@@ -233,7 +292,7 @@ func (g Guest) awaitedBuses(whole alloc.Layout) (buses []int) {
 func (g Guest) Addressed() []domain.Controller {
 	whole, isAccepted := g.Layout()
 	if !isAccepted {
-		return libvirt.Addressed(g.Domain, g.Others, g.AddedPorts())
+		return alloc.Controllers(g.Domain, g.Others, g.Machine, nil, 0)
 	}
 
 	all := slices.Clone(whole.Domain.Controllers)

@@ -5,6 +5,7 @@ import (
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/libvirt"
+	"hook-sidecar/pkg/libvirt/alloc"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -43,7 +44,8 @@ type RootBus struct {
 // RootBus counts what is on the root bus of a guest whose controllers will reach the
 // index highest.
 func (g Guest) RootBus(ports Ports, highest int) RootBus {
-	r := RootBus{otherSlots: g.otherSlots(), Pending: libvirt.Unaddressed(g.Domain, g.Others)}
+	pending, needsBridge := g.pending()
+	r := RootBus{otherSlots: g.otherSlots(), Pending: pending}
 	for _, c := range g.Controllers {
 		n := g.Node(c.Index)
 		switch {
@@ -63,7 +65,7 @@ func (g Guest) RootBus(ports Ports, highest int) RootBus {
 	}
 
 	bridge := 0
-	if libvirt.LacksBridge(g.Others) {
+	if needsBridge {
 		bridge = 2 // a bridge to conventional PCI, and the root port above it
 	}
 
@@ -161,30 +163,17 @@ func (g Guest) otherSlots() int {
 	return count + len(held)
 }
 
-// AddedPorts are the indexes of the root ports that libvirt adds for devices without an
-// address.
-func (g Guest) AddedPorts() (added []int) {
-	next := g.HighestIndex()
-	for range g.RootBus(Ports{}, next).Added {
-		if next++; next <= libvirt.MaxIndex {
-			added = append(added, next)
-		}
-	}
-
-	return added
-}
-
-// RootPorts are root ports of these indexes, at the addresses that libvirt gives them after all
-// others.
-func (g Guest) RootPorts(indexes []int) []domain.Controller {
-	return libvirt.Addressed(g.Domain, g.Others, indexes)[len(g.Controllers):]
+// RootPorts are root ports of these indexes, at the addresses from a slot on that libvirt gives them
+// after all others.
+func (g Guest) RootPorts(indexes []int, from int) []domain.Controller {
+	return alloc.Controllers(g.Domain, g.Others, g.Machine, indexes, from)[len(g.Controllers):]
 }
 
 // LastPorts returns root ports with these indexes that move no other. A port gets an explicit
 // address only if libvirt would otherwise place it before an occupied port (libvirt 9.0 addresses
 // ports of missing indexes last).
 func (g Guest) LastPorts(indexes []int) []domain.Controller {
-	ports, added := g.RootPorts(indexes), g.Controllers[len(g.Source.Controllers):]
+	ports, added := g.RootPorts(indexes, 0), g.Controllers[len(g.Source.Controllers):]
 	isHeld := g.Held()
 	isMovable := func(c domain.Controller) bool { return c.Address == nil && isHeld(c.Index) }
 	for i, port := range ports {

@@ -6,6 +6,7 @@ import (
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/libvirt"
+	"hook-sidecar/pkg/libvirt/alloc"
 	"hook-sidecar/pkg/placement/bus"
 	"hook-sidecar/pkg/topology"
 )
@@ -129,7 +130,7 @@ func lastPorts(g bus.Guest, vacant []domain.GuestAddress, indexes []int) []domai
 	g = g.Beside(vacant...)
 	last := 0
 	isHeld := g.Held()
-	for _, c := range libvirt.Addressed(g.Domain, g.Others, nil) {
+	for _, c := range alloc.Controllers(g.Domain, g.Others, g.Machine, nil, 0) {
 		if isHeld(c.Index) && c.Model != domain.ExpanderBus && c.Address != nil &&
 			c.Address.Bus == 0 {
 			last = max(last, c.Address.Slot)
@@ -137,16 +138,11 @@ func lastPorts(g bus.Guest, vacant []domain.GuestAddress, indexes []int) []domai
 	}
 
 	isBefore := func(c domain.Controller) bool { return c.Address != nil && c.Address.Slot < last }
-	if !slices.ContainsFunc(g.RootPorts(indexes), isBefore) {
+	if !slices.ContainsFunc(g.RootPorts(indexes, 0), isBefore) {
 		return g.LastPorts(indexes)
 	}
 
-	before := make([]domain.GuestAddress, last)
-	for slot := range before {
-		before[slot].Slot = slot
-	}
-
-	return g.Beside(before...).RootPorts(indexes)
+	return g.RootPorts(indexes, last)
 }
 
 // countControllers is how many controllers the trees under expander buses are.

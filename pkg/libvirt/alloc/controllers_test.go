@@ -1,4 +1,4 @@
-package libvirt_test
+package alloc_test
 
 import (
 	"slices"
@@ -6,14 +6,15 @@ import (
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/libvirt"
+	"hook-sidecar/pkg/libvirt/alloc"
 	"hook-sidecar/test/cases"
 	"hook-sidecar/test/expect"
 	"hook-sidecar/test/oracle"
 )
 
-// TestAddressed compares with what a real libvirt does with the domain of
+// TestControllers compares with what a real libvirt does with the domain of
 // each case, and with one that has all kinds of controller on the root bus.
-func TestAddressed(t *testing.T) {
+func TestControllers(t *testing.T) {
 	domains := map[string][]byte{"mixed": []byte(`<domain type='qemu'><name>mixed</name><memory>524288</memory>
 <os><type arch='x86_64' machine='q35'>hvm</type></os><devices>
 <controller type='pci' index='9' model='dmi-to-pci-bridge'/>
@@ -26,7 +27,7 @@ func TestAddressed(t *testing.T) {
 <sound model='ich9'/><video><model type='vga'/></video><memballoon model='none'/>
 </devices></domain>`)}
 
-	for _, c := range cases.Load(t, "../..") {
+	for _, c := range cases.Load(t, "../../..") {
 		if c.NoLibvirt == "" {
 			domains[c.Name] = c.Request.Domain
 		}
@@ -42,9 +43,10 @@ func TestAddressed(t *testing.T) {
 		d, after := parse(t, xml), parse(t, back)
 		devices := libvirt.Devices(d)
 		holes := libvirt.Holes(d, devices)
-		predicted := libvirt.Addressed(libvirt.WithRootPorts(d, holes), devices, nil)
+		predicted := alloc.Controllers(
+			libvirt.WithRootPorts(d, holes), devices, alloc.Machine{}, nil, 0)
 		if !lib.IsByIndex() {
-			predicted = libvirt.Addressed(d, devices, holes)
+			predicted = alloc.Controllers(d, devices, alloc.Machine{}, holes, 0)
 		}
 
 		isOf := func(index int) func(domain.Controller) bool {
