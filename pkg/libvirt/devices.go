@@ -1,6 +1,6 @@
 // Package libvirt models how libvirt completes a domain: the devices and controllers that it adds,
-// and where it plugs devices in. What addresses they get is in package alloc. It reads the model of pkg/domain and
-// knows no XML and no policy.
+// and where it plugs devices in. What addresses they get is in package alloc. It reads the model of
+// pkg/domain and knows no XML and no policy.
 package libvirt
 
 import (

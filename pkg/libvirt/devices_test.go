@@ -166,8 +166,6 @@ func TestOtherDevicesNeedPorts(t *testing.T) {
 		{none + `<disk><target dev='xvdh' bus='scsi'/></disk>`, 2, 2},
 		// libvirt refuses it
 		{none + `<disk><target dev='SDZ' bus='scsi'/></disk>`, 1, 1},
-		// no domain has more
-		{none + `<disk><target dev='sdzzzzzzzzzzzzzzzzzzz' bus='scsi'/></disk>`, 255, 255},
 		{none + `<channel type='unix'><target type='virtio' name='a'/></channel>`, 1, 1},
 		{none + `<console type='pty'><target type='virtio'/></console>`, 1, 1},
 		{none + `<hostdev type='scsi'><source><adapter name='scsi_host0'/></source></hostdev>`, 1,
@@ -188,15 +186,24 @@ func TestOtherDevicesNeedPorts(t *testing.T) {
 		{none + `<filesystem type='mount'/>`, 1, 1},
 		{none + `<memory model='virtio-mem'/><memory model='dimm'/>`, 1, 1},
 		{none + `<tpm model='tpm-crb'/><redirdev bus='usb' type='tcp'/>`, 0, 0},
+		// the bridge takes a port
 		{none +
 			`<controller type='pci' index='40' model='pcie-to-pci-bridge'/><sound model='ich6'/>`,
-			0, 0},
+			1, 1},
 		// A chipset's slot that an address takes is not free.
 		{none + `<video/><rng model='virtio'><address type='pci' bus='0' slot='1'/></rng>`, 1, 1},
 		{none +
 			`<sound model='ich9'/><controller type='pci' index='1' model='pcie-root-port'><address type='pci' slot='0x1b'/></controller>`, 1, 1},
 	} {
 		test.check(t)
+	}
+}
+
+// TestManyDrives: a drive with a high number has no more controllers than a domain has indexes.
+func TestManyDrives(t *testing.T) {
+	const drive = `<disk><target dev='sdzzzzzzzzzzzzzzzzzzz' bus='scsi'/></disk>`
+	if got := len(devices(t, "q35", none+drive)); got != libvirt.MaxIndex {
+		t.Errorf("%d controllers, want %d", got, libvirt.MaxIndex)
 	}
 }
 
