@@ -319,7 +319,9 @@ func (g *guest) allHostdevs() []*item {
 	before := 0
 	for i, d := range g.source {
 		if d.Element == "hostdev" {
-			list = slices.Insert(list, d.Hostdevs+before, g.devices[i])
+			// The domain may be planned for, without some hostdevs.
+			at := min(d.Hostdevs+before, len(list))
+			list = slices.Insert(list, at, g.devices[i])
 			before++
 		}
 	}
