@@ -29,10 +29,10 @@ type start struct {
 func newStart(in Input) (start, []reasons.Warning) {
 	devices, added, warnings := inventory(in)
 	guestCells, unread := cells.Read(in.Domain, in.Host)
-	others := libvirt.Devices(in.Domain)
+	asIs := guestAsIs(in)
 	s := start{
-		Input: in, current: currentGuest(in, others), devices: devices, cells: guestCells,
-		without: withoutHook(in.Domain, others, in.isConventional),
+		Input: in, current: reserveNamed(asIs).Completed().Settled(), devices: devices,
+		cells: guestCells, without: withoutHook(asIs),
 		base: domain.Changes{
 			SetMode:         withoutMode(in.Domain),
 			AddHostdevs:     added,
@@ -69,11 +69,11 @@ func withoutMode(d *domain.Domain) []int {
 	return positions
 }
 
-// currentGuest is the guest of the domain as it came.
-func currentGuest(in Input, others []libvirt.Device) bus.Guest {
-	g := bus.New(in.Domain, others)
+// guestAsIs is the guest of the domain as it came.
+func guestAsIs(in Input) bus.Guest {
+	g := bus.New(in.Domain, libvirt.Devices(in.Domain))
 	g.Machine = alloc.Machine{Version: alloc.Libvirt11, IsConventional: in.isConventional}
-	return reserveNamed(g).Completed().Settled()
+	return g.Completed()
 }
 
 // isConventional reports whether libvirt takes a device of the host for conventional PCI.

@@ -9,16 +9,14 @@ import (
 	"hook-sidecar/pkg/libvirt/alloc"
 	"hook-sidecar/pkg/placement/bus"
 	"hook-sidecar/pkg/reasons"
-	"hook-sidecar/pkg/topology"
 )
 
 // machines returns what libvirt's answer may depend on. The first is the one that bus.Guest asks.
 // Versions differ where a controller's index is missing, where libvirt adds a controller, and
 // where a bridge has no address; QEMU's builds where the domain leaves the model of a SCSI
 // controller to them.
-func machines(
-	d *domain.Domain, devices []libvirt.Device, isConventional func(topology.DeviceID) bool,
-) []alloc.Machine {
+func machines(g bus.Guest) []alloc.Machine {
+	d, devices := g.Source, g.Others
 	hasLSI := []bool{false}
 	if slices.ContainsFunc(devices, func(d libvirt.Device) bool {
 		return d.Connect == libvirt.EitherWay
@@ -41,7 +39,7 @@ func machines(
 	for _, version := range versions {
 		for _, lsi := range hasLSI {
 			all = append(all, alloc.Machine{
-				Version: version, HasLSI: lsi, IsConventional: isConventional,
+				Version: version, HasLSI: lsi, IsConventional: g.Machine.IsConventional,
 			})
 		}
 	}
@@ -58,16 +56,27 @@ type without struct {
 	devices []libvirt.Device // that libvirt completes
 }
 
-// withoutHook returns what each libvirt makes of the domain as it came; none where it refuses it.
-func withoutHook(
-	d *domain.Domain, devices []libvirt.Device, isConventional func(topology.DeviceID) bool,
-) (all []without) {
-	for _, m := range machines(d, devices, isConventional) {
-		if layout, err := alloc.Simulate(d, devices, m); err == nil {
-			all = append(all, without{m, layout, devices})
+// withoutHook returns what each libvirt makes of the guest as it came; none where it refuses it.
+func withoutHook(asIs bus.Guest) (all []without) {
+	for _, m := range machines(asIs) {
+		if layout, err := simulate(asIs, asIs.Others, m); err == nil {
+			all = append(all, without{m, layout, asIs.Others})
 		}
 	}
 	return all
+}
+
+// simulate returns what a libvirt makes of a guest with these devices. The guest knows the answer of
+// its own libvirt, unless room is reserved in it.
+func simulate(g bus.Guest, devices []libvirt.Device, m alloc.Machine) (alloc.Layout, error) {
+	isOwn := m.Version == g.Machine.Version && m.HasLSI == g.Machine.HasLSI
+	if isOwn && len(g.Others) == len(devices) {
+		if known, isAccepted := g.Layout(); isAccepted {
+			return known, nil
+		}
+	}
+
+	return alloc.Simulate(g.Source, devices, m)
 }
 
 // staying are the elements of devices that must not move: Windows takes a moved disk offline, and a
@@ -105,14 +114,9 @@ func isUnmovedAlways(all []without, changed bus.Guest) bool {
 // moves says what a libvirt would do with a changed guest that it does not without the hook; "" for
 // nothing.
 func (w without) moves(changed bus.Guest) string {
-	next, isKnown := changed.Layout()
-	isAsked := w.machine.Version == alloc.Libvirt11 && !w.machine.HasLSI &&
-		len(next.Devices) == len(w.devices)
-	if !isKnown || !isAsked { // of another libvirt, or something is reserved
-		var err error
-		if next, err = alloc.Simulate(changed.Source, w.devices, w.machine); err != nil {
-			return fmt.Sprintf("refuse the domain: %v", err)
-		}
+	next, err := simulate(changed, w.devices, w.machine)
+	if err != nil {
+		return fmt.Sprintf("refuse the domain: %v", err)
 	}
 
 	for _, move := range w.layout.Moves(next) {
