@@ -1,7 +1,8 @@
 // Package number gives numbers to the tree that a layout wants: controller indexes, slots and bus
 // numbers (busnumber.go). It leaves room for the controllers that the domain keeps
-// (reserve.go), and for those that libvirt adds to the root bus (vacant.go). What libvirt does with
-// the result is not predicted here: placement simulates it, and tries the next of Plans.
+// (reserve.go), and for those that libvirt adds to the root bus (vacant.go). Where libvirt puts
+// ports and devices comes from its simulation; placement asks that what moved, and tries the next
+// of Plans.
 package number
 
 import (
