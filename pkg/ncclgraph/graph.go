@@ -91,9 +91,13 @@ func (m Machine) Choices() []Choice {
 // that one is nearer to the NIC (paths.cc, ncclTopoComputePaths, "PXN").
 func (m Machine) overNVLink(direct [][]path, i, n int) path {
 	own := direct[i][n]
+	if !m.GPUs[i].NVLink {
+		return own
+	}
+
 	for j, peer := range m.GPUs {
 		theirs := direct[j][n]
-		isJoined := j != i && m.GPUs[i].NVLink && peer.NVLink
+		isJoined := j != i && peer.NVLink
 		isBetter := own.Type > PXN || theirs.bandwidth > own.bandwidth
 		if isJoined && theirs.Type <= PXB && isBetter {
 			return path{PXN, theirs.bandwidth, theirs.limited}

@@ -23,7 +23,7 @@ func TestVerdict(t *testing.T) {
 			expect.NoError(t, err)
 			want := trues(direct(choices(l.decide(t, c, host, "", true))))
 
-			file := filepath.Join("testdata", "recorded", c.Name+".xml")
+			file := filepath.Join("..", "..", "testdata", "corpus", "nccl", c.Name+".xml")
 			ofFile, _, err := paste.Read(expect.File(t, file))
 			expect.NoError(t, err)
 			dir := t.TempDir()
