@@ -257,3 +257,25 @@ func TestYAML(t *testing.T) {
 		}
 	}
 }
+
+// TestPackages: the packages that the table of docs/architecture.md names exist.
+func TestPackages(t *testing.T) {
+	_, table, found := strings.Cut(read(t, "docs/architecture.md"), "\n|---|---|---|\n")
+	if !found {
+		t.Fatal("docs/architecture.md has no table of packages")
+	}
+
+	table, _, _ = strings.Cut(table, "\n\n")
+	for row := range strings.Lines(table) {
+		first, _, _ := strings.Cut(strings.TrimPrefix(row, "| "), " |")
+		for _, name := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(first, -1) {
+			directory := filepath.Join("pkg", name[1])
+			if strings.HasPrefix(name[1], "cmd/") {
+				directory = name[1]
+			}
+			if _, err := os.Stat(filepath.Join(root, directory)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
