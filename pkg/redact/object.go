@@ -289,6 +289,9 @@ func cloudInitHeader(data string, isBase64 bool) string {
 // bareSecrets removes the secrets that need no name.
 func bareSecrets(text string) string {
 	for _, b := range bare {
+		if !mayHave(text, b.in...) {
+			continue
+		}
 		text = b.form.ReplaceAllStringFunc(text, func(found string) string {
 			return b.form.ReplaceAllString(found, b.with) + lineEnds(found)
 		})

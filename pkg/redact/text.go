@@ -14,13 +14,32 @@ const Mark = "…"
 var bare = []struct {
 	form *regexp.Regexp
 	with string
+	in   []string // one of these is in a text, in lower case, that the form matches
 }{
-	{regexp.MustCompile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)`), Mark},
-	{regexp.MustCompile(`\beyJ[\w-]+(?:\.[\w-]*){0,2}`), Mark},
-	{regexp.MustCompile(`\b(?:gh[a-z]_|github_pat_|glpat-|hf_|nvapi-|xox[a-z]-|sk-|AKIA|ASIA)[\w-]{8,}`), Mark},
-	{regexp.MustCompile(`://[^/\s@]+@`), "://" + Mark + "@"},
-	{regexp.MustCompile(`(?i)\b(bearer|basic) +[\w.~+/=-]{6,}`), "$1 " + Mark},
-	{regexp.MustCompile(`\b(ssh-[a-z0-9-]+|ecdsa-[a-z0-9-]+) +\S+`), "$1 " + Mark},
+	{
+		regexp.MustCompile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)`), Mark,
+		[]string{"-----begin"},
+	},
+	{
+		regexp.MustCompile(`\beyJ[\w-]+(?:\.[\w-]*){0,2}`), Mark,
+		[]string{"eyj"},
+	},
+	{
+		regexp.MustCompile(`\b(?:gh[a-z]_|github_pat_|glpat-|hf_|nvapi-|xox[a-z]-|sk-|AKIA|ASIA)[\w-]{8,}`), Mark,
+		[]string{"gh", "glpat-", "hf_", "nvapi-", "xox", "sk-", "akia", "asia"},
+	},
+	{
+		regexp.MustCompile(`://[^/\s@]+@`), "://" + Mark + "@",
+		[]string{"@"},
+	},
+	{
+		regexp.MustCompile(`(?i)\b(bearer|basic) +[\w.~+/=-]{6,}`), "$1 " + Mark,
+		[]string{"bearer", "basic"},
+	},
+	{
+		regexp.MustCompile(`\b(ssh-[a-z0-9-]+|ecdsa-[a-z0-9-]+) +\S+`), "$1 " + Mark,
+		[]string{"ssh-", "ecdsa-"},
+	},
 }
 
 // dump begins a list of variables, arguments, headers or data of a Secret, or a map, as Go and
@@ -77,18 +96,38 @@ func Text(text string) string {
 	return removeAll(text)
 }
 
-// removeAll is Text of a text in which a rule may match.
+// removeAll is Text of a text in which a rule may match. It leaves out the rules that cannot.
 func removeAll(text string) string {
 	text = strings.ReplaceAll(text, `\n`, "\n")
-	for _, begin := range []*regexp.Regexp{cloudInit, dump} {
-		if at := begin.FindStringIndex(text); at != nil {
-			text = text[:at[0]] + Mark
-		}
+	if mayHave(text, "#", "data") {
+		text = cutAt(cloudInit, text)
+	}
+	if mayHave(text, "[", "{", "data") {
+		text = cutAt(dump, text)
 	}
 
-	text = redactNamed(bareSecrets(text))
-	text = spoken.ReplaceAllString(text, "${1}"+Mark+"${4}")
+	text = bareSecrets(text)
+	if mayHave(text, "=", ":") {
+		text = redactNamed(text)
+	}
+	if mayHave(text, "passw", "passphrase", "token", "api", "secret") {
+		text = spoken.ReplaceAllString(text, "${1}"+Mark+"${4}")
+	}
 	return element.ReplaceAllString(text, "${1}"+Mark)
+}
+
+// cutAt removes what a form begins.
+func cutAt(form *regexp.Regexp, text string) string {
+	if at := form.FindStringIndex(text); at != nil {
+		return text[:at[0]] + Mark
+	}
+	return text
+}
+
+// mayHave reports whether a text has one of these, in any case.
+func mayHave(text string, hints ...string) bool {
+	lower := strings.ToLower(text)
+	return slices.ContainsFunc(hints, func(hint string) bool { return strings.Contains(lower, hint) })
 }
 
 // lineEnds returns the ends of lines in a text.

@@ -164,13 +164,20 @@ func (c *cluster) testStrict(t *testing.T) {
 	v.awaitWhy(t, c, "strict")
 }
 
-// awaitWhy waits until why names the cause.
+// awaitWhy waits until why names the cause, of the cluster and of an archive.
 func (v vm) awaitWhy(t *testing.T, c *cluster, cause string) {
 	t.Helper()
 	c.await(t, "the cause "+cause, func() bool {
 		return strings.Contains(v.output(c, "hostdev", "why", v.name, "-o", "json"), `"name": "`+
 			cause+`"`)
 	})
+
+	file := filepath.Join(t.TempDir(), v.name+".tar.gz")
+	v.output(c, "hostdev", "collect", v.name, "--output-file", file)
+	found := v.output(c, "hostdev", "why", v.name, "-f", file, "-o", "json")
+	if !strings.Contains(found, `"name": "`+cause+`"`) {
+		t.Errorf("why of an archive does not name %s:\n%s", cause, found)
+	}
 }
 
 // exitCode is that of a container that has ended.

@@ -356,6 +356,7 @@ func vmi(t *testing.T, name string, changed map[string]any) map[string]any {
 	metadata["name"] = name
 	delete(metadata, "uid")
 	delete(metadata["annotations"].(map[string]any), "hooks.kubevirt.io/hookSidecars")
+	metadata["annotations"].(map[string]any)["example.com/greeting"] = planted
 	status["phase"], status["nodeName"], status["runtimeUser"] = "Running", node, 107
 	maps.Copy(status, changed)
 	return object
@@ -365,7 +366,9 @@ func vmi(t *testing.T, name string, changed map[string]any) map[string]any {
 func pod(of *unstructured.Unstructured, containers ...string) map[string]any {
 	var specs, statuses []any
 	for _, c := range append([]string{"compute"}, containers...) {
-		specs = append(specs, map[string]any{"name": c, "image": "image"})
+		specs = append(specs, map[string]any{
+			"name": c, "image": "image", "env": []any{map[string]any{"name": "A", "value": planted}},
+		})
 		statuses = append(statuses, map[string]any{
 			"name": c, "image": "image", "imageID": "image", "ready": true, "restartCount": 0,
 			"state": map[string]any{"running": map[string]any{"startedAt": nil}},

@@ -74,6 +74,11 @@ func fitRole(t *testing.T) []byte {
 		t.Fatal(err)
 	}
 
-	roles := bytes.Split(data, []byte("\n---\n"))
-	return roles[len(roles)-1]
+	for _, role := range bytes.Split(data, []byte("\n---\n")) {
+		if bytes.Contains(role, []byte("name: hostdev-fit\n")) {
+			return role
+		}
+	}
+	t.Fatal("no ClusterRole hostdev-fit")
+	return nil
 }

@@ -45,6 +45,7 @@ func TestPlugin(t *testing.T) {
 	t.Run("a VM with the hook", c.testHooked)
 	t.Run("guest", c.testGuest)
 	t.Run("snapshot", c.testSnapshot)
+	t.Run("collect", c.testCollect)
 	t.Run("VMs of all namespaces", c.testAll)
 	t.Run("rights", c.testRights)
 	t.Run("SPDY", c.testSPDY)
