@@ -90,6 +90,7 @@ type Job struct {
 	Machine
 	Hardware
 	GPUs, NICs []string // names of devices
+	Unlinked   []string // GPUs whose NVLinks Fabric Manager has disabled
 	Nodes      int      // number of such machines
 	P2P        bool     // the driver lets GPUs talk over PCIe; over NVLink they always may
 	File       string   // text of a topology file, "" for none
@@ -132,7 +133,11 @@ func (j Job) text(sys string) []byte {
 	}[j.P2P], j.Nodes)
 
 	for _, name := range j.byAddress(j.GPUs) {
-		fmt.Fprintf(&b, "gpu %s %s %d %d 1\n", j.Devices[name], name, j.SM, j.NVLinks)
+		links := j.NVLinks
+		if slices.Contains(j.Unlinked, name) {
+			links = 0
+		}
+		fmt.Fprintf(&b, "gpu %s %s %d %d 1\n", j.Devices[name], name, j.SM, links)
 	}
 
 	for _, name := range j.byAddress(j.NICs) {
