@@ -126,7 +126,8 @@ func (s *Server) options() []grpc.ServerOption {
 	}
 }
 
-// minPing is the least time between gRPC's pings (internal/internal.go, KeepaliveMinServerPingTime).
+// minPing is the least time between gRPC's pings (internal/internal.go,
+// KeepaliveMinServerPingTime).
 const minPing = time.Second
 
 // silence is longer than any client that answers pings is silent.

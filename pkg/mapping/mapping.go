@@ -13,18 +13,19 @@ import (
 
 // Rates in bytes per second.
 const (
-	// Of memory by pages of 4 KiB, which one thread of the kernel allocates, clears and pins: 120 GB
-	// in 29.69 s, 79% of it to clear (Linux commit 4d83de6da265, "vfio/type1: Batch page pinning").
+	// Of memory by pages of 4 KiB, which one thread of the kernel allocates, clears and pins: 120
+	// GB in 29.69 s, 79% of it to clear (Linux commit 4d83de6da265, "vfio/type1: Batch page
+	// pinning").
 	allocating = 4 << 30
 
-	// Of hugepages, which QEMU clears before vfio pins them, by one thread per vCPU up to 16: 1 TB in
-	// 8m56s by one, 70 s by 8, 40 s by 16 (QEMU commit 1e356fc14bea, "mem-prealloc: reduce large guest
-	// start-up and migration time"; backends/hostmem.c, prealloc-threads).
+	// Of hugepages, which QEMU clears before vfio pins them, by one thread per vCPU up to 16: 1 TB
+	// in 8m56s by one, 70 s by 8, 40 s by 16 (QEMU commit 1e356fc14bea, "mem-prealloc: reduce large
+	// guest start-up and migration time"; backends/hostmem.c, prealloc-threads).
 	clearing        = 1800 << 20
 	clearingThreads = 16
 
-	// Of memory that is allocated, to pin it once more: 16 GiB in 0.28 s by pages of 4 KiB, in 0.05 s
-	// by hugepages (Li Zhe, "vfio/type1: optimize vfio_pin_pages_remote() for large folios").
+	// Of memory that is allocated, to pin it once more: 16 GiB in 0.28 s by pages of 4 KiB, in 0.05
+	// s by hugepages (Li Zhe, "vfio/type1: optimize vfio_pin_pages_remote() for large folios").
 	pinning     = 57 << 30
 	pinningHuge = 310 << 30
 
@@ -34,8 +35,8 @@ const (
 )
 
 // The first kernel whose vfio maps a BAR by the pages of its mapping, of up to 1 GiB (Linux 6.15,
-// commit 0fd06844de5d; 6.12 inserts such pages, commit f9e54c3a2f5b), and the first QEMU that aligns
-// mappings for them (QEMU 9.2, commit 00b519c0bca0, hw/vfio/region.c).
+// commit 0fd06844de5d; 6.12 inserts such pages, commit f9e54c3a2f5b), and the first QEMU that
+// aligns mappings for them (QEMU 9.2, commit 00b519c0bca0, hw/vfio/region.c).
 const (
 	kernelMajor, kernelMinor = 6, 15
 	// NewQEMU is that QEMU's version.
@@ -47,10 +48,12 @@ type VM struct {
 	Memory    uint64 // bytes
 	HugePages bool   // that memory is made of
 	CPUs      int    // vCPUs
-	Spaces    int    // into which memory is mapped: one, with a vIOMMU one per device; 0 without devices
-	BARs      uint64 // bytes of all devices
-	Kernel    string // release of the node's kernel; "" where it is not known
-	OldQEMU   bool   // the version of its machine allows a QEMU before NewQEMU
+	// address spaces into which memory is mapped: one, with a vIOMMU one per device, none without
+	// devices
+	Spaces  int
+	BARs    uint64 // bytes of all devices
+	Kernel  string // release of the node's kernel; "" where it is not known
+	OldQEMU bool   // the version of its machine allows a QEMU before NewQEMU
 }
 
 // Estimate says how long a start allocates and maps.
@@ -132,13 +135,13 @@ func (e Estimate) cure() string {
 	case e.BARSeconds >= e.MemorySeconds && vm.hasNewKernel():
 		return fmt.Sprintf("QEMU %s or newer, which aligns BARs for pages of 1 GiB", NewQEMU)
 	case e.BARSeconds >= e.MemorySeconds:
-		return fmt.Sprintf("Linux %d.%d on the node with QEMU %s or newer, which map BARs by 1 GiB and "+
-			"take no time for it", kernelMajor, kernelMinor, NewQEMU)
+		return fmt.Sprintf("Linux %d.%d on the node with QEMU %s or newer, which map BARs by 1 GiB "+
+			"and take no time for it", kernelMajor, kernelMinor, NewQEMU)
 	case !vm.HugePages:
 		return "hugepages, which QEMU allocates with a thread per vCPU"
 	case vm.CPUs < clearingThreads:
-		return fmt.Sprintf("more vCPUs: QEMU allocates hugepages with one thread for each, up to %d",
-			clearingThreads)
+		return fmt.Sprintf("more vCPUs: QEMU allocates hugepages with one thread for each, up to "+
+			"%d", clearingThreads)
 	}
 
 	return ""
@@ -184,8 +187,8 @@ func (e Estimate) barText() string {
 		return text + fmt.Sprintf(" take no time to map: Linux %s maps them by 1 GiB", vm.Kernel)
 	}
 
-	text += fmt.Sprintf(" take about %s to map each time that firmware or guest turn the devices on",
-		seconds(e.BARSeconds))
+	text += fmt.Sprintf(" take about %s to map each time that firmware or guest turn the devices "+
+		"on", seconds(e.BARSeconds))
 	switch {
 	case vm.Kernel == "":
 		text += fmt.Sprintf(", or no time with Linux %d.%d and QEMU %s on the node",
@@ -193,7 +196,8 @@ func (e Estimate) barText() string {
 	case vm.hasNewKernel():
 		text += ", if the node's QEMU is as old as the VM's machine"
 	default:
-		text += fmt.Sprintf(", by 4 KiB with Linux %s unless its distribution changed that", vm.Kernel)
+		text += fmt.Sprintf(", by 4 KiB with Linux %s unless its distribution changed that",
+			vm.Kernel)
 	}
 
 	return text

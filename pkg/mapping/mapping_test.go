@@ -14,6 +14,11 @@ const gib = 1 << 30
 // eightGPUs is a VM with 8 GPUs of 180 GB, whose BARs have 256 GiB, and 2 TiB of memory.
 var eightGPUs = mapping.VM{Memory: 2048 * gib, CPUs: 128, Spaces: 1, BARs: 8 * 256 * gib}
 
+// hugepages is a VM with 1 TiB of them.
+func hugepages(cpus int) mapping.VM {
+	return mapping.VM{Memory: 1024 * gib, HugePages: true, CPUs: cpus, Spaces: 1}
+}
+
 // TestMeasured: the estimate returns what was measured where the rates come from.
 func TestMeasured(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -21,10 +26,10 @@ func TestMeasured(t *testing.T) {
 		memory, bars float64 // seconds
 	}{
 		"Linux 4d83de6da265, 120 GB":        {mapping.VM{Memory: 120 * gib, Spaces: 1}, 29.69, 0},
-		"QEMU 1e356fc14bea, 1 TB, 1 thread": {mapping.VM{Memory: 1024 * gib, HugePages: true, CPUs: 1, Spaces: 1}, 536, 0},
-		"8 threads":                         {mapping.VM{Memory: 1024 * gib, HugePages: true, CPUs: 8, Spaces: 1}, 70, 0},
-		"16 threads":                        {mapping.VM{Memory: 1024 * gib, HugePages: true, CPUs: 16, Spaces: 1}, 40, 0},
-		"64 vCPUs":                          {mapping.VM{Memory: 1024 * gib, HugePages: true, CPUs: 64, Spaces: 1}, 40, 0},
+		"QEMU 1e356fc14bea, 1 TB, 1 thread": {hugepages(1), 536, 0},
+		"8 threads":                         {hugepages(8), 70, 0},
+		"16 threads":                        {hugepages(16), 40, 0},
+		"64 vCPUs":                          {hugepages(64), 40, 0},
 		"Linux 0fd06844de5d, a BAR":         {mapping.VM{BARs: 32 * gib, Spaces: 1}, 0, 1},
 		"a BAR, Linux 6.15":                 {mapping.VM{BARs: 32 * gib, Spaces: 1, Kernel: "6.15.0"}, 0, 0},
 		"no device":                         {mapping.VM{Memory: 1024 * gib}, 0, 0},
@@ -40,12 +45,13 @@ func TestMeasured(t *testing.T) {
 // isNear reports whether two times differ by less than an eighth.
 func isNear(x, y float64) bool { return math.Abs(x-y) <= max(x, y)/8 }
 
-// TestKernels: BARs are mapped by large pages from Linux 6.15 on, where the machine does not allow an
-// old QEMU; and what is not known is no reason to be sure.
+// TestKernels: BARs are mapped by large pages from Linux 6.15 on, where the machine does not allow
+// an old QEMU; and what is not known is no reason to be sure.
 func TestKernels(t *testing.T) {
 	for release, isFast := range map[string]bool{
-		"6.15.0": true, "6.15.0-rc1": true, "6.16.4-200.fc42.x86_64": true, "7.0.1": true, "10.2.0": true,
-		"6.14.9": false, "6.1.0-50-amd64": false, "5.14.0-611.el9.x86_64": false, "": false, "6": false, "6.x": false,
+		"6.15.0": true, "6.15.0-rc1": true, "6.16.4-200.fc42.x86_64": true, "7.0.1": true,
+		"6.14.9": false, "6.1.0-50-amd64": false, "5.14.0-611.el9.x86_64": false,
+		"10.2.0": true, "": false, "6": false, "6.x": false,
 	} {
 		vm := eightGPUs
 		vm.Kernel = release

@@ -14,8 +14,9 @@ func (r Result) Mapping() mapping.Estimate {
 	passed := guest.Firmware(r.Plan, d, 0)
 	vm := mapping.VM{
 		Memory: d.MemoryBytes, HugePages: d.HugePages, CPUs: d.VCPUs,
-		Spaces: min(1, len(passed.Functions)),
-		Kernel: host.Kernel(r.vm.planner.Sysfs), OldQEMU: libvirt.IsOlderThan(d.Machine, mapping.NewQEMU),
+		Spaces:  min(1, len(passed.Functions)),
+		Kernel:  host.Kernel(r.vm.planner.Sysfs),
+		OldQEMU: libvirt.IsOlderThan(d.Machine, mapping.NewQEMU),
 	}
 
 	vm.BARs, _ = passed.BARs()

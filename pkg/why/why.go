@@ -150,8 +150,9 @@ func (r *Report) setSlow(qemu *Line, kernel string) {
 		r.State.Text += fmt.Sprintf(" with Linux %s on node %s", kernel, r.Node)
 	}
 
-	r.State.ToDo = "wait: much memory and large BARs take minutes; hugepages, and Linux 6.15 on the " +
-		"node with QEMU 9.2, make it shorter; kubectl hostdev explain --details estimates how long"
+	r.State.ToDo = "wait: much memory and large BARs take minutes; hugepages, and Linux 6.15 on " +
+		"the node with QEMU 9.2, make it shorter; kubectl hostdev explain --details estimates how " +
+		"long"
 
 	current := []Finding{}
 	for _, f := range slices.Backward(r.Causes) {
