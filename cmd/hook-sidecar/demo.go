@@ -46,18 +46,23 @@ Exit status:
 
 	cmd.Flags().BoolVar(&shows.full, "full", false, "print what explain shows of the result")
 	cmd.Flags().BoolVar(&shows.diff, "diff", false, "print what the hook changes in the domain")
-	cmd.Flags().BoolVar(&shows.domain, "print-domain", false, "print the domain as it comes to the hook")
+	cmd.Flags().BoolVar(&shows.domain, "print-domain", false,
+		"print the domain as it comes to the hook")
 	cmd.Flags().StringArrayVar(&from, "host", nil,
-		"plan for this host; - is standard input; several records of one\nmachine complete each other")
+		"plan for this host; - is standard input; several records of one\nmachine complete each "+
+			"other")
+
 	policy := cli.AddPolicyFlags(cmd.Flags())
 	cmd.RunE = func(*cobra.Command, []string) error {
 		planned, err := readDemo(policy)
 		if err == nil && len(from) > 0 {
 			err = useHost(p, &planned, from)
 		}
+
 		if err != nil {
 			return err
 		}
+
 		return runDemo(p, planned, shows)
 	}
 
@@ -113,8 +118,8 @@ func useHost(p *cli.Program, s *demoInput, files []string) error {
 	return err
 }
 
-// assumeVFIO binds all GPUs and NICs of a host to vfio-pci where no GPU is: the host was not prepared
-// for VMs.
+// assumeVFIO binds all GPUs and NICs of a host to vfio-pci where no GPU is: the host was not
+// prepared for VMs.
 func assumeVFIO(p *cli.Program, sysfs fs.FS, shown *topology.Host) {
 	isPrepared := func(d topology.Device) bool { return d.IsGPU() && d.IsVFIO() }
 	machine, _ := paste.ReadSysfs(sysfs)
@@ -127,6 +132,7 @@ func assumeVFIO(p *cli.Program, sysfs fs.FS, shown *topology.Host) {
 			shown.Device(d.Address).Driver = "vfio-pci"
 		}
 	}
+
 	p.Say("no GPU of the host is bound to a VFIO driver: planned as if its GPUs and NICs were")
 }
 

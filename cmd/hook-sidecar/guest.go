@@ -80,9 +80,11 @@ func runGuest(p *cli.Program, args []string, flags guestFlags) error {
 	if flags.Format == cli.NCCL {
 		file, err := v.TopologyFile()
 		if err != nil {
-			return cli.Failed("pass --host with a file of the bare metal, and addresses of the guest",
+			return cli.Failed("pass --host with a file of the bare metal, and addresses of the "+
+				"guest",
 				fmt.Errorf("write NCCL's topology file: %w", err))
 		}
+
 		return p.Write(flags.File, []byte(file.String()))
 	}
 
@@ -103,6 +105,7 @@ func readGuest(p *cli.Program, files []string) (guest paste.Machine, err error) 
 		if !isPiped {
 			return readLive(p)
 		}
+
 		files = []string{"-"}
 	}
 

@@ -33,6 +33,7 @@ func readRecord(p *cli.Program, files []string) (made recordedHost, err error) {
 		if err != nil {
 			return made, err
 		}
+
 		names = append(names, fileName(file))
 		all = append(append(all, data...), '\n')
 	}
@@ -42,7 +43,9 @@ func readRecord(p *cli.Program, files []string) (made recordedHost, err error) {
 	if err != nil {
 		return made, cli.Failed(recordHint, fmt.Errorf("%s: %w", name, err))
 	}
+
 	p.Warn(findings.Given(problems))
+
 	if record.Has(paste.Snapshot) {
 		made.sysfs, err = host.ParseSnapshot(all)
 		made.header = host.SnapshotComment(all)
@@ -53,10 +56,12 @@ func readRecord(p *cli.Program, files []string) (made recordedHost, err error) {
 	if err != nil {
 		return made, cli.Failed(recordHint, fmt.Errorf("%s: %w", name, err))
 	}
+
 	unknown := append(slices.Clone(record.Notes), h.Assumed...)
 	for _, sentence := range unknown {
 		p.Say("not in %s: %s", name, sentence)
 	}
+
 	made.header = recordHeader(name, &record, h, unknown)
 	made.sysfs, err = host.Sysfs(&h.Host)
 	return made, err
@@ -66,16 +71,20 @@ func readRecord(p *cli.Program, files []string) (made recordedHost, err error) {
 func recordHeader(name string, record *paste.Machine, h recorded.Host, unknown []string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Host snapshot, made of %s (%s): %s, %s.\n\n", name, record.SourceNames(),
-		topology.Counted(len(h.Nodes), "NUMA node"), topology.Counted(len(h.Devices), "PCI function"))
+		topology.Counted(len(h.Nodes), "NUMA node"), topology.Counted(len(h.Devices),
+			"PCI function"))
+
 	b.WriteString("What the record does not say:\n")
 	for _, sentence := range unknown {
 		fmt.Fprintf(&b, "- %s\n", sentence)
 	}
+
 	b.WriteString("- IOMMU groups, BARs and companions are not in it.\n")
 
 	addresses := slices.SortedFunc(maps.Keys(h.Was), topology.Address.Compare)
 	for _, address := range addresses {
 		fmt.Fprintf(&b, "%s is %s.\n", address, record.Label(h.Was[address]))
 	}
+
 	return b.String() + "\n"
 }

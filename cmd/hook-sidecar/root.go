@@ -86,6 +86,7 @@ Exit status: that of the command; 2 for an unknown command or flag.`,
 	p.Root(root, newServe(p, log, words[1:]), newOnDefineDomain(p, log), newMutate(p),
 		newExplain(p), newDoctor(p), newGuest(p), newSnapshot(p), newCall(p), newCloudInit(p),
 		newDemo(p))
+
 	addCompletion(root)
 
 	for _, cmd := range root.Commands() {

@@ -43,6 +43,7 @@ Exit status:
 	cmd.Flags().StringArrayVar(&from, "from", nil,
 		"what was recorded of a machine, in place of --sysfs; - is standard\n"+
 			"input; several of one machine complete each other")
+
 	cmd.MarkFlagsMutuallyExclusive("from", "sysfs")
 	cli.AddOutput(cmd.Flags(), &output)
 	cmd.RunE = func(*cobra.Command, []string) error {

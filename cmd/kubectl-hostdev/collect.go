@@ -47,6 +47,7 @@ It needs the ClusterRole hostdev-collect:
   kubectl hostdev why dgx -f hostdev-dgx.tar.gz`,
 		Args: someVMs,
 	}
+
 	cmd.Flags().StringVar(&flags.file, "output-file", "",
 		"write to this file; - is standard output (default: hostdev-VM.tar.gz)")
 	cmd.Flags().StringVar(&flags.directory, "directory", "",
@@ -58,6 +59,7 @@ It needs the ClusterRole hostdev-collect:
 		}
 		return a.collect(cmd.Context(), args, flags)
 	}
+
 	cmd.ValidArgsFunction = a.completeVMs
 	return cmd
 }
@@ -75,6 +77,7 @@ func (a *app) collect(ctx context.Context, arguments []string, flags collectFlag
 	if err != nil {
 		return err
 	}
+
 	var names []types.NamespacedName
 	for _, argument := range arguments {
 		name, err := vmName(namespace, argument)
@@ -83,6 +86,7 @@ func (a *app) collect(ctx context.Context, arguments []string, flags collectFlag
 		}
 		names = append(names, name)
 	}
+
 	_, statErr := os.Stat(flags.directory)
 	if flags.directory != "" && !errors.Is(statErr, fs.ErrNotExist) {
 		return cli.Failed("name a new one", fmt.Errorf("write %s: it exists", flags.directory))
@@ -100,6 +104,7 @@ func (a *app) collect(ctx context.Context, arguments []string, flags collectFlag
 	for _, gap := range collected.Unread {
 		a.Say("warning: not read: %s", gap.Why)
 	}
+
 	return a.writeArchive(collected, "hostdev-"+names[0].Name, flags)
 }
 
@@ -112,6 +117,7 @@ func (a *app) writeArchive(collected *archive.Archive, name string, flags collec
 		if err != nil {
 			return err
 		}
+
 		for _, f := range files {
 			size += len(f.Data)
 			if err := a.writeIn(to, f); err != nil {
@@ -123,10 +129,12 @@ func (a *app) writeArchive(collected *archive.Archive, name string, flags collec
 		if err := collected.Pack(&b, name); err != nil {
 			return err
 		}
+
 		size, to = b.Len(), flags.file
 		if to == "" {
 			to = name + ".tar.gz"
 		}
+
 		if err := a.Write(to, b.Bytes()); err != nil {
 			return err
 		}
@@ -136,12 +144,15 @@ func (a *app) writeArchive(collected *archive.Archive, name string, flags collec
 	for _, r := range collected.Removed {
 		removed += r.Count
 	}
+
 	if to == "-" {
 		to = "standard output"
 	}
+
 	a.Say("wrote %s: %s, %s; removed: %s; not read: %s", to, sizeText(size),
 		topology.Counted(len(collected.Files)+1, "file"), topology.Counted(removed, "value"),
 		topology.Counted(len(collected.Unread), "part"))
+
 	return nil
 }
 
@@ -181,11 +192,14 @@ func (a *app) readInputs(names []string, limit int) (inputs []archive.Input, err
 				in, err = archive.Parse(cli.InputName(name), data)
 			}
 		}
+
 		if err != nil {
 			return nil, err
 		}
+
 		inputs = append(inputs, in)
 	}
+
 	return inputs, nil
 }
 
@@ -211,5 +225,6 @@ func archived(archives []archive.Input, name string) string {
 			}
 		}
 	}
+
 	return found
 }

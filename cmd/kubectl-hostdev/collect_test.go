@@ -29,6 +29,7 @@ func TestCollectSecrets(t *testing.T) {
 	write := func(name, text string) {
 		expect.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
+
 	write("cluster.yaml", plantedCluster(t))
 	write("domain.xml", secrets.Domain)
 	log, before := plantedLogs(t)
@@ -44,6 +45,7 @@ func TestCollectSecrets(t *testing.T) {
 	status := run(t.Context(), []string{
 		"collect", "kept-dgx", "-n", "default", "--server", server.URL, "--directory", made,
 	}, nil, cli.Streams{In: strings.NewReader(""), Out: &out, Err: &errs})
+
 	if status != 0 {
 		t.Fatalf("exit status %d: %s", status, errs.String())
 	}
@@ -53,6 +55,7 @@ func TestCollectSecrets(t *testing.T) {
 		if err != nil || entry.IsDir() {
 			return err
 		}
+
 		files = append(files, filepath.Base(name))
 		data := string(expect.File(t, name))
 		for line := range strings.Lines(data) {
@@ -60,10 +63,13 @@ func TestCollectSecrets(t *testing.T) {
 				t.Errorf("%s: %s", name, line)
 			}
 		}
+
 		return nil
 	}))
+
 	for _, want := range []string{
-		"collected.yaml", "virtualmachines.json", "virtualmachineinstances.json", "pods.json", "events.json",
+		"collected.yaml", "virtualmachines.json", "virtualmachineinstances.json", "pods.json",
+		"events.json",
 		"nodes.json", "kubevirts.json", "plugins.json", "resourceclaims.json", "compute.log",
 		"compute.previous.log", "domain.xml", "variables.txt",
 	} {
@@ -82,6 +88,7 @@ func plantedCluster(t *testing.T) string {
 		expect.NoError(t, err)
 		b.WriteString(string(data) + "\n---\n")
 	}
+
 	isOfCluster := []string{"Node", "Plugin", "MutatingAdmissionPolicy", "Secret"}
 	for kind, text := range secrets.Objects {
 		var object map[string]any
@@ -90,26 +97,41 @@ func plantedCluster(t *testing.T) string {
 		if !slices.Contains(isOfCluster, kind) {
 			metadata["namespace"] = "default"
 		}
+
 		if kind == "Event" {
-			object["involvedObject"] = map[string]any{"kind": "Pod", "namespace": "default", "name": pod}
+			object["involvedObject"] = map[string]any{
+				"kind": "Pod", "namespace": "default", "name": pod,
+			}
 		}
+
 		if kind == "Pod" {
 			metadata["name"] = pod
 			running := map[string]any{"running": map[string]any{}}
-			ended := map[string]any{"terminated": map[string]any{"exitCode": 1, "message": "TOKEN=" + secrets.Planted}}
+			ended := map[string]any{
+				"terminated": map[string]any{"exitCode": 1, "message": "TOKEN=" + secrets.Planted},
+			}
+
 			object["status"] = map[string]any{"phase": "Running", "containerStatuses": []any{
 				map[string]any{"name": "compute", "state": running, "lastState": ended},
 			}}
 		}
+
 		add(object)
 	}
+
 	for name, spelling := range secrets.Spellings {
 		add(map[string]any{
-			"kind": "Event", "metadata": map[string]any{"name": strings.ReplaceAll(name, " ", "-"), "namespace": "default"},
-			"involvedObject": map[string]any{"kind": "VirtualMachineInstance", "namespace": "default", "name": "kept-dgx"},
-			"message":        spelling,
+			"kind": "Event",
+			"metadata": map[string]any{
+				"name": strings.ReplaceAll(name, " ", "-"), "namespace": "default",
+			},
+			"involvedObject": map[string]any{
+				"kind": "VirtualMachineInstance", "namespace": "default", "name": "kept-dgx",
+			},
+			"message": spelling,
 		})
 	}
+
 	fmt.Fprintf(&b, `kind: Container
 metadata: {name: compute, namespace: default}
 pod: %s
@@ -119,6 +141,7 @@ commands:
 - command: env -0
   stdout: "GREETING=%s\0"
 `, pod, secrets.Planted)
+
 	return b.String()
 }
 
@@ -126,10 +149,14 @@ commands:
 func plantedLogs(t *testing.T) (log, before string) {
 	t.Helper()
 	for _, spelling := range secrets.Spellings {
-		entry, err := json.Marshal(map[string]string{"level": "info", "msg": spelling, "reason": spelling})
+		entry, err := json.Marshal(map[string]string{
+			"level": "info", "msg": spelling, "reason": spelling,
+		})
+
 		expect.NoError(t, err)
 		log += string(entry) + "\n2026-11-22T10:00:00Z " + spelling + "\n"
 		before += spelling + "\n"
 	}
+
 	return log, before
 }

@@ -56,6 +56,7 @@ Exit status:
 		if err := flags.check(args); err != nil {
 			return err
 		}
+
 		if err := a.open(flags.archives); err != nil {
 			return err
 		}

@@ -66,12 +66,14 @@ Exit status:
 		if err := flags.check(args); err != nil {
 			return err
 		}
+
 		if err := a.open(flags.archives); err != nil {
 			return err
 		}
 		if len(args) == 0 {
 			return a.table(cmd.Context(), flags)
 		}
+
 		return a.explain(cmd.Context(), args[0], flags)
 	}
 

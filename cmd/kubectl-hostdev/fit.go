@@ -63,7 +63,9 @@ and ` + reasons.Page("docs/nvlink.md") + `.
 
 	f := cmd.Flags()
 	f.StringArrayVarP(&flags.files, "filename", "f", nil,
-		"a VM, and templates of its claims, or an archive of collect; - is standard\ninput; may be repeated")
+		"a VM, and templates of its claims, or an archive of collect; - is standard\ninput; may "+
+			"be repeated")
+
 	f.IntVar(&flags.wish.GPUs, "gpus", 0, "number of GPUs")
 	f.IntVar(&flags.wish.NICs, "nics", 0, "number of NICs")
 	f.StringVar(&flags.wish.GPUClass, "gpu-class", "", "DeviceClass of the GPUs")
@@ -232,6 +234,7 @@ func (a *app) readFleet(ctx context.Context, flags fitFlags) (objects fit.Object
 	if err == nil {
 		err = a.addSnapshots(&objects)
 	}
+
 	if err == nil && (isLive || len(a.archives) > 0) && len(objects.Hosts) > 0 {
 		objects.Held, err = a.readHeld(ctx, objects.Hosts)
 	}
@@ -247,6 +250,7 @@ func (a *app) readShape(flags fitFlags) (files []fit.File, err error) {
 		if err != nil {
 			return nil, err
 		}
+
 		for _, in := range inputs {
 			if in.Collected != nil {
 				a.archives = append(a.archives, in)
@@ -259,6 +263,7 @@ func (a *app) readShape(flags fitFlags) (files []fit.File, err error) {
 			}
 		}
 	}
+
 	return files, nil
 }
 
@@ -273,13 +278,16 @@ func (a *app) addSnapshots(objects *fit.Objects) error {
 			if i < 0 || objects.Hosts[objects.Pods[i].Spec.NodeName] != nil {
 				continue
 			}
+
 			sysfs, err := host.ParseSnapshot(f.Data)
 			if err != nil {
 				return fmt.Errorf("read %s: %s: %w", in.Name, f.Name, err)
 			}
+
 			objects.Hosts[objects.Pods[i].Spec.NodeName], _ = host.Read(sysfs, nil, host.All)
 		}
 	}
+
 	return nil
 }
 

@@ -37,6 +37,7 @@ func (a *app) partitions(ctx context.Context, client *cluster.Client, vm cluster
 			a.Say("warning: NVLink partitions not read: %s", reasons.Text(err))
 			continue
 		}
+
 		files = append(files, fit.File{Name: "the cluster's " + q.Resource, Data: data})
 	}
 
@@ -45,6 +46,7 @@ func (a *app) partitions(ctx context.Context, client *cluster.Client, vm cluster
 	if err == nil {
 		list, err = fit.New(objects).PartitionsOf(vm.Node)
 	}
+
 	if err != nil {
 		a.Say("warning: NVLink partitions not read: %s", reasons.Text(err))
 	}
@@ -52,8 +54,8 @@ func (a *app) partitions(ctx context.Context, client *cluster.Client, vm cluster
 	return list
 }
 
-// mayLackPartition reports whether a VM has some of the GPUs of a board with NVSwitches: not all, and
-// not one.
+// mayLackPartition reports whether a VM has some of the GPUs of a board with NVSwitches: not all,
+// and not one.
 func mayLackPartition(vm cluster.VM) bool {
 	d, err := domain.Parse(vm.Domain)
 	if err != nil {

@@ -137,6 +137,7 @@ func (a *app) readFiles(ctx context.Context, names []string, e *why.Evidence) er
 	if err != nil {
 		return err
 	}
+
 	name := types.NamespacedName{Namespace: cmp.Or(e.Namespace, namespace), Name: e.Name}
 	if name.Namespace == "" {
 		name.Namespace = archived(a.archives, e.Name)
@@ -145,6 +146,7 @@ func (a *app) readFiles(ctx context.Context, names []string, e *why.Evidence) er
 	if err := a.checkHook(ctx, client, name, e); err != nil {
 		e.Unread = append(e.Unread, reasons.Text(err))
 	}
+
 	return nil
 }
 

@@ -98,6 +98,7 @@ func (f File) ofPod(ending string) (namespace, pod, name string, isOf bool) {
 	if len(parts) != 4 || parts[0] != "pods" {
 		return "", "", "", false
 	}
+
 	name, isOf = strings.CutSuffix(parts[3], ending)
 	return parts[1], parts[2], name, isOf
 }

@@ -29,6 +29,7 @@ func Parse(name string, data []byte) (Input, error) {
 	if IsTar(data) {
 		return unpack(name, data)
 	}
+
 	text, isText := Decode(data)
 	switch {
 	case !isText:
@@ -36,6 +37,7 @@ func Parse(name string, data []byte) (Input, error) {
 	case len(bytes.TrimSpace(text)) == 0:
 		return Input{}, fmt.Errorf("read %s: it is empty", name)
 	}
+
 	return Input{Name: name, Files: []File{{Name: name, Data: text}}}, nil
 }
 
@@ -53,13 +55,16 @@ func unpack(name string, data []byte) (Input, error) {
 		if errors.Is(err, io.EOF) {
 			return in.settled()
 		}
+
 		var file []byte
 		if err == nil {
 			file, err = io.ReadAll(r)
 		}
+
 		if err != nil {
 			return in, fmt.Errorf("read %s: %w", name, err)
 		}
+
 		in.add(header.Name, file)
 	}
 }
@@ -71,6 +76,7 @@ func ReadDirectory(name string, directory fs.FS) (Input, error) {
 		if err != nil || !entry.Type().IsRegular() {
 			return err
 		}
+
 		data, err := fs.ReadFile(directory, file)
 		in.add(file, data)
 		return err
@@ -78,6 +84,7 @@ func ReadDirectory(name string, directory fs.FS) (Input, error) {
 	if err != nil {
 		return in, fmt.Errorf("read %s: %w", name, err)
 	}
+
 	return in.settled()
 }
 
@@ -96,6 +103,7 @@ func (in Input) settled() (Input, error) {
 	if len(in.Files) == 0 {
 		return in, fmt.Errorf("read %s: it has no text file", in.Name)
 	}
+
 	at := slices.IndexFunc(in.Files, func(f File) bool { return path.Base(f.Name) == IndexName })
 	if at < 0 {
 		return in, nil
@@ -106,17 +114,20 @@ func (in Input) settled() (Input, error) {
 	if err := yaml.Unmarshal(index.Data, in.Collected); err != nil {
 		return in, fmt.Errorf("read %s: %s: %w", in.Name, IndexName, err)
 	}
+
 	if version := in.Collected.SchemaVersion; version != knownVersion {
 		return in, fmt.Errorf("read %s: %s is of version %d, and this program knows %d",
 			in.Name, IndexName, version, knownVersion)
 	}
 
 	in.Files = slices.Delete(in.Files, at, at+1)
+
 	if directory := path.Dir(index.Name); directory != "." {
 		for i, f := range in.Files {
 			in.Files[i].Name = strings.TrimPrefix(f.Name, directory+"/")
 		}
 	}
+
 	return in, nil
 }
 
@@ -134,6 +145,7 @@ func Decode(data []byte) (text []byte, isText bool) {
 		}
 		return []byte(string(utf16.Decode(units))), true
 	}
+
 	const looked = 8000 // as git does (buffer_is_binary in xdiff-interface.c)
 	isText = bytes.IndexByte(data[:min(looked, len(data))], 0) < 0
 	return bytes.TrimPrefix(data, []byte("\ufeff")), isText

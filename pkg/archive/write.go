@@ -41,12 +41,14 @@ func (a *Archive) Pack(to io.Writer, directory string) error {
 	w := tar.NewWriter(packed)
 	for _, f := range files {
 		header := tar.Header{
-			Name: path.Join(directory, f.Name), Mode: 0o644, Size: int64(len(f.Data)), ModTime: a.Time,
+			Name: path.Join(directory, f.Name), Mode: 0o644, Size: int64(len(f.Data)),
+			ModTime: a.Time,
 		}
 
 		if err := w.WriteHeader(&header); err != nil {
 			return fmt.Errorf("pack %s: %w", f.Name, err)
 		}
+
 		if _, err := w.Write(f.Data); err != nil {
 			return fmt.Errorf("pack %s: %w", f.Name, err)
 		}
@@ -55,5 +57,6 @@ func (a *Archive) Pack(to io.Writer, directory string) error {
 	if err := w.Close(); err != nil {
 		return err
 	}
+
 	return packed.Close()
 }

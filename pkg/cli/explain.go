@@ -20,7 +20,8 @@ import (
 
 // AddDetails adds the flag --details of explain.
 func AddDetails(cmd *cobra.Command, details *bool) {
-	cmd.Flags().BoolVar(details, "details", false, "add link speeds, and how long a start maps memory and BARs")
+	cmd.Flags().BoolVar(details, "details", false,
+		"add link speeds, and how long a start maps memory and BARs")
 }
 
 // Explanation describes the output of explain.

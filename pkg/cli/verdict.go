@@ -98,6 +98,7 @@ func (r Running) ToDo() string {
 	if r.Planned.Changed() {
 		return r.start()
 	}
+
 	if better := r.Better(); len(better) > 0 {
 		return r.choose(slices.MaxFunc(better, plan.Alternative.Compare).Layout)
 	}
@@ -122,6 +123,7 @@ func (r Running) start() string {
 	if p.DryRun {
 		return dryRun + start
 	}
+
 	return start
 }
 

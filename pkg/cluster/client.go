@@ -183,13 +183,16 @@ func (c *Client) Version(ctx context.Context) (string, error) {
 	if !isServer {
 		return "", nil
 	}
+
 	var info version.Info
 	data, err := s.rest.Get().AbsPath("/version").DoRaw(ctx)
 	if err == nil {
 		err = json.Unmarshal(data, &info)
 	}
+
 	if err != nil {
 		return "", fmt.Errorf("read the API server's version: %w", err)
 	}
+
 	return info.GitVersion, nil
 }

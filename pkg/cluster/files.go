@@ -27,6 +27,7 @@ func FromArchives(inputs ...archive.Input) (*Client, error) {
 				"hook-sidecar explain and doctor take a domain and a VMI",
 				fmt.Errorf("read %s: it is no archive of kubectl hostdev collect", in.Name))
 		}
+
 		f.gaps = append(f.gaps, in.Collected.Unread...)
 		for _, file := range in.Files {
 			if err := f.add(in.Name, file); err != nil {
@@ -34,6 +35,7 @@ func FromArchives(inputs ...archive.Input) (*Client, error) {
 			}
 		}
 	}
+
 	return &Client{source: f}, nil
 }
 
@@ -67,16 +69,19 @@ func (f *files) add(archived string, file archive.File) error {
 	if err := json.Unmarshal(file.Data, &list); err != nil {
 		return fmt.Errorf("read %s: %s: %w", archived, file.Name, err)
 	}
+
 	resource := strings.TrimSuffix(path.Base(file.Name), path.Ext(file.Name))
 	for _, item := range list.Items {
 		var head metav1.PartialObjectMetadata
 		if err := json.Unmarshal(item, &head); err != nil {
 			return fmt.Errorf("read %s: %s: %w", archived, file.Name, err)
 		}
+
 		if f.find(Query{Resource: resource, Namespace: head.Namespace, Name: head.Name}) == nil {
 			f.objects = append(f.objects, stored{resource, list.Kind, head.ObjectMeta, item})
 		}
 	}
+
 	return nil
 }
 
@@ -88,6 +93,7 @@ func (f *files) find(q Query) json.RawMessage {
 			return o.data
 		}
 	}
+
 	return nil
 }
 
@@ -96,19 +102,23 @@ func (f *files) query(_ context.Context, doing string, q Query) ([]byte, error) 
 	if q.Verb != "" || q.Part != "" {
 		return nil, fmt.Errorf("%s: files are read, and no cluster", doing)
 	}
+
 	var data []byte
 	if q.Name != "" {
 		data = f.find(q)
 	} else if data = f.list(q); data != nil {
 		return data, nil
 	}
+
 	if gap := f.gap(q.Resource, q.Namespace); data == nil && gap != "" {
 		return nil, fmt.Errorf("%s: it was not collected: %s", doing, gap)
 	}
+
 	if data == nil {
 		resource := schema.GroupResource{Group: q.Group, Resource: q.Resource}
 		return nil, fmt.Errorf("%s: %w", doing, apierrors.NewNotFound(resource, q.Name))
 	}
+
 	return data, nil
 }
 
@@ -118,23 +128,28 @@ func (f *files) list(q Query) []byte {
 	if err != nil {
 		return nil
 	}
+
 	list := struct {
 		Kind  string            `json:"kind"`
 		Items []json.RawMessage `json:"items"`
 	}{"List", []json.RawMessage{}}
+
 	for _, o := range f.objects {
 		isIn := q.Namespace == "" || q.Namespace == o.metadata.Namespace
 		if o.resource == q.Resource && isIn && selector.Matches(labels.Set(o.metadata.Labels)) {
 			list.Kind, list.Items = o.kind, append(list.Items, o.data)
 		}
 	}
+
 	if len(list.Items) == 0 && f.gap(q.Resource, q.Namespace) != "" {
 		return nil
 	}
+
 	data, err := json.Marshal(list)
 	if err != nil {
 		return nil
 	}
+
 	return data
 }
 
@@ -154,13 +169,16 @@ func (f *files) exec(_ context.Context, pod *corev1.Pod, cmd command) ([]byte, e
 		return nil, reasons.WithHint("pass a file of the guest with --guest-file",
 			errors.New("files are read, and nothing can be asked of the guest"))
 	}
+
 	name := archive.OfPod(pod.Namespace, pod.Name, cmd.file)
 	if data := f.byName[name]; data != nil {
 		return data, nil
 	}
+
 	why := f.gap(name, "")
 	if why == "" {
 		why = "it has no such file"
 	}
+
 	return nil, fmt.Errorf("read %s of the archive: %s", name, why)
 }

@@ -126,6 +126,7 @@ func (c *Client) InstallationObjects(ctx context.Context) []Answer {
 		recorded.plugins(ctx, &in)
 		recorded.policies(ctx, &in, defaultNamespace)
 	}
+
 	return r.answers
 }
 

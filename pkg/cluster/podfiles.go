@@ -40,6 +40,7 @@ func (c *Client) Content(ctx context.Context, in Instance, pod *corev1.Pod) (con
 	if hook == "" {
 		content.SeenIn = archive.SnapshotIn(compute)
 	}
+
 	if err == nil {
 		var snapshot *host.Snapshot
 		// Taken again for one form of all snapshots.
@@ -47,6 +48,7 @@ func (c *Client) Content(ctx context.Context, in Instance, pod *corev1.Pod) (con
 			content.Node, err = snapshot.Format("")
 		}
 	}
+
 	content.NodeErr = err
 
 	// Which libvirt and QEMU there are is no more than a help.
@@ -54,6 +56,7 @@ func (c *Client) Content(ctx context.Context, in Instance, pod *corev1.Pod) (con
 		container: compute, limit: maxVersions,
 		words: []string{"virsh", "-q", "-c", in.uri(), "version"},
 	})
+
 	return content
 }
 
@@ -72,6 +75,7 @@ func IsLauncherOf(pod *corev1.Pod, in Instance) bool {
 	if pod.Namespace != in.Namespace {
 		return false
 	}
+
 	begin := "virt-launcher-" + in.Name + "-"
 	isGenerated := strings.HasPrefix(pod.Name, begin[:min(len(begin), longest)]) &&
 		!strings.Contains(pod.Name[min(len(begin), longest):], "-")

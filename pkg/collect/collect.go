@@ -45,8 +45,10 @@ func (c *Collector) Collect(
 ) (*archive.Archive, error) {
 	c.archive.Index = archive.Index{
 		SchemaVersion: 1, Time: time.Now().UTC().Truncate(time.Second), Tool: c.Tool,
-		VMs: []string{}, Versions: map[string]string{}, Removed: []archive.Removal{}, Unread: []archive.Gap{},
+		VMs: []string{}, Versions: map[string]string{}, Removed: []archive.Removal{},
+		Unread: []archive.Gap{},
 	}
+
 	for _, name := range names {
 		c.progress(fmt.Sprintf("VM %s", name))
 		if err := c.vm(ctx, name); err != nil {
@@ -64,12 +66,15 @@ func (c *Collector) Collect(
 	if err := context.Cause(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return nil, fmt.Errorf("interrupted: %w", err)
 	}
+
 	slices.SortFunc(c.archive.Unread, func(x, y archive.Gap) int {
 		return strings.Compare(x.What, y.What)
 	})
+
 	slices.SortFunc(c.archive.Removed, func(x, y archive.Removal) int {
 		return cmp.Or(strings.Compare(x.File, y.File), strings.Compare(x.What, y.What))
 	})
+
 	return &c.archive, nil
 }
 
@@ -94,6 +99,7 @@ func (c *Collector) vm(ctx context.Context, name types.NamespacedName) error {
 		case err == nil && resource == "virtualmachineinstances":
 			in = cluster.ParseInstance(data)
 			fallthrough
+
 		case err == nil:
 			c.keepObjects(resource, listOf(data))
 		case apierrors.IsNotFound(err):
@@ -104,6 +110,7 @@ func (c *Collector) vm(ctx context.Context, name types.NamespacedName) error {
 			return err
 		}
 	}
+
 	if missing == 2 {
 		_, err := c.Client.Instance(ctx, name)
 		return err // says what there is
@@ -112,6 +119,7 @@ func (c *Collector) vm(ctx context.Context, name types.NamespacedName) error {
 	if in.VMI == nil {
 		in = cluster.Named(name)
 	}
+
 	c.archive.VMs = append(c.archive.VMs, name.String())
 	c.vms = append(c.vms, in)
 	return nil
@@ -125,10 +133,12 @@ func (c *Collector) contents(ctx context.Context) {
 			if !cluster.IsLauncherOf(pod, in) || !cluster.HasLibvirt(pod) {
 				continue
 			}
+
 			c.progress(fmt.Sprintf("libvirt and the node's devices in pod %s", pod.Name))
 			c.content(ctx, in, pod)
 			isRead = true
 		}
+
 		if !isRead {
 			c.gap(in.Namespace+": "+archive.DomainName,
 				fmt.Errorf("VM %s has no pod in which libvirt runs: neither its domain nor its "+
@@ -151,19 +161,23 @@ func (c *Collector) content(ctx context.Context, in cluster.Instance, pod *corev
 	} else {
 		c.gap(name, content.DomainErr)
 	}
+
 	if name := nameOf(content.SeenIn); content.NodeErr == nil {
 		c.keep(name, content.Node, nil)
 	} else {
 		c.gap(name, content.NodeErr)
 	}
+
 	if name := nameOf(archive.VariablesName); content.EnvironErr == nil {
 		variables, removed := redact.Variables(content.Environ)
 		c.keep(name, []byte(strings.Join(variables, "\n")+"\n"), removed)
 	} else {
 		c.gap(name, content.EnvironErr)
 	}
+
 	c.mu.Lock()
 	defer c.mu.Unlock()
+
 	for line := range strings.Lines(string(content.Versions)) {
 		name, version, isPair := strings.Cut(strings.TrimSpace(line), ": ")
 		if isPair && slices.Contains(versions, name) {
@@ -193,6 +207,7 @@ func (c *Collector) gap(what string, err error) {
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = reasons.WithHint("try again, or give it longer with --timeout", err)
 	}
+
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	gap := archive.Gap{What: what, Why: redact.Text(reasons.Text(err))}

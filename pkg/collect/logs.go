@@ -54,6 +54,7 @@ func (c *Collector) logs(ctx context.Context) {
 			})
 		}
 	}
+
 	group.Wait()
 }
 
@@ -74,13 +75,16 @@ func logsOf(pod *corev1.Pod) (all []ofLog) {
 		if s.Name == console {
 			continue
 		}
+
 		if s.State.Running != nil || s.State.Terminated != nil {
 			all = append(all, ofLog{pod, s.Name, false})
 		}
+
 		if s.LastTerminationState.Terminated != nil {
 			all = append(all, ofLog{pod, s.Name, true})
 		}
 	}
+
 	return all
 }
 
@@ -95,12 +99,14 @@ func (c *Collector) log(ctx context.Context, of ofLog) {
 			"tailLines": fmt.Sprint(lastLines), "limitBytes": fmt.Sprint(maxLog),
 		},
 	})
+
 	switch {
 	case apierrors.IsNotFound(err) || apierrors.IsBadRequest(err):
 		return
 	case err != nil:
 		c.gap(name, err)
 		return
+
 	case len(data) >= maxLog:
 		c.gap(name, fmt.Errorf("it has more than %d bytes: its end is missing", maxLog))
 	}
@@ -109,9 +115,11 @@ func (c *Collector) log(ctx context.Context, of ofLog) {
 	if isComponent(of.pod) {
 		text = c.aboutVMs(text)
 	}
+
 	if text == "" {
 		return
 	}
+
 	safe, removed := redact.Log(text)
 	c.keep(name, []byte(safe), removed)
 }
@@ -125,6 +133,7 @@ func (c *Collector) aboutVMs(text string) string {
 			names = append(names, string(vm.UID))
 		}
 	}
+
 	for _, pod := range c.pods {
 		if !isComponent(pod) {
 			names = append(names, pod.Name)
@@ -138,6 +147,7 @@ func (c *Collector) aboutVMs(text string) string {
 			b.WriteString(line)
 		}
 	}
+
 	return b.String()
 }
 
@@ -159,6 +169,7 @@ func namesWhole(line, name string) bool {
 		if !endsName(before) && !beginsName(after) {
 			return true
 		}
+
 		rest = after
 	}
 }

@@ -33,6 +33,7 @@ func listOf(data []byte) list {
 	if decode(data, &one) != nil {
 		return list{}
 	}
+
 	kind, _ := one["kind"].(string)
 	version, _ := one["apiVersion"].(string)
 	return list{Kind: kind + "List", APIVersion: version, Items: []object{one}}
@@ -60,6 +61,7 @@ func (c *Collector) clusterObjects(ctx context.Context) {
 			c.gap(r.name, err)
 			found, err = c.perNamespace(ctx, q)
 		}
+
 		switch {
 		case apierrors.IsNotFound(err): // the cluster does not serve it
 		case err != nil:
@@ -68,6 +70,7 @@ func (c *Collector) clusterObjects(ctx context.Context) {
 			c.keepObjects(r.name, found)
 		}
 	}
+
 	c.installation(ctx)
 	c.readPods(ctx)
 }
@@ -79,6 +82,7 @@ func (c *Collector) list(ctx context.Context, q cluster.Query) (list, error) {
 	if err != nil {
 		return list{}, err
 	}
+
 	return listIn(data)
 }
 
@@ -87,6 +91,7 @@ func listIn(data []byte) (found list, err error) {
 	if err := decode(data, &found); err != nil {
 		return list{}, fmt.Errorf("read a list: %w", err)
 	}
+
 	for _, item := range found.Items {
 		if item["kind"] == nil {
 			item["kind"] = strings.TrimSuffix(found.Kind, "List")
@@ -96,6 +101,7 @@ func listIn(data []byte) (found list, err error) {
 			delete(status, "images") // which are many
 		}
 	}
+
 	return found, nil
 }
 
@@ -108,9 +114,11 @@ func (c *Collector) perNamespace(ctx context.Context, q cluster.Query) (all list
 			c.gap(archive.Objects(namespace, q.Resource), err)
 			continue
 		}
+
 		all.Kind, all.APIVersion = found.Kind, found.APIVersion
 		all.Items = append(all.Items, found.Items...)
 	}
+
 	return all, nil
 }
 
@@ -130,6 +138,7 @@ func (c *Collector) keepObjects(resource string, found list) {
 	for _, item := range found.Items {
 		removed.Add(redact.Object(item))
 	}
+
 	name := archive.ObjectsOf(resource)
 	i := slices.IndexFunc(c.archive.Files, func(f archive.File) bool { return f.Name == name })
 	if i >= 0 { // of the VM before
@@ -148,6 +157,7 @@ func (c *Collector) keepObjects(resource string, found list) {
 		c.gap(resource, err)
 		return
 	}
+
 	c.keep(name, b.Bytes(), removed)
 }
 
@@ -163,6 +173,7 @@ func (c *Collector) ownObjects(ctx context.Context) {
 			return namespace == vm.Namespace && isAbout
 		})
 	})
+
 	if events.Kind != "" {
 		c.keepObjects("events", events)
 	}
@@ -182,22 +193,26 @@ func (c *Collector) installation(ctx context.Context) {
 		if apierrors.IsNotFound(answer.Err) {
 			continue
 		}
+
 		found, err := list{}, answer.Err
 		if err == nil && answer.Name == "" {
 			found, err = listIn(answer.Data)
 		} else if err == nil {
 			found = listOf(answer.Data)
 		}
+
 		if err != nil {
 			c.gap(answer.Resource, err)
 			continue
 		}
+
 		for _, item := range found.Items {
 			status, _ := item["status"].(object)
 			if version, isText := status["observedKubeVirtVersion"].(string); isText {
 				c.archive.Versions["KubeVirt"] = version
 			}
 		}
+
 		c.keepObjects(answer.Resource, found)
 	}
 
@@ -217,6 +232,7 @@ func (c *Collector) readPods(ctx context.Context) {
 		c.gap("pods", err)
 		found, err = c.perNamespace(ctx, q)
 	}
+
 	if err != nil {
 		c.gap("pods", err)
 		return
@@ -224,6 +240,7 @@ func (c *Collector) readPods(ctx context.Context) {
 
 	kept := found
 	kept.Items = nil
+
 	for _, item := range found.Items {
 		pod, err := podOf(item)
 		if err != nil {
@@ -241,6 +258,7 @@ func (c *Collector) readPods(ctx context.Context) {
 			kept.Items = append(kept.Items, used(item))
 		}
 	}
+
 	if kept.Kind != "" {
 		c.keepObjects("pods", kept)
 	}
@@ -252,6 +270,7 @@ func podOf(item object) (*corev1.Pod, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	pod := &corev1.Pod{}
 	err = json.Unmarshal(data, pod)
 	return pod, err
@@ -269,6 +288,7 @@ func used(item object) object {
 			containers[i] = only(container, "name", "resources", "restartPolicy")
 		}
 	}
+
 	return object{
 		"apiVersion": item["apiVersion"], "kind": item["kind"],
 		"metadata": only(metadata, "name", "namespace", "labels", "uid"),
@@ -286,5 +306,6 @@ func only(of object, names ...string) object {
 			kept[name] = value
 		}
 	}
+
 	return kept
 }

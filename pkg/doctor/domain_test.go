@@ -370,7 +370,8 @@ func domainTests() map[string]map[string]test {
 				"NOTE 1 TiB of memory take about 4 min to allocate and map (hugepages, which QEMU allocates with a thread per vCPU)",
 			}},
 			"hugepages": {given{
-				host: aHost, domain: muchMemory("<memoryBacking><hugepages/></memoryBacking><vcpu>64</vcpu>"),
+				host:   aHost,
+				domain: muchMemory("<memoryBacking><hugepages/></memoryBacking><vcpu>64</vcpu>"),
 			}, []string{"NOTE 1 TiB of hugepages take about 40 s to allocate and map"}},
 			"a vIOMMU": {given{
 				host: aHost,

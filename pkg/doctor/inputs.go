@@ -196,7 +196,9 @@ func resultsOf(all []findings.Finding) []Result {
 }
 
 // found returns the plan's findings of a check.
-func (vm VMInputs) found(check string) []Result { return resultsOf(findings.OfCheck(vm.Plan, check)) }
+func (vm VMInputs) found(check string) []Result {
+	return resultsOf(findings.OfCheck(vm.Plan, check))
+}
 
 // problems returns those of the problems that a check reports.
 func (in Inputs) problems(check string) []Result {

@@ -57,6 +57,7 @@ func largeBARs(in Inputs) []Result {
 		return note(fmt.Sprintf("a host-passthrough CPU has the host's bits; OVMF's window is an "+
 			"eighth of the address space, so %d bits are enough", enough),
 			"%s; the guest's physical address bits are not known", fit.Need(0))
+
 	case !fit.IsEnough():
 		return fail(in.windowHint(), "%s", fit.Have(fit.Need(fit.Required)))
 	}

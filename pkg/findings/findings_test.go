@@ -17,7 +17,10 @@ func TestOf(t *testing.T) {
 	for _, c := range cases.Load(t, "../..") {
 		all := findings.Of(c.Planner.Read(c.Request).Plan().Plan)
 		for i, f := range all {
-			missing = slices.DeleteFunc(missing, func(code reasons.Code) bool { return code == f.Code })
+			missing = slices.DeleteFunc(missing, func(code reasons.Code) bool {
+				return code == f.Code
+			})
+
 			isKnown := f.Severity == findings.Warn || f.Severity == findings.Fail
 			if f.Text == "" || strings.ContainsAny(f.Text, "\n\r") || f.Remedy == "" || !isKnown {
 				t.Errorf("%s: %+v", c.Name, f)

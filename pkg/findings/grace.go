@@ -32,6 +32,7 @@ func grace(plan *placement.Plan) []Finding {
 	for _, iommu := range plan.Domain().IOMMUs() {
 		f.iommu(iommu)
 	}
+
 	f.window()
 
 	return f.found
@@ -108,11 +109,13 @@ func (f *faults) owns(d placement.Decision, id int, owners map[int]topology.Devi
 			"%s names cell %d, which does not exist in the guest: QEMU: "+
 				"acpi-generic-initiator: Specified node %[2]d is invalid.", d.ID, id)
 		return false
+
 	case !d.Function.IsGPU():
 	case !cells[at].IsBare():
 		f.add(own, "%s names cell %d for its memory, which has memory or CPUs: its driver has no "+
 			"node to add memory to", d.ID, id)
 		return false
+
 	case isShared:
 		f.add(own, "%s names cell %d for its memory, as %s does: both add memory to one node",
 			d.ID, id, owner)

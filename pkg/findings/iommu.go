@@ -64,6 +64,7 @@ func under(n *topology.Node) []string {
 	if len(parents) < 2 {
 		return nil
 	}
+
 	return devices
 }
 

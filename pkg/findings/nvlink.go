@@ -32,6 +32,7 @@ func noPartition(plan *placement.Plan) []Finding {
 	if len(plan.Partitions.Partitions) == 0 {
 		fault = nvlink.NumberFault(functions)
 	}
+
 	if fault == "" {
 		return nil
 	}

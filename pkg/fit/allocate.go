@@ -126,6 +126,7 @@ func wantOf(request resourceapi.DeviceRequest) *want {
 	case r == nil || r.AdminAccess != nil:
 		return nil
 	}
+
 	if len(r.DerivedAttributes) > 0 {
 		return nil
 	}

@@ -101,6 +101,7 @@ func (f *Fleet) Count(ctx context.Context, s Shape) (Answer, error) {
 			answer.Notes = append(answer.Notes, "NVLink partitions not counted: "+n.problem)
 		}
 	}
+
 	answer.Notes = append(answer.Notes, partitionNotes(answer.Nodes, s)...)
 
 	if shared := sharedPools(nodes); len(shared) > 0 && len(s.Claims) > 0 {

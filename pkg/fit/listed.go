@@ -48,6 +48,7 @@ func (n *node) list() (nvlink.List, error) {
 			return nvlink.List{}, fmt.Errorf("node %s: annotation %s: %w", n.Name,
 				PartitionsAnnotation, err)
 		}
+
 		isListed = true
 	}
 
@@ -68,6 +69,7 @@ func (n *node) moduleAddresses() map[nvlink.Module]topology.Address {
 			addresses[module] = d.place.address
 		}
 	}
+
 	return addresses
 }
 
@@ -96,6 +98,7 @@ func (n *node) publishedPartitions() (found []nvlink.Partition) {
 		if !isKnown {
 			continue
 		}
+
 		for name, a := range d.published.Attributes {
 			size, isPartition := strings.CutPrefix(qualify(string(name), d.Driver),
 				partitionAttribute)

@@ -93,6 +93,7 @@ func fmpm(list nvlink.List) string {
 		Module  nvlink.Module `json:"physicalId"`
 		Address string        `json:"pciBusId"`
 	}
+
 	type partition struct {
 		ID    int   `json:"partitionId"`
 		Count int   `json:"numGpus"`
@@ -165,9 +166,9 @@ func (h hgx) legal(addresses []string) bool {
 	})
 }
 
-// TestPartitionsOfList counts VMs on nodes whose partitions a file or an annotation lists: as many as a search of
-// all sets finds, each with GPUs that are a partition. A pair of each GPU with its NIC changes
-// nothing.
+// TestPartitionsOfList counts VMs on nodes whose partitions a file or an annotation lists: as
+// many as a search of all sets finds, each with GPUs that are a partition. A pair of each GPU
+// with its NIC changes nothing.
 func TestPartitionsOfList(t *testing.T) {
 	for seed := range uint64(24) {
 		random := rand.New(rand.NewPCG(seed, 41))
@@ -204,6 +205,7 @@ func TestPartitionsOfList(t *testing.T) {
 				t.Errorf("seed %d, %d GPUs: the sum is %d, %d, want %d, %d", seed, size, answer.Now,
 					answer.Empty, n.Now, n.Empty)
 			}
+
 			if want := h.fits(size); n.Now != want || n.Empty != (hgx{list: h.list}).fits(size) {
 				t.Errorf("seed %d, %d GPUs: %d fit now, %d when empty, want %d, %d; %s", seed, size,
 					n.Now, n.Empty, want, (hgx{list: h.list}).fits(size), n.Why)

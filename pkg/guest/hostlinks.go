@@ -96,7 +96,8 @@ func (h hostLinks) ofDownstream(
 		}
 	}
 
-	if own := h.plan.Host.SlowestLink(paths[0][min(above, len(paths[0])):]); own != (topology.Link{}) {
+	if own := h.plan.Host.SlowestLink(paths[0][min(above,
+		len(paths[0])):]); own != (topology.Link{}) {
 		return own
 	}
 

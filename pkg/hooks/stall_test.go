@@ -162,6 +162,7 @@ func TestStalledWhileIdle(t *testing.T) {
 	expect.NoError(t, err)
 	framer := http2.NewFramer(conn, conn)
 	expect.NoError(t, framer.WriteSettings())
+
 	for isIdle := false; !isIdle; {
 		frame, err := framer.ReadFrame()
 		expect.NoError(t, err)
@@ -183,7 +184,8 @@ func TestStalledWhileIdle(t *testing.T) {
 		StreamID: 1, BlockFragment: headers.Bytes(), EndHeaders: true,
 	}))
 
-	expect.NoError(t, framer.WriteData(1, false, []byte{0, 0, 0, 1, 0})) // of a message of 256 bytes
+	// of a message of 256 bytes
+	expect.NoError(t, framer.WriteData(1, false, []byte{0, 0, 0, 1, 0}))
 
 	if _, err := io.Copy(io.Discard, conn); err != nil && !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("%v, want the connection closed", err)

@@ -9,8 +9,8 @@ import (
 	"hook-sidecar/test/expect"
 )
 
-// TestKernel: the release of the kernel is that which a snapshot's comment names, this machine's for
-// its own sysfs, and not known of another directory.
+// TestKernel: the release of the kernel is that which a snapshot's comment names, this machine's
+// for its own sysfs, and not known of another directory.
 func TestKernel(t *testing.T) {
 	entry := "-- devices/system/node/online --\n0\n"
 	for comment, want := range map[string]string{
@@ -27,7 +27,10 @@ func TestKernel(t *testing.T) {
 
 	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
 	expect.NoError(t, err)
-	for dir, want := range map[string]string{"/sys": strings.TrimSpace(string(release)), t.TempDir(): ""} {
+
+	for dir, want := range map[string]string{
+		"/sys": strings.TrimSpace(string(release)), t.TempDir(): "",
+	} {
 		sysfs, err := host.OpenSysfs(dir)
 		expect.NoError(t, err)
 		expect.Same(t, want, host.Kernel(sysfs), "of %s (-want +got)", dir)
@@ -35,5 +38,6 @@ func TestKernel(t *testing.T) {
 
 	// Of no device, since a test machine may have none: the comment comes before them.
 	printed := runScript(t, "sh", "/sys", nil)
-	expect.Same(t, strings.TrimSpace(string(release)), host.Kernel(printed), "of the script's (-want +got)")
+	expect.Same(t, strings.TrimSpace(string(release)), host.Kernel(printed),
+		"of the script's (-want +got)")
 }

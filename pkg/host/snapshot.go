@@ -154,7 +154,8 @@ func (s snapshot) ReadLink(name string) (string, error) {
 func indexed(files fstest.MapFS, kernel string) (fs.FS, error) {
 	files["."] = &fstest.MapFile{Mode: fs.ModeDir | 0o555}
 	s := snapshot{
-		files: files, infos: map[string]fs.FileInfo{}, dirs: map[string][]fs.DirEntry{}, kernel: kernel,
+		files: files, infos: map[string]fs.FileInfo{}, dirs: map[string][]fs.DirEntry{},
+		kernel: kernel,
 	}
 
 	for _, name := range slices.Sorted(maps.Keys(files)) {

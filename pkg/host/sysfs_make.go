@@ -12,9 +12,9 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// Sysfs returns a sysfs that shows a host: its NUMA nodes and PCI functions, with the places, ids,
-// drivers and links that they have. Read returns the same host from it. What the host lacks, such as
-// BARs and IOMMU groups, the sysfs lacks too. A function without a PCIe root is an error.
+// Sysfs returns a sysfs that shows a host: its NUMA nodes and PCI functions, with the places,
+// ids, drivers and links that they have. Read returns the same host from it. What the host lacks,
+// such as BARs and IOMMU groups, the sysfs lacks too. A function without a PCIe root is an error.
 func Sysfs(h *topology.Host) (fs.FS, error) {
 	w := sysfsMaker{files: fstest.MapFS{}}
 	w.nodes(h.Nodes)
@@ -25,6 +25,7 @@ func Sysfs(h *topology.Host) (fs.FS, error) {
 	if w.err != nil {
 		return nil, fmt.Errorf("make sysfs: %w", w.err)
 	}
+
 	return indexed(w.files, "")
 }
 
@@ -58,7 +59,10 @@ func (w *sysfsMaker) nodes(nodes []topology.NUMANode) {
 		return
 	}
 
-	online := topology.Map(nodes, func(n topology.NUMANode) string { return strconv.Itoa(int(n.ID)) })
+	online := topology.Map(nodes, func(n topology.NUMANode) string {
+		return strconv.Itoa(int(n.ID))
+	})
+
 	w.file(nodesDir, "online", strings.Join(online, ","))
 	for _, n := range nodes {
 		w.file(path.Join(nodesDir, fmt.Sprintf("node%d", n.ID)), "cpulist", n.CPUs.String())
@@ -69,10 +73,12 @@ func (w *sysfsMaker) function(d *topology.Device) {
 	if d.Root == "" && w.err == nil {
 		w.err = fmt.Errorf("%s has no PCIe root", d.Address)
 	}
+
 	at := []string{"devices", d.Root.String()}
 	for _, bridge := range d.Bridges {
 		at = append(at, bridge.String())
 	}
+
 	dir := path.Join(append(at, d.Address.String())...)
 	w.link(path.Join(pciDevices, d.Address.String()), dir)
 
@@ -83,12 +89,14 @@ func (w *sysfsMaker) function(d *topology.Device) {
 	if _, isKnown := d.Node.Node(); isKnown {
 		node = d.Node.String()
 	}
+
 	w.file(dir, "numa_node", node)
 
 	if d.MaxLink != nil {
 		w.file(dir, "max_link_speed", fmt.Sprintf("%.1f GT/s PCIe", d.MaxLink.Speed))
 		w.file(dir, "max_link_width", strconv.Itoa(d.MaxLink.Width))
 	}
+
 	if d.Driver != "" {
 		w.link(path.Join(dir, "driver"), path.Join("bus/pci/drivers", d.Driver))
 	}

@@ -42,6 +42,7 @@ func shown(h *topology.Host) []string {
 		if d.MaxLink != nil {
 			link = d.MaxLink.String()
 		}
+
 		return fmt.Sprintf("%s %06x %s node %s, %s %v, %q, %s", d.Address, d.Class, d.IDs(), d.Node,
 			d.Root, d.Bridges, d.Driver, link)
 	})

@@ -44,8 +44,8 @@ func (c portCase) check(t *testing.T) {
 	}
 }
 
-// plugged counts the root ports that libvirt takes for devices without an address, and reports whether
-// it adds a bridge to conventional PCI.
+// plugged counts the root ports that libvirt takes for devices without an address, and reports
+// whether it adds a bridge to conventional PCI.
 func plugged(t *testing.T, machine, xml string, hasLSI bool) (ports int, isBridged bool) {
 	t.Helper()
 	d, err := domain.Parse(fmt.Appendf(nil,
@@ -64,6 +64,7 @@ func plugged(t *testing.T, machine, xml string, hasLSI bool) (ports int, isBridg
 			taken[o.Address.Bus] = true
 		}
 	}
+
 	for i, c := range layout.Domain.Controllers {
 		if c.Address != nil && (i >= len(d.Controllers) || d.Controllers[i].Address == nil) {
 			taken[c.Address.Bus] = true

@@ -137,6 +137,7 @@ func (e Estimate) cure() string {
 	case e.BARSeconds >= e.MemorySeconds:
 		return fmt.Sprintf("Linux %d.%d on the node with QEMU %s or newer, which map BARs by 1 GiB "+
 			"and take no time for it", kernelMajor, kernelMinor, NewQEMU)
+
 	case !vm.HugePages:
 		return "hugepages, which QEMU allocates with a thread per vCPU"
 	case vm.CPUs < clearingThreads:
@@ -193,6 +194,7 @@ func (e Estimate) barText() string {
 	case vm.Kernel == "":
 		text += fmt.Sprintf(", or no time with Linux %d.%d and QEMU %s on the node",
 			kernelMajor, kernelMinor, NewQEMU)
+
 	case vm.hasNewKernel():
 		text += ", if the node's QEMU is as old as the VM's machine"
 	default:

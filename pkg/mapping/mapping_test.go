@@ -31,8 +31,10 @@ func TestMeasured(t *testing.T) {
 		"16 threads":                        {hugepages(16), 40, 0},
 		"64 vCPUs":                          {hugepages(64), 40, 0},
 		"Linux 0fd06844de5d, a BAR":         {mapping.VM{BARs: 32 * gib, Spaces: 1}, 0, 1},
-		"a BAR, Linux 6.15":                 {mapping.VM{BARs: 32 * gib, Spaces: 1, Kernel: "6.15.0"}, 0, 0},
-		"no device":                         {mapping.VM{Memory: 1024 * gib}, 0, 0},
+		"a BAR, Linux 6.15": {mapping.VM{
+			BARs: 32 * gib, Spaces: 1, Kernel: "6.15.0",
+		}, 0, 0},
+		"no device": {mapping.VM{Memory: 1024 * gib}, 0, 0},
 	} {
 		e := tt.vm.Estimate()
 		if !isNear(e.MemorySeconds, tt.memory) || !isNear(e.BARSeconds, tt.bars) {

@@ -53,7 +53,8 @@ func (t Type) IsDirect() bool { return t <= PXN }
 type Choice struct {
 	NIC int // position in Machine.NICs; -1 where the machine has none
 	Type
-	Limited   bool    // a switch's uplink, or a link that sysfs does not show, is slower than both ends
+	// a switch's uplink, or a link that sysfs does not show, is slower than both ends
+	Limited   bool
 	Bandwidth float64 // GB/s of the slowest PCI Express link on the path
 }
 
@@ -167,8 +168,9 @@ func (m Machine) IsLimited() bool {
 	return false
 }
 
-// Slowest returns GB/s of the slowest PCI Express link on a path that NCCL uses: that of a GPU to its
-// NIC, or to the CPU on the way to other GPUs without NVLink. It is 0 where there is no such path.
+// Slowest returns GB/s of the slowest PCI Express link on a path that NCCL uses: that of a GPU to
+// its NIC, or to the CPU on the way to other GPUs without NVLink. It is 0 where there is no such
+// path.
 func (m Machine) Slowest() (slowest float64) {
 	take := func(bandwidth float64) {
 		if slowest == 0 || bandwidth < slowest {

@@ -245,8 +245,8 @@ func TestHasNVLink(t *testing.T) {
 }
 
 // TestSlowest: a switch of QEMU's ports between GPUs without NVLink is the slowest path that NCCL
-// uses, 2.5 GT/s on one lane: 2.5 * 0.6 / 8 GB/s (topo.cc, kvDictPciGen). With NVLink no path crosses
-// it, and the slowest is that of a GPU to the NIC beside it.
+// uses, 2.5 GT/s on one lane: 2.5 * 0.6 / 8 GB/s (topo.cc, kvDictPciGen). With NVLink no path
+// crosses it, and the slowest is that of a GPU to the NIC beside it.
 func TestSlowest(t *testing.T) {
 	for hasNVLink, want := range map[bool]float64{false: 2.5 * 0.6 / 8, true: 32 * 0.75 * 16 / 8} {
 		b := newBuilder()

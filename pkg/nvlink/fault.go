@@ -78,6 +78,7 @@ func (l List) Fault(gpus []topology.Address) string {
 		if len(l.Addresses) == 0 || slices.Equal(p.Modules, modules) {
 			return ""
 		}
+
 		others = append(others, fmt.Sprintf("%d (%s)", p.ID, l.name(p)))
 	}
 

@@ -23,6 +23,7 @@ func TestFault(t *testing.T) {
 				set |= 1 << (m - 1)
 				list.Addresses[m] = topology.Address{Bus: uint8(0x80 - m)}
 			}
+
 			legal[set] = true
 			sizes[len(p.Modules)]++
 		}
@@ -39,6 +40,7 @@ func TestFault(t *testing.T) {
 			if (fault == "") != legal[set] {
 				t.Errorf("%s, set %08b: %q", board, set, fault)
 			}
+
 			if named := strings.Count(fault, "("); fault != "" && named != sizes[len(gpus)]+1 {
 				t.Errorf("%s, set %08b: %d partitions are named, want %d", board, set, named-1,
 					sizes[len(gpus)])
@@ -58,9 +60,11 @@ func TestFaultWithoutAddresses(t *testing.T) {
 	if got := list.Fault(gpus); got != three {
 		t.Errorf("three: %q, want %q", got, three)
 	}
+
 	if got := list.Fault(gpus[:2]); got != "" {
 		t.Errorf("two: %q", got)
 	}
+
 	if got := (nvlink.List{}).Fault(gpus); got != "" {
 		t.Errorf("no list: %q", got)
 	}
@@ -81,7 +85,8 @@ func TestNumberFault(t *testing.T) {
 	}{
 		{h100, 1, false}, {h100, 2, false}, {h100, 4, false}, {h100, 8, false},
 		{h100, 3, false}, // of a board with four GPUs
-		{h100, 5, true}, {h100, 6, true}, {h100, 7, true}, {h100, 15, true}, {h100, 16, false}, {h100, 17, false},
+		{h100, 5, true}, {h100, 6, true}, {h100, 7, true}, {h100, 15, true}, {h100, 16, false},
+		{h100, 17, false},
 		{b200, 3, true}, {b200, 4, false}, {b200, 8, false},
 		{l40s, 3, false}, {l40s, 7, false},
 	} {
@@ -89,6 +94,7 @@ func TestNumberFault(t *testing.T) {
 		for range test.count {
 			functions = append(functions, &topology.Device{Vendor: 0x10de, Device: test.model})
 		}
+
 		if got := nvlink.NumberFault(functions); (got != "") != test.isFault {
 			t.Errorf("%d of %04x: %q", test.count, test.model, got)
 		}
@@ -110,6 +116,7 @@ func TestIsJoined(t *testing.T) {
 			t.Errorf("GPU %d: %v, want %v", i+1, got, want)
 		}
 	}
+
 	if !(nvlink.List{}).IsJoined(gpus[1], gpus) {
 		t.Error("without a list a GPU has no NVLink")
 	}

@@ -19,7 +19,8 @@ var refusedOfCorpus = map[string]string{
 	"sysfs/snap-nvidiagpunumanodes.txtar":   "snapshot: no PCI devices in it",
 }
 
-// pairedIn matches, per directory, what a file calls a GPU or a NIC: the classes of topology.Device.
+// pairedIn matches, per directory, what a file calls a GPU or a NIC: the classes of
+// topology.Device.
 var pairedIn = map[string]*regexp.Regexp{
 	"crafted": regexp.MustCompile(`pci_type="0[23]|00\.0  .*(?:network|NVIDIA|Mellanox)| - (?:NIC|GPU)/|(?m:^GPU[0-9] +(?:0|XGMI) )`),
 	"lstopo":  regexp.MustCompile(`type="PCIDev"[^>]* pci_type="(0[23]|1200)`),
@@ -52,18 +53,26 @@ func TestCorpus(t *testing.T) {
 			}
 			continue
 		}
+
 		read[kind]++
 		if refusedOfCorpus[filepath.ToSlash(name)] != "" || len(problems) > 0 {
 			t.Errorf("%s is read, with problems %v", name, problems)
 		}
+
 		if pattern := pairedIn[kind]; pattern != nil {
-			got := topology.CountFunc(m.Devices, func(d topology.Device) bool { return d.IsGPUOrNIC() })
+			got := topology.CountFunc(m.Devices, func(d topology.Device) bool {
+				return d.IsGPUOrNIC()
+			})
 			if want := len(pattern.FindAll(data, -1)); got != want {
 				t.Errorf("%s: %d GPUs and NICs, its text has %d", name, got, want)
 			}
 		}
 	}
-	expect.Same(t, map[string]int{"crafted": 4, "lstopo": 8, "nccl": 51, "sysfs": 3, "topo": 15}, read, "files read (-want +got)")
+
+	expect.Same(t, map[string]int{
+		"crafted": 4, "lstopo": 8, "nccl": 51, "sysfs": 3, "topo": 15,
+	}, read, "files read (-want +got)")
+
 	expect.Same(t, map[string]int{"lstopo": 1, "sysfs": 1}, refused, "files refused (-want +got)")
 }
 
@@ -74,13 +83,16 @@ func TestManyDevices(t *testing.T) {
 	for i := range 1024 {
 		fmt.Fprintf(&b, `<pci busid="0000:%02x:%02x.0" class="0x030200"/>`, i/32, i%32)
 	}
+
 	m, _, err := paste.Read([]byte(b.String() + "</cpu></system>"))
 	expect.NoError(t, err)
 	if len(m.Devices) != 1024 {
 		t.Errorf("%d devices of 1024", len(m.Devices))
 	}
+
 	text := b.String() + strings.Repeat(`<pci busid="0000:ff:00.0" class="0x030200"/>`, 200_000)
-	if _, _, err = paste.Read([]byte(text)); err == nil || err.Error() != "line 1: more than 1024 devices" {
+	if _, _, err = paste.Read([]byte(text)); err == nil ||
+		err.Error() != "line 1: more than 1024 devices" {
 		t.Errorf("error %v", err)
 	}
 }

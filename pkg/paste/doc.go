@@ -1,10 +1,12 @@
-// Package paste reads what a person copies out of a terminal on a machine, a guest or a host: tables,
-// lists, trees, files and logs that tell of PCI devices. The programs are lspci, lstopo, nvidia-smi,
-// rocm-smi, amd-smi, NCCL, RCCL, the NIC's own tools, and this one (a snapshot of /sys).
+// Package paste reads what a person copies out of a terminal on a machine, a guest or a host:
+// tables, lists, trees, files and logs that tell of PCI devices. The programs are lspci, lstopo,
+// nvidia-smi, rocm-smi, amd-smi, NCCL, RCCL, the NIC's own tools, and this one (a snapshot of
+// /sys).
 //
-// Read recognises formats by their content, whatever is around them: quotes, prompts, banners, colours.
-// Each format has one reader, a function from the text to a Machine, in a file of its own; formats
-// lists them. Where a text has several formats, join makes one Machine of their Machines.
+// Read recognises formats by their content, whatever is around them: quotes, prompts, banners,
+// colours. Each format has one reader, a function from the text to a Machine, in a file of its
+// own; formats lists them. Where a text has several formats, join makes one Machine of their
+// Machines.
 //
 // A Machine is the common value. Its functions are the Devices of a topology.Host, so that Tree,
 // Device and BestLink work as for a host whose /sys was read:

@@ -11,13 +11,17 @@ import (
 // first. A part whose functions are not those of the others is left out, which a note says.
 func Join(parts []Machine) (Machine, error) {
 	ordered := slices.Clone(parts)
-	slices.SortStableFunc(ordered, func(a, b Machine) int { return cmp.Compare(a.rank(), b.rank()) })
+	slices.SortStableFunc(ordered, func(a, b Machine) int {
+		return cmp.Compare(a.rank(), b.rank())
+	})
 	return join(ordered)
 }
 
 // rank returns the place of a machine's first source in the order of what they say.
 func (m *Machine) rank() int {
-	order := []Source{Snapshot, Lstopo, Lspci, NCCL, NCCLLog, NVIDIAList, AMDSMI, ROCmSMI, NVIDIASMI}
+	order := []Source{
+		Snapshot, Lstopo, Lspci, NCCL, NCCLLog, NVIDIAList, AMDSMI, ROCmSMI, NVIDIASMI,
+	}
 	if i := slices.Index(order, m.Sources[0]); i >= 0 {
 		return i
 	}
@@ -30,10 +34,14 @@ func join(parts []Machine) (Machine, error) {
 	for _, part := range parts[1:] {
 		m.add(part)
 	}
+
 	m, err := m.sorted()
-	if m.Farthest != topology.Self || slices.ContainsFunc(m.Devices, func(d topology.Device) bool { return d.Root != "" }) {
+	if m.Farthest != topology.Self || slices.ContainsFunc(m.Devices, func(d topology.Device) bool {
+		return d.Root != ""
+	}) {
 		m = m.withTree()
 	}
+
 	return m, err
 }
 
@@ -41,9 +49,11 @@ func join(parts []Machine) (Machine, error) {
 func (m *Machine) add(part Machine) {
 	same := m.match(&part)
 	if same == nil && len(m.Devices) > 0 {
-		m.note("%s and %s show different devices: the second is left out; are both of one machine?", m.SourceNames(), part.SourceNames())
+		m.note("%s and %s show different devices: the second is left out; are both of one machine?",
+			m.SourceNames(), part.SourceNames())
 		return
 	}
+
 	for i := range part.Devices {
 		d := part.Devices[i]
 		if to, found := same[d.Address]; found {
@@ -55,10 +65,12 @@ func (m *Machine) add(part Machine) {
 				m.lacksNode(d.Address)
 			}
 		}
+
 		to := same[d.Address]
 		if name := part.Names[d.Address]; name != "" && m.Names[to] == "" {
 			m.name(to, name)
 		}
+
 		if part.Linked[d.Address] {
 			m.link(to)
 		}
@@ -67,15 +79,18 @@ func (m *Machine) add(part Machine) {
 	for pair, between := range part.types {
 		m.relate(same[pair[0]], same[pair[1]], between)
 	}
+
 	for pair, word := range part.Peers {
 		if m.Peers == nil {
 			m.Peers = map[Pair]string{}
 		}
 		m.Peers[PairOf(same[pair[0]], same[pair[1]])] = word
 	}
+
 	for _, n := range part.NUMA {
 		m.addNode(n.ID, n.CPUs)
 	}
+
 	m.Farthest = max(m.Farthest, part.Farthest)
 	m.Sources = append(m.Sources, part.Sources...)
 	for _, sentence := range part.Notes {
@@ -91,9 +106,11 @@ func (m *Machine) fill(d *topology.Device, part *Machine, from *topology.Device)
 	if d.MaxLink == nil {
 		d.MaxLink = from.MaxLink
 	}
+
 	if d.Root == "" {
 		d.Root, d.Bridges = from.Root, from.Bridges
 	}
+
 	if !m.KnowsNode(d) {
 		d.Node = from.Node
 		if part.KnowsNode(from) {
@@ -111,17 +128,20 @@ func (m *Machine) match(part *Machine) map[topology.Address]topology.Address {
 	for _, d := range m.Devices {
 		known[d.Address] = HasAddress(d.Address)
 	}
+
 	for _, d := range part.Devices {
 		if known[d.Address] {
 			same[d.Address] = d.Address
 		}
 	}
+
 	m.matchNames(part, same)
 	m.matchOrder(part, (*Machine).GPUs, same)
 	m.matchOrder(part, (*Machine).NICs, same)
 	if len(same) == 0 {
 		return nil
 	}
+
 	return same
 }
 
@@ -131,6 +151,7 @@ func (m *Machine) matchNames(part *Machine, same map[topology.Address]topology.A
 	for a, name := range m.Names {
 		named[name] = a
 	}
+
 	for _, d := range part.NICs() {
 		if to, found := named[part.Names[d.Address]]; found {
 			same[d.Address] = to
@@ -139,28 +160,40 @@ func (m *Machine) matchNames(part *Machine, same map[topology.Address]topology.A
 }
 
 // matchOrder matches those of a kind that lack an address on one side.
-func (m *Machine) matchOrder(part *Machine, kind func(*Machine) []*topology.Device, same map[topology.Address]topology.Address) {
+func (m *Machine) matchOrder(
+	part *Machine, kind func(*Machine) []*topology.Device,
+	same map[topology.Address]topology.Address,
+) {
 	own, theirs := kind(m), kind(part)
 	hasAddresses := func(all []*topology.Device) bool {
-		return !slices.ContainsFunc(all, func(d *topology.Device) bool { return !HasAddress(d.Address) })
+		return !slices.ContainsFunc(all, func(d *topology.Device) bool {
+			return !HasAddress(d.Address)
+		})
 	}
 	if len(own) == 0 || len(theirs) == 0 || hasAddresses(own) && hasAddresses(theirs) {
 		return
 	}
+
 	if len(own) != len(theirs) {
 		what := "GPUs"
 		if own[0].IsNIC() {
 			what = "NICs"
 		}
-		m.note("%s shows %d %s and %s %d, so which is which is not known", m.SourceNames(), len(own), what, part.SourceNames(), len(theirs))
+
+		m.note("%s shows %d %s and %s %d, so which is which is not known", m.SourceNames(),
+			len(own), what, part.SourceNames(), len(theirs))
 		return
 	}
+
 	if _, isMatched := same[theirs[0].Address]; isMatched {
 		return
 	}
+
 	if own[0].IsNIC() {
-		m.note("which NIC has which address is a guess by order: ibdev2netdev -v or mst status -v tells it")
+		m.note("which NIC has which address is a guess by order: ibdev2netdev -v or mst status -v " +
+			"tells it")
 	}
+
 	for i := range theirs {
 		same[theirs[i].Address] = own[i].Address
 	}

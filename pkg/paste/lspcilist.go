@@ -47,33 +47,42 @@ func readLspciList(t text) (Machine, error) {
 		r.tree()
 		r.m.Farthest = topology.NODE
 	}
+
 	m, err := r.m.sorted()
 	if r.m.Farthest != topology.Self {
 		m = m.withTree()
 	}
+
 	return m, err
 }
 
-// device reads the line of a device: class, ": ", vendor and device, with ids in brackets for -nn, or
-// "0302: 10de:2330" for -n.
+// device reads the line of a device: class, ": ", vendor and device, with ids in brackets for
+// -nn, or "0302: 10de:2330" for -n.
 func (r *lspciReader) device(slot, rest string) (err error) {
 	var d topology.Device
 	if d.Address, err = lspciAddress(slot); err != nil {
 		return err
 	}
+
 	class, name, _ := strings.Cut(rest, ": ")
 	if ids := bareIDs.FindStringSubmatch(name); ids != nil && lspciID(class) != 0 {
 		name = "[" + ids[1] + ":" + ids[2] + "]"
 	}
+
 	d.Class = lspciClass(class)
 	d.Vendor, d.Device = idsIn(name)
 	d.IsBridge = d.Class>>8 == classBridge
-	if slices.ContainsFunc(r.m.Devices, func(o topology.Device) bool { return o.Address == d.Address }) {
+
+	if slices.ContainsFunc(r.m.Devices, func(o topology.Device) bool {
+		return o.Address == d.Address
+	}) {
 		return nil // a second list of the same machine
 	}
+
 	if r.m.Devices = append(r.m.Devices, d); len(r.m.Devices) > 2*maxDevices {
 		return errTooMany
 	}
+
 	return nil
 }
 
@@ -82,8 +91,8 @@ var (
 	bracketIDs = regexp.MustCompile(`\[([0-9a-f]{4}):([0-9a-f]{4})\]`)
 )
 
-// idsIn returns the ids in the name of a device, "NVIDIA Corporation Device [10de:2330]"; without ids
-// that of the vendor.
+// idsIn returns the ids in the name of a device, "NVIDIA Corporation Device [10de:2330]"; without
+// ids that of the vendor.
 func idsIn(name string) (vendor, device uint16) {
 	ids := bracketIDs.FindStringSubmatch(name)
 	if ids == nil {
@@ -104,12 +113,14 @@ func (r *lspciReader) detail(line string, d *topology.Device) {
 		if tag == "Kernel driver in use" {
 			d.Driver = value
 		}
+
 	case tag == "Bus" && d.IsBridge:
 		if buses := bridgeBuses.FindStringSubmatch(value); buses != nil {
 			low, _ := strconv.ParseUint(buses[1], 16, 8)
 			high, _ := strconv.ParseUint(buses[2], 16, 8)
 			r.buses[d.Address] = [2]uint8{uint8(low), uint8(high)}
 		}
+
 	case tag == "LnkCap":
 		if capable := linkCapability.FindStringSubmatch(value); capable != nil {
 			d.MaxLink = linkOf(strings.Replace(capable[1], "GT/s", " GT/s", 1), capable[2])
@@ -132,8 +143,8 @@ func (r *lspciReader) nodes() {
 	}
 }
 
-// tree gives each function its PCIe root and bridges. The bridge above a function is the one with its
-// bus directly under it; virtual functions may be on a later bus of those under it.
+// tree gives each function its PCIe root and bridges. The bridge above a function is the one with
+// its bus directly under it; virtual functions may be on a later bus of those under it.
 func (r *lspciReader) tree() {
 	for i := range r.m.Devices {
 		d := &r.m.Devices[i]
@@ -143,9 +154,11 @@ func (r *lspciReader) tree() {
 			if !found || slices.Contains(d.Bridges, above) {
 				break
 			}
+
 			d.Bridges = append(d.Bridges, above)
 			at = above
 		}
+
 		slices.Reverse(d.Bridges)
 		d.Root = r.root(at)
 	}
@@ -162,6 +175,7 @@ func (r *lspciReader) above(a topology.Address) (bridge topology.Address, found 
 			bridge, least, found = b, count, true
 		}
 	}
+
 	return bridge, found
 }
 

@@ -8,8 +8,8 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// isLspciRecords reports whether a text has records of lspci -vmm: lines "Tag:\tvalue", separated by
-// empty lines (pciutils lspci.8, "Verbose format (-vmm)").
+// isLspciRecords reports whether a text has records of lspci -vmm: lines "Tag:\tvalue", separated
+// by empty lines (pciutils lspci.8, "Verbose format (-vmm)").
 func isLspciRecords(t text) bool { return strings.Contains(t.all, "Slot:") && anyLine(t, isSlot) }
 
 func anyLine(t text, is func(string) bool) bool {
@@ -34,13 +34,16 @@ func readLspciRecords(t text) (Machine, error) {
 		if record == nil {
 			return nil
 		}
+
 		d, err := lspciDevice(record)
 		if err != nil {
 			return fmt.Errorf("device %d: %w", len(m.Devices)+1, err)
 		}
+
 		if m.Devices = append(m.Devices, d); len(m.Devices) > maxDevices {
 			return errTooMany
 		}
+
 		return nil
 	}
 
@@ -51,13 +54,17 @@ func readLspciRecords(t text) (Machine, error) {
 			}
 			record = map[string]string{}
 		}
-		if tag, value, found := strings.Cut(strings.TrimSpace(line), ":"); found && record != nil && record[tag] == "" {
+
+		if tag, value, found := strings.Cut(strings.TrimSpace(line), ":"); found && record != nil &&
+			record[tag] == "" {
 			record[tag] = strings.TrimSpace(value)
 		}
 	}
+
 	if err := add(); err != nil {
 		return Machine{}, err
 	}
+
 	return m.sorted()
 }
 
@@ -66,15 +73,18 @@ func lspciDevice(fields map[string]string) (d topology.Device, err error) {
 	if d.Address, err = lspciAddress(fields["Slot"]); err != nil {
 		return d, err
 	}
+
 	d.Class = lspciClass(fields["Class"])
 	d.Vendor, d.Device = lspciID(fields["Vendor"]), lspciID(fields["Device"])
 	if d.Vendor == 0 {
 		d.Vendor = vendorOf(fields["Vendor"])
 	}
+
 	d.IsBridge = d.Class>>8 == classBridge
 	if node := fields["NUMANode"]; node != "" {
 		d.Node, err = onNode(node)
 	}
+
 	return d, err
 }
 
@@ -93,6 +103,7 @@ func lspciID(value string) uint16 {
 	if err != nil || len(id) != 4 {
 		return 0
 	}
+
 	return uint16(n)
 }
 
@@ -150,8 +161,10 @@ var vendorNames = []struct {
 	name string
 	id   uint16
 }{
-	{"NVIDIA", 0x10de}, {"Mellanox", 0x15b3}, {"Advanced Micro Devices", 0x1002}, {"Red Hat, Inc. Virtio", 0x1af4},
-	{"Red Hat, Inc. QEMU", 0x1b36}, {"Red Hat", 0x1b36}, {"Broadcom", 0x14e4}, {"Amazon", 0x1d0f}, {"Intel", 0x8086},
+	{"NVIDIA", 0x10de}, {"Mellanox", 0x15b3}, {"Advanced Micro Devices", 0x1002},
+	{"Red Hat, Inc. Virtio", 0x1af4},
+	{"Red Hat, Inc. QEMU", 0x1b36}, {"Red Hat", 0x1b36}, {"Broadcom", 0x14e4}, {"Amazon", 0x1d0f},
+	{"Intel", 0x8086},
 	{"Habana", 0x1da3}, {"ASPEED", 0x1a03}, {"Matrox", 0x102b}, {"Cirrus", 0x1013},
 	{"Microsoft", 0x1414}, {"VMware", 0x15ad}, {"Realtek", 0x10ec}, {"Virtio", 0x1af4},
 }

@@ -17,7 +17,9 @@ var (
 )
 
 func isLspciTree(t text) bool {
-	return anyLine(t, func(line string) bool { return strings.Contains(line, "-[") && treeRoot.MatchString(line) })
+	return anyLine(t, func(line string) bool {
+		return strings.Contains(line, "-[") && treeRoot.MatchString(line)
+	})
 }
 
 // branch is a bridge of the tree, whose bus the functions to the right of a column are on.
@@ -40,20 +42,27 @@ func readLspciTree(t text) (Machine, error) {
 			domain, _ := strconv.ParseUint(line[root[2]:root[3]], 16, 32)
 			bus, _ := strconv.ParseUint(line[root[4]:root[5]], 16, 8)
 			name := "pci" + line[root[2]:root[5]]
-			open = []branch{{column: root[1], domain: uint32(domain), bus: uint8(bus), root: topology.PCIeRoot(name)}}
+			open = []branch{
+				{column: root[1], domain: uint32(domain), bus: uint8(bus),
+					root: topology.PCIeRoot(name)},
+			}
+
 			m.treeLine(line, root[1], &open)
 		} else if len(open) > 0 && strings.ContainsAny(line, `+\`) {
 			if start := strings.IndexAny(line, `+\`); strings.TrimLeft(line[:start], " |") == "" {
 				m.treeLine(line, start, &open)
 			}
 		}
+
 		if len(m.Devices) > 2*maxDevices {
 			return Machine{}, errTooMany
 		}
 	}
+
 	if !slices.ContainsFunc(m.Devices, func(d topology.Device) bool { return d.Vendor != 0 }) {
 		m.note("the tree has no names: lspci -tvnn prints them with ids")
 	}
+
 	m, err := m.sorted()
 	return m.withTree(), err
 }
@@ -63,19 +72,23 @@ func (m *Machine) treeLine(line string, from int, open *[]branch) {
 	for len(*open) > 1 && (*open)[len(*open)-1].column > from {
 		*open = (*open)[:len(*open)-1]
 	}
+
 	at := from
 	for {
 		for at < len(line) && strings.IndexByte(`-+\ `, line[at]) >= 0 {
 			at++
 		}
+
 		found := treeBranch.FindStringSubmatchIndex(line[at:])
 		if found == nil || len(*open) > maxDepth {
 			return
 		}
+
 		on := (*open)[len(*open)-1]
 		d := topology.Device{Root: on.root, Bridges: on.bridges}
 		d.Address = treeAddress(on, line[at:at+4])
 		m.lacksNode(d.Address)
+
 		if found[4] < 0 { // a device, with its name to the end of the line
 			d.Vendor, d.Device = idsIn(strings.TrimSpace(line[at+4:]))
 			d.Class = classOfName(d.Vendor, line[at+4:])
@@ -95,24 +108,34 @@ func (m *Machine) treeLine(line string, from int, open *[]branch) {
 // treeAddress returns the address of a function such as "02.4" on a bus.
 func treeAddress(on branch, function string) topology.Address {
 	slot, _ := strconv.ParseUint(function[:2], 16, 5)
-	return topology.Address{Domain: on.domain, Bus: on.bus, Device: uint8(slot), Function: function[3] - '0'}
+	return topology.Address{
+		Domain: on.domain, Bus: on.bus, Device: uint8(slot), Function: function[3] - '0',
+	}
 }
 
-// classOfName guesses the class of a device from its vendor and name, where the tree has nothing else.
+// classOfName guesses the class of a device from its vendor and name, where the tree has nothing
+// else.
 func classOfName(vendor uint16, name string) uint32 {
 	const nvidia, mellanox, amd, amazon = 0x10de, 0x15b3, 0x1002, 0x1d0f
 	has := func(words ...string) bool {
 		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(name, w) })
 	}
-	switch isNIC := has("Ethernet", "Infiniband", "ConnectX", "BlueField", "Virtual Function", "network", "Adapter Virtual"); {
+
+	switch isNIC := has("Ethernet", "Infiniband", "ConnectX", "BlueField", "Virtual Function",
+		"network", "Adapter Virtual"); {
 	case vendor == nvidia && has("Audio", "USB", "UCSI", "NVSwitch", "Bridge", "bridge"):
 		return 0
 	case vendor == nvidia:
 		return 0x030200
-	case vendor == amd && (has("Instinct", "Aqua Vanjaram", "Aldebaran", "Arcturus", "Vega", "Navi", "Radeon", "MI2", "MI3") && !has("Audio", "Switch")):
+	case vendor == amd &&
+		(has("Instinct", "Aqua Vanjaram", "Aldebaran", "Arcturus", "Vega", "Navi", "Radeon", "MI2",
+			"MI3") && !has("Audio", "Switch")):
 		return 0x120000
-	case vendor == mellanox && !has("bridge", "Bridge", "DMA"), vendor == amazon && has("EFA", "Elastic Fabric"), isNIC:
+
+	case vendor == mellanox && !has("bridge", "Bridge", "DMA"), vendor == amazon &&
+		has("EFA", "Elastic Fabric"), isNIC:
 		return 0x020000
 	}
+
 	return 0
 }

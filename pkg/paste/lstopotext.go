@@ -51,21 +51,26 @@ func readLstopoText(t text) (Machine, error) {
 		if object == nil {
 			continue
 		}
+
 		indent := len(object[1])
 		for len(r.open) > 0 && r.open[len(r.open)-1].indent >= indent {
 			r.open = r.open[:len(r.open)-1]
 		}
+
 		if len(r.open) > maxNesting || r.count > 4*maxDevices {
 			return Machine{}, errTooMany
 		}
+
 		r.object(object[2], object[3], indent)
 	}
+
 	for i := range r.m.Devices {
 		if r.nodes < 2 {
 			r.m.Devices[i].Node = topology.Affinity{}
 			r.m.lacksNode(r.m.Devices[i].Address)
 		}
 	}
+
 	m, err := r.m.sorted()
 	return m.withTree(), err
 }
@@ -78,7 +83,9 @@ func (r *lstopoTextReader) object(kind, rest string, indent int) {
 		around = &r.open[len(r.open)-1]
 		in.at = around.at
 	}
+
 	r.count++
+
 	switch kind {
 	case "NUMANode":
 		if number := topoNode.FindStringSubmatch(rest); number != nil {
@@ -87,9 +94,11 @@ func (r *lstopoTextReader) object(kind, rest string, indent int) {
 			if around != nil {
 				around.nodes = append(around.nodes, topology.NodeID(id))
 			}
+
 			r.m.addNode(topology.NodeID(id), topology.IDs{})
 			r.nodes++
 		}
+
 	case "HostBridge":
 		in.at.Root, in.at.Bridges = ofLstopo.root(r.count), nil
 	case "PCIBridge", "Bridge":
@@ -101,6 +110,7 @@ func (r *lstopoTextReader) object(kind, rest string, indent int) {
 			r.m.name(in.at.Address, name[1])
 		}
 	}
+
 	r.open = append(r.open, in)
 }
 
@@ -115,12 +125,14 @@ func (r *lstopoTextReader) function(d topology.Device, rest string) topology.Dev
 		d.Vendor, d.Device = lspciID(ids[1][:4]), lspciID(ids[1][5:])
 		d.Class = classOfID(d.Vendor)
 	}
+
 	if class := topoClass.FindStringSubmatch(rest); class != nil {
 		d.Class = topoClasses[class[1]]
 		if strings.HasPrefix(class[1], "Proc") {
 			d.Class = 0x120000
 		}
 	}
+
 	for i := len(r.open) - 1; i >= 0 && d.Node == (topology.Affinity{}); i-- {
 		if nodes := r.open[i].nodes; len(nodes) == 1 {
 			d.Node = topology.OnNode(nodes[0])
@@ -128,6 +140,7 @@ func (r *lstopoTextReader) function(d topology.Device, rest string) topology.Dev
 			break
 		}
 	}
+
 	r.m.Devices = append(r.m.Devices, d)
 	return d
 }
@@ -135,7 +148,8 @@ func (r *lstopoTextReader) function(d topology.Device, rest string) topology.Dev
 // topoClasses are the words of lstopo's text for classes (hwloc_pci_class_string).
 var topoClasses = map[string]uint32{
 	"VGA": 0x030000, "3D": 0x030200, "Display": 0x038000,
-	"Ethernet": 0x020000, "InfiniBand": 0x020700, "Infiniband": 0x020700, "Network": 0x028000, "Fabric": 0x020800,
+	"Ethernet": 0x020000, "InfiniBand": 0x020700, "Infiniband": 0x020700, "Network": 0x028000,
+	"Fabric": 0x020800,
 }
 
 // classOfID guesses the class of a device from its vendor, where a text has nothing else.
@@ -146,5 +160,6 @@ func classOfID(vendor uint16) uint32 {
 	case 0x15b3:
 		return 0x020000
 	}
+
 	return 0
 }

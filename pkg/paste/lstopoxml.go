@@ -20,13 +20,16 @@ func isLstopoXML(t text) bool {
 
 // lstopoReader collects the devices of a file of lstopo, versions 1 to 3 (hwloc.dtd, hwloc2.dtd).
 type lstopoReader struct {
-	m       Machine
-	nodes   map[string]topology.Affinity // NUMA nodes, by the nodesets of what is near them
-	count   int                          // of these nodes, without those of memory alone
-	isOther bool                         // another system than Linux, where lstopo does not know the node of a device (hwloc's documentation, "I/O Devices")
+	m     Machine
+	nodes map[string]topology.Affinity // NUMA nodes, by the nodesets of what is near them
+	count int                          // of these nodes, without those of memory alone
+	// another system than Linux, where lstopo does not know the node of a device (hwloc's
+	// documentation, "I/O Devices")
+	isOther bool
 }
 
-// lstopoPlace is an open XML element, with the root, bridges and NUMA node of the devices inside it.
+// lstopoPlace is an open XML element, with the root, bridges and NUMA node of the devices inside
+// it.
 type lstopoPlace struct {
 	at      topology.Device // what is known of a device there
 	nodeset string
@@ -36,7 +39,10 @@ type lstopoPlace struct {
 
 // readLstopoXML reads lstopo --of xml. It holds no more of the file than its devices.
 func readLstopoXML(t text) (Machine, error) {
-	r := &lstopoReader{m: Machine{Sources: []Source{Lstopo}, Farthest: topology.NODE}, nodes: map[string]topology.Affinity{}}
+	r := &lstopoReader{
+		m:     Machine{Sources: []Source{Lstopo}, Farthest: topology.NODE},
+		nodes: map[string]topology.Affinity{},
+	}
 	if err := walkXML(t, lstopoTag, r.enter); err != nil {
 		return Machine{}, err
 	}
@@ -49,6 +55,7 @@ func readLstopoXML(t text) (Machine, error) {
 			r.m.lacksNode(d.Address)
 		}
 	}
+
 	m, err := r.m.sorted()
 	return m.withTree(), err
 }
@@ -66,6 +73,7 @@ func (r *lstopoReader) enter(e element, around *lstopoPlace) (lstopoPlace, error
 			r.addNear(e, around, r.nodes[in.nodeset])
 		}
 	}
+
 	switch {
 	case err != nil:
 		return in, err
@@ -74,17 +82,19 @@ func (r *lstopoReader) enter(e element, around *lstopoPlace) (lstopoPlace, error
 	case len(r.m.Devices) > maxDevices:
 		return in, errTooMany
 	}
+
 	return in, nil
 }
 
-// addNear notes a NUMA node that is directly inside an element. Where several are and all but one are
-// memory alone, as HBM is beside a package's DRAM, what is near them all is on that one: the kernel
-// counts no device in the others.
+// addNear notes a NUMA node that is directly inside an element. Where several are and all but one
+// are memory alone, as HBM is beside a package's DRAM, what is near them all is on that one: the
+// kernel counts no device in the others.
 func (r *lstopoReader) addNear(e element, around *lstopoPlace, node topology.Affinity) {
 	around.all++
 	if !isMemoryAlone(e) {
 		around.main = append(around.main, node)
 	}
+
 	if around.all > 1 && around.all == size(around.nodeset) && len(around.main) == 1 {
 		r.nodes[around.nodeset] = around.main[0]
 	}
@@ -93,7 +103,9 @@ func (r *lstopoReader) addNear(e element, around *lstopoPlace, node topology.Aff
 // isMemoryAlone reports whether a NUMA node is memory beside another node's (hwloc's documentation,
 // "Heterogeneous Memory").
 func isMemoryAlone(e element) bool {
-	return slices.Contains([]string{"HBM", "MCDRAM", "NVM", "SPM", "GPUMemory", "CXL-DRAM", "CXL-NVM"}, e.attribute("subtype"))
+	return slices.Contains([]string{
+		"HBM", "MCDRAM", "NVM", "SPM", "GPUMemory", "CXL-DRAM", "CXL-NVM",
+	}, e.attribute("subtype"))
 }
 
 // size returns how many nodes a nodeset has, a mask such as 0x00000001,,0x00000003.
@@ -103,6 +115,7 @@ func size(nodeset string) int {
 		mask, _ := strconv.ParseUint(strings.TrimPrefix(part, "0x"), 16, 64)
 		count += bits.OnesCount64(mask)
 	}
+
 	return count
 }
 
@@ -115,6 +128,7 @@ func (r *lstopoReader) object(e element, in *lstopoPlace) (err error) {
 			return err
 		}
 	}
+
 	switch kind := e.attribute("type"); {
 	case kind == "NUMANode":
 		return r.node(e, in.nodeset)
@@ -124,16 +138,20 @@ func (r *lstopoReader) object(e element, in *lstopoPlace) (err error) {
 		buses := e.attribute("bridge_pci")
 		first, _, _ := strings.Cut(strings.Replace(buses, "[", "", 1), "-")
 		if _, err := topology.ParseAddress(first + ":00.0"); err != nil {
-			return fmt.Errorf("invalid bridge_pci %q: want buses such as 0000:[e0-e4]", topology.Abridge(buses))
+			return fmt.Errorf("invalid bridge_pci %q: want buses such as 0000:[e0-e4]",
+				topology.Abridge(buses))
 		}
 		at.Root = topology.PCIeRoot("pci" + first)
+
 	case kind == "PCIDev":
 		return r.function(e, in)
 	case kind == "OSDev" && at.Class != 0: // inside the device that it is a part of
-		if name := e.attribute("name"); e.attribute("osdev_type") == "3" || e.attribute("osdev_type") == "OpenFabrics" {
+		if name := e.attribute("name"); e.attribute("osdev_type") == "3" ||
+			e.attribute("osdev_type") == "OpenFabrics" {
 			r.m.name(at.Address, name)
 		}
 	}
+
 	return nil
 }
 
@@ -142,21 +160,27 @@ func (r *lstopoReader) node(e element, nodeset string) (err error) {
 	if r.nodes[nodeset], err = onNode(e.attribute("os_index")); err != nil {
 		return err
 	}
+
 	if !isMemoryAlone(e) {
 		r.count++
 	}
+
 	if id, known := r.nodes[nodeset].Node(); known {
 		r.m.addNode(id, maskIDs(e.attribute("cpuset")))
 	}
+
 	return nil
 }
 
 // function reads a PCI function.
 func (r *lstopoReader) function(e element, in *lstopoPlace) error {
 	ids := e.attribute("pci_type")
-	if _, err := fmt.Sscanf(ids, "%4x [%4x:%4x]", &in.at.Class, &in.at.Vendor, &in.at.Device); err != nil {
-		return fmt.Errorf("invalid pci_type %q: want class and ids, such as 0302 [10de:2330]", topology.Abridge(ids))
+	if _, err := fmt.Sscanf(ids, "%4x [%4x:%4x]", &in.at.Class, &in.at.Vendor,
+		&in.at.Device); err != nil {
+		return fmt.Errorf("invalid pci_type %q: want class and ids, such as 0302 [10de:2330]",
+			topology.Abridge(ids))
 	}
+
 	in.at.Class <<= 8
 	in.at.Node = r.nodes[in.nodeset] // none for a set of several
 	r.m.Devices = append(r.m.Devices, in.at)
@@ -173,18 +197,21 @@ func maskIDs(mask string) topology.IDs {
 	if len(words) > maxMask {
 		return topology.IDs{}
 	}
+
 	var list strings.Builder
 	for i := len(words) - 1; i >= 0; i-- {
 		word, err := strconv.ParseUint(cmp.Or(strings.TrimPrefix(words[i], "0x"), "0"), 16, 64)
 		if err != nil {
 			return topology.IDs{}
 		}
+
 		for bit := range 64 {
 			if word>>bit&1 == 1 {
 				fmt.Fprintf(&list, "%d,", 32*(len(words)-1-i)+bit)
 			}
 		}
 	}
+
 	ids, _ := topology.ParseIDs(strings.TrimSuffix(list.String(), ","))
 	return ids
 }

@@ -62,8 +62,8 @@ func PairOf(a, b topology.Address) Pair {
 	return Pair{a, b}
 }
 
-// standIns is the first PCI domain of stand-ins: the kernel's domains end at 0x1ffff, and those that
-// NCCL's files use for ports begin at 0xffe00000 (see portOf).
+// standIns is the first PCI domain of stand-ins: the kernel's domains end at 0x1ffff, and those
+// that NCCL's files use for ports begin at 0xffe00000 (see portOf).
 const standIns = 1 << 31
 
 // standInKind keeps the stand-ins of formats apart.
@@ -96,7 +96,8 @@ func HasAddress(a topology.Address) bool { return a.Domain < standIns }
 
 // IsStandIn reports whether a PCIe root is one that the text shows without its name.
 func IsStandIn(root topology.PCIeRoot) bool {
-	return strings.HasPrefix(string(root), "pci8") && len(root) == len("pci80000000:00") || strings.HasPrefix(string(root), "cpu ")
+	return strings.HasPrefix(string(root), "pci8") && len(root) == len("pci80000000:00") ||
+		strings.HasPrefix(string(root), "cpu ")
 }
 
 // Has reports whether a source is among those of the machine.
@@ -107,8 +108,8 @@ func (m *Machine) SourceNames() string {
 	return strings.Join(topology.Map(m.Sources, func(s Source) string { return string(s) }), ", ")
 }
 
-// ShowsAll reports whether the machine has no other devices of the kind of d, which may be nil, than
-// those shown: lstopo shows only classes that it finds important, and others what they use.
+// ShowsAll reports whether the machine has no other devices of the kind of d, which may be nil,
+// than those shown: lstopo shows only classes that it finds important, and others what they use.
 func (m *Machine) ShowsAll(d *topology.Device) bool {
 	return m.Has(Lspci) || m.Has(Snapshot) || m.Has(Lstopo) && d.IsGPUOrNIC()
 }
@@ -118,7 +119,9 @@ func (m *Machine) KnowsNode(d *topology.Device) bool { return !m.nodeless[d.Addr
 
 // HasNodes reports whether the NUMA node of any GPU or NIC is known.
 func (m *Machine) HasNodes() bool {
-	return slices.ContainsFunc(m.Devices, func(d topology.Device) bool { return !d.IsBridge && m.KnowsNode(&d) })
+	return slices.ContainsFunc(m.Devices, func(d topology.Device) bool {
+		return !d.IsBridge && m.KnowsNode(&d)
+	})
 }
 
 // lacksNode notes that the NUMA node of a function is not known.
@@ -166,9 +169,11 @@ func (m *Machine) PathType(a, b topology.Address) (between topology.PathType, kn
 	if a == b {
 		return topology.Self, true
 	}
+
 	if between, known = m.types[PairOf(a, b)]; known || m.tree == nil {
 		return between, known
 	}
+
 	x, y := m.Device(a), m.Device(b)
 	switch {
 	case x == nil || y == nil || isSettled(x.Root) || isSettled(y.Root):
@@ -178,6 +183,7 @@ func (m *Machine) PathType(a, b topology.Address) (between topology.PathType, kn
 		b, knowsB := y.Node.Node()
 		return topology.SYS, knowsA && knowsB && a != b
 	}
+
 	return m.tree.PathType(topology.PCIDevice(a), topology.PCIDevice(b)), true
 }
 
@@ -204,19 +210,31 @@ func (m *Machine) which(isKind func(*topology.Device) bool) []*topology.Device {
 			those = append(those, d)
 		}
 	}
+
 	return those
 }
 
 // emulators are vendors of devices that a hypervisor emulates: virtio, QEMU, its VGA and that of a
 // server's management controller, VMware, Hyper-V, Cirrus, Matrox.
-var emulators = map[uint16]bool{0x1af4: true, 0x1b36: true, 0x1234: true, 0x15ad: true, 0x1414: true, 0x1013: true, 0x1a03: true, 0x102b: true}
+var emulators = map[uint16]bool{
+	0x1af4: true,
+	0x1b36: true,
+	0x1234: true,
+	0x15ad: true,
+	0x1414: true,
+	0x1013: true,
+	0x1a03: true,
+	0x102b: true,
+}
 
 // isEmulated reports whether a device is one that NCCL's users did not ask for: emulated, or a
 // server's own display.
 func isEmulated(d *topology.Device) bool {
 	const intel, realtek, amazon = 0x8086, 0x10ec, 0x1d0f
-	isOldNIC := d.Vendor == intel && (d.Device == 0x100e || d.Device == 0x10d3) || d.Vendor == realtek && d.Device == 0x8139
-	isENA := d.Vendor == amazon && d.Device != 0xefa0 && d.Device != 0xefa1 && d.Device != 0xefa2 && d.Device != 0xefa3
+	isOldNIC := d.Vendor == intel && (d.Device == 0x100e || d.Device == 0x10d3) ||
+		d.Vendor == realtek && d.Device == 0x8139
+	isENA := d.Vendor == amazon && d.Device != 0xefa0 && d.Device != 0xefa1 && d.Device != 0xefa2 &&
+		d.Device != 0xefa3
 	return emulators[d.Vendor] || isOldNIC || isENA
 }
 
@@ -228,6 +246,7 @@ func (m Machine) withTree() Machine {
 			ids = append(ids, topology.PCIDevice(d.Address))
 		}
 	}
+
 	m.tree = m.Tree(ids)
 	return m
 }
@@ -242,13 +261,18 @@ func (m Machine) sorted() (Machine, error) {
 	if len(m.Devices) == 0 {
 		return m, errors.New("no PCI devices in it; lstopo on Windows reads none")
 	}
-	slices.SortStableFunc(m.Devices, func(a, b topology.Device) int { return a.Address.Compare(b.Address) })
+
+	slices.SortStableFunc(m.Devices, func(a, b topology.Device) int {
+		return a.Address.Compare(b.Address)
+	})
+
 	for i := range m.Devices[1:] {
 		a, b := &m.Devices[i], &m.Devices[i+1]
 		if a.Address == b.Address {
 			return m, fmt.Errorf("%s appears twice", a.Address)
 		}
 	}
+
 	slices.SortFunc(m.NUMA, func(a, b topology.NUMANode) int { return cmp.Compare(a.ID, b.ID) })
 	return m, nil
 }

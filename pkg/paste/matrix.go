@@ -10,8 +10,8 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// Names of the rows and columns of nvidia-smi topo, and of tables made after it: GPU0, NIC0, mlx5_0,
-// also where the space between two names got lost.
+// Names of the rows and columns of nvidia-smi topo, and of tables made after it: GPU0, NIC0,
+// mlx5_0, also where the space between two names got lost.
 var (
 	column   = regexp.MustCompile(`(?:GPU|NPU|DCU|MLU|NIC)[0-9]{1,4}|mlx[0-9]_bond_[0-9]|mlx[0-9]_[0-9]{1,3}|(?:ib|eth|bnxt_re|irdma|efa|rdmap|hfi|en|roce)[0-9a-z_]*`)
 	cell     = regexp.MustCompile(`^(?:NV[0-9]{1,2}|NODE|PIX|PXB|PHB|SYS|SOC|PIX|HT|HCCS|MX|CNS|GNS|TNS|NS|OK|DR|NA|N/A|X|U)`)
@@ -28,16 +28,19 @@ var (
 	joined = []string{"HT", "MX", "HCCS"}
 )
 
-// header returns the names of columns in the first row of a table, and what is after them; false for
-// another line. The first row begins with GPU0 and the row of GPU0 with "GPU0 X".
+// header returns the names of columns in the first row of a table, and what is after them; false
+// for another line. The first row begins with GPU0 and the row of GPU0 with "GPU0 X".
 func header(line string) (names []string, rest string, is bool) {
-	if !strings.Contains(line, "GPU0") && !strings.Contains(line, "NPU0") || len(line) > 32*maxDevices {
+	if !strings.Contains(line, "GPU0") && !strings.Contains(line, "NPU0") ||
+		len(line) > 32*maxDevices {
 		return nil, "", false
 	}
+
 	head := strings.ReplaceAll(line, "|", " ")
 	if at := titles.FindStringIndex(head); at != nil {
 		head, rest = head[:at[0]], head[at[0]:]
 	}
+
 	names = column.FindAllString(head, -1)
 	left := strings.TrimSpace(column.ReplaceAllString(head, ""))
 	isFirst := len(names) > 0 && (names[0] == "GPU0" || names[0] == "NPU0")
@@ -62,9 +65,10 @@ type matrix struct {
 	drives map[string]string
 }
 
-// readMatrix reads nvidia-smi topo -m, -mp and -p2p: a row per device, with a word per column. Fields
-// are found by their words, since tabs get lost where output is pasted. Drivers differ: older ones
-// name a NIC mlx5_0 and have no "NUMA Affinity", newer ones have a legend of NICs and "GPU NUMA ID".
+// readMatrix reads nvidia-smi topo -m, -mp and -p2p: a row per device, with a word per column.
+// Fields are found by their words, since tabs get lost where output is pasted. Drivers differ:
+// older ones name a NIC mlx5_0 and have no "NUMA Affinity", newer ones have a legend of NICs and
+// "GPU NUMA ID".
 func readMatrix(t text) (Machine, error) {
 	m := Machine{Sources: []Source{NVIDIASMI}}
 	for i := 0; i < len(t.lines); i++ {
@@ -75,14 +79,17 @@ func readMatrix(t text) (Machine, error) {
 		if len(names) > maxDevices {
 			return Machine{}, errTooMany
 		}
+
 		table, err := readTable(names, rest, t.lines[i+1:])
 		if err != nil {
 			return Machine{}, err
 		}
+
 		if err := m.addTable(table); err != nil {
 			return Machine{}, err
 		}
 	}
+
 	m.settle()
 	m, err := m.sorted()
 	return m.withTree(), err
@@ -96,21 +103,26 @@ func readTable(names []string, rest string, lines []string) (matrix, error) {
 		if _, _, is := header(line); is {
 			break
 		}
+
 		if last < 0 && rest == "" && isMoreColumns(line) {
 			more := column.FindAllString(line, -1)
 			table.names = append(table.names, more...)
 			if at := titles.FindStringIndex(line); at != nil {
 				rest = line[at[0]:]
 			}
+
 			continue
 		}
+
 		if last < 0 && rest == "" && titles.MatchString(line) {
 			rest = line
 			continue
 		}
+
 		if len(table.names) > maxDevices {
 			return table, errTooMany
 		}
+
 		row, fields := table.row(line)
 		switch {
 		case row >= 0 && len(fields) == 1 && strings.HasSuffix(strings.Fields(line)[0], ":"):
@@ -120,22 +132,26 @@ func readTable(names []string, rest string, lines []string) (matrix, error) {
 			if err := table.add(row, fields); err != nil {
 				return table, err
 			}
+
 		case last >= 0 && len(table.cells[last]) < len(table.names) && isCells(line):
 			if err := table.add(last, strings.Fields(line)); err != nil {
 				return table, err
 			}
 		}
 	}
+
 	table.titles = titles.FindAllString(rest, -1)
 	return table, nil
 }
 
-// isMoreColumns reports whether a line has names of columns alone: a terminal has broken the header.
+// isMoreColumns reports whether a line has names of columns alone: a terminal has broken the
+// header.
 func isMoreColumns(line string) bool {
 	if at := titles.FindStringIndex(line); at != nil {
 		line = line[:at[0]]
 	}
-	return strings.TrimSpace(line) != "" && strings.TrimSpace(column.ReplaceAllString(line, "")) == ""
+	return strings.TrimSpace(line) != "" &&
+		strings.TrimSpace(column.ReplaceAllString(line, "")) == ""
 }
 
 // isCells reports whether a line has words of cells alone, perhaps with affinities after them.
@@ -144,47 +160,57 @@ func isCells(line string) bool {
 	return len(fields) > 0 && cell.FindString(fields[0]) == fields[0]
 }
 
-// row returns which device a line is about, and the fields after its name; -1 for another line. Before
-// the name may be what a logger has added.
+// row returns which device a line is about, and the fields after its name; -1 for another line.
+// Before the name may be what a logger has added.
 func (t *matrix) row(line string) (int, []string) {
 	fields := strings.Fields(strings.ReplaceAll(line, "|", " "))
 	for i, field := range fields[:min(len(fields), 8)] {
 		row := slices.Index(t.names, strings.TrimSuffix(field, ":"))
-		if row >= 0 && i+1 < len(fields) && (strings.HasSuffix(field, ":") || cell.MatchString(fields[i+1])) {
+		if row >= 0 && i+1 < len(fields) &&
+			(strings.HasSuffix(field, ":") || cell.MatchString(fields[i+1])) {
 			return row, fields[i+1:]
 		}
+
 		if i > 0 {
 			continue
 		}
+
 		for at, name := range t.names { // "GPU0XPIX", without spaces
-			if glued, found := strings.CutPrefix(field, name); found && glued != "" && cell.MatchString(glued) {
+			if glued, found := strings.CutPrefix(field, name); found && glued != "" &&
+				cell.MatchString(glued) {
 				return at, append([]string{glued}, fields[1:]...)
 			}
 		}
 	}
+
 	return -1, nil
 }
 
-// add adds fields to a row: words of cells, which may be without a space between, until there is one
-// per column, then the rest.
+// add adds fields to a row: words of cells, which may be without a space between, until there is
+// one per column, then the rest.
 func (t *matrix) add(row int, fields []string) error {
 	if t.cells == nil {
 		t.cells, t.rest = make([][]string, len(t.names)), make([][]string, len(t.names))
 	}
+
 	for _, field := range fields {
 		for field != "" && len(t.cells[row]) < len(t.names) {
 			word := cell.FindString(field)
 			if word == "" {
-				return fmt.Errorf("row %s: invalid path type %q: nvidia-smi writes X, PIX, PXB, PHB, NODE, SYS, or NV and a number",
+				return fmt.Errorf("row %s: invalid path type %q: nvidia-smi writes X, PIX, PXB, "+
+					"PHB, NODE, SYS, or NV and a number",
 					t.names[row], topology.Abridge(field))
 			}
+
 			t.cells[row] = append(t.cells[row], word)
 			field = field[len(word):]
 		}
+
 		if field != "" {
 			t.rest[row] = append(t.rest[row], field)
 		}
 	}
+
 	return nil
 }
 
@@ -194,10 +220,14 @@ func (m *Machine) addTable(t matrix) error {
 	for i, name := range t.names {
 		addresses[i] = m.named(cmp.Or(t.drives[name], name), name)
 	}
+
 	if t.cells == nil {
-		return fmt.Errorf("the table has names and no rows: %s", topology.Abridge(strings.Join(t.names, " ")))
+		return fmt.Errorf("the table has names and no rows: %s",
+			topology.Abridge(strings.Join(t.names, " ")))
 	}
+
 	m.cutRows(t)
+
 	for row, words := range t.cells {
 		for col, word := range words {
 			if err := m.addCell(addresses[row], addresses[col], word); err != nil {
@@ -208,21 +238,24 @@ func (m *Machine) addTable(t matrix) error {
 			m.affinity(d, t.titles, t.rest[row])
 		}
 	}
+
 	return nil
 }
 
-// named returns the address of the device with a name, which it adds if the machine has none; label is
-// its name in the table.
+// named returns the address of the device with a name, which it adds if the machine has none;
+// label is its name in the table.
 func (m *Machine) named(name, label string) topology.Address {
 	for _, d := range m.Devices {
 		if m.Names[d.Address] == name {
 			return d.Address
 		}
 	}
+
 	d := topology.Device{Address: ofMatrix.address(len(m.Devices)), Class: 0x020000}
 	if isGPUName(label) {
 		d.Class = 0x030000
 	}
+
 	m.Devices = append(m.Devices, d)
 	m.name(d.Address, name)
 	m.lacksNode(d.Address)
@@ -231,7 +264,9 @@ func (m *Machine) named(name, label string) topology.Address {
 
 // isGPUName reports whether a table's name is that of a GPU or another accelerator.
 func isGPUName(name string) bool {
-	return slices.ContainsFunc([]string{"GPU", "NPU", "DCU", "MLU"}, func(kind string) bool { return strings.HasPrefix(name, kind) })
+	return slices.ContainsFunc([]string{"GPU", "NPU", "DCU", "MLU"}, func(kind string) bool {
+		return strings.HasPrefix(name, kind)
+	})
 }
 
 // at returns the device at an address, before the machine is sorted.
@@ -247,25 +282,32 @@ func (m *Machine) addCell(a, b topology.Address, word string) error {
 	case a == b || word == "X" || word == "NA" || word == "N/A":
 	case isPath:
 		if old, known := m.types[PairOf(a, b)]; known && old != between {
-			m.note("%s and %s are %s in one row and %s in another", m.Label(a), m.Label(b), old, between)
+			m.note("%s and %s are %s in one row and %s in another", m.Label(a), m.Label(b), old,
+				between)
 		}
 		m.relate(a, b, between)
 		m.Farthest = topology.SYS
+
 	case ncclNV.MatchString(word), slices.Contains(joined, word):
 		m.link(a)
 		m.link(b)
 		if slices.Contains(joined, word) {
-			m.note("%s is a vendor's link between GPUs, which hides the path through PCI Express", word)
+			m.note("%s is a vendor's link between GPUs, which hides the path through PCI Express",
+				word)
 		}
+
 	case slices.Contains(peers, word):
 		if m.Peers == nil {
 			m.Peers = map[Pair]string{}
 		}
 		m.Peers[PairOf(a, b)] = word
-		m.note("nvidia-smi topo -p2p says what peers may do and not where they are: paste nvidia-smi topo -mp, too")
+		m.note("nvidia-smi topo -p2p says what peers may do and not where they are: paste " +
+			"nvidia-smi topo -mp, too")
+
 	default:
 		return fmt.Errorf("invalid path type %q", topology.Abridge(word))
 	}
+
 	return nil
 }
 
@@ -277,8 +319,10 @@ func (m *Machine) cutRows(t matrix) {
 			cut = append(cut, name)
 		}
 	}
+
 	if len(cut) > 0 {
-		m.note("the table is cut: %s have fewer than %s; paste it whole, in a wide terminal or from a file",
+		m.note("the table is cut: %s have fewer than %s; paste it whole, in a wide terminal or "+
+			"from a file",
 			topology.FirstOf(cut, 4, ", "), topology.Counted(len(t.names), "column"))
 	}
 }
@@ -289,6 +333,7 @@ func (m *Machine) affinity(d *topology.Device, titles, fields []string) {
 	if len(fields) < len(titles) {
 		return
 	}
+
 	var cpus topology.IDs
 	for i, title := range titles {
 		switch title {
@@ -299,6 +344,7 @@ func (m *Machine) affinity(d *topology.Device, titles, fields []string) {
 			delete(m.nodeless, d.Address)
 		}
 	}
+
 	if id, known := d.Node.Node(); known {
 		m.addNode(id, cpus)
 	}

@@ -13,7 +13,9 @@ import (
 
 var ncclTag = regexp.MustCompile(`<system[ >/]`)
 
-func isNCCLFile(t text) bool { return strings.Contains(t.all, "<system") && ncclTag.MatchString(t.all) }
+func isNCCLFile(t text) bool {
+	return strings.Contains(t.all, "<system") && ncclTag.MatchString(t.all)
+}
 
 // ncclReader collects the devices of a topology file of NCCL or RCCL (src/graph/xml.cc).
 type ncclReader struct{ m Machine }
@@ -23,32 +25,40 @@ type ncclPlace struct {
 	at topology.Device
 }
 
-// readNCCLFile reads the file that NCCL_TOPO_DUMP_FILE names, or one that is made for NCCL_TOPO_FILE.
-// NCCL has the CPU of a device in the place of its PCIe root (ncclTopoGetXmlFromSys).
+// readNCCLFile reads the file that NCCL_TOPO_DUMP_FILE names, or one that is made for
+// NCCL_TOPO_FILE. NCCL has the CPU of a device in the place of its PCIe root
+// (ncclTopoGetXmlFromSys).
 func readNCCLFile(t text) (Machine, error) {
 	r := &ncclReader{Machine{Sources: []Source{NCCL}, Farthest: topology.PHB}}
 	if err := walkXML(t, ncclTag, r.enter); err != nil {
 		return Machine{}, err
 	}
+
 	r.dropBridges()
 	m, err := r.m.sorted()
 	if err != nil {
 		return Machine{}, err
 	}
+
 	if !slices.ContainsFunc(m.Devices, func(d topology.Device) bool { return d.Class != 0 }) {
-		m.note("the file has no classes, by which GPUs and NICs are recognised: NCCL adds them in the file of NCCL_TOPO_DUMP_FILE")
+		m.note("the file has no classes, by which GPUs and NICs are recognised: NCCL adds them in " +
+			"the file of NCCL_TOPO_DUMP_FILE")
 	}
+
 	return m.withTree(), nil
 }
 
-// dropBridges drops switches whose address something else has, as in files that were written by hand.
-// Only their links get lost.
+// dropBridges drops switches whose address something else has, as in files that were written by
+// hand. Only their links get lost.
 func (r *ncclReader) dropBridges() {
 	users := map[topology.Address]int{}
 	for _, d := range r.m.Devices {
 		users[d.Address]++
 	}
-	r.m.Devices = slices.DeleteFunc(r.m.Devices, func(d topology.Device) bool { return d.IsBridge && users[d.Address] > 1 })
+
+	r.m.Devices = slices.DeleteFunc(r.m.Devices, func(d topology.Device) bool {
+		return d.IsBridge && users[d.Address] > 1
+	})
 }
 
 // enter reads an element that is inside another.
@@ -62,10 +72,12 @@ func (r *ncclReader) enter(e element, around *ncclPlace) (in ncclPlace, err erro
 	case "nvlink", "xgmi":
 		r.m.link(in.at.Address)
 	case "net":
-		if name := e.attribute("name"); name != "" && r.m.Names[in.at.Address] == "" && !in.at.IsBridge {
+		if name := e.attribute("name"); name != "" && r.m.Names[in.at.Address] == "" &&
+			!in.at.IsBridge {
 			r.m.name(in.at.Address, name)
 		}
 	}
+
 	switch {
 	case err != nil:
 		return in, err
@@ -74,6 +86,7 @@ func (r *ncclReader) enter(e element, around *ncclPlace) (in ncclPlace, err erro
 	case len(r.m.Devices) > 2*maxDevices:
 		return in, errTooMany
 	}
+
 	return in, nil
 }
 
@@ -84,9 +97,11 @@ func (r *ncclReader) cpu(e element, at *topology.Device) (err error) {
 	if node == "-1" {
 		return nil
 	}
+
 	if at.Node, err = onNode(node); err != nil {
 		return err
 	}
+
 	id, _ := at.Node.Node()
 	r.m.addNode(id, maskIDs(e.attribute("affinity")))
 	return nil
@@ -95,19 +110,23 @@ func (r *ncclReader) cpu(e element, at *topology.Device) (err error) {
 // classBridge is the class and subclass of a PCI-to-PCI bridge. An NVSwitch has 0x0680.
 const classBridge = 0x0604
 
-// pci reads a switch or a device. Of a switch the file has the upstream port; stand-ins for the ports
-// above and below make the path one of sysfs. Older versions write no IDs.
+// pci reads a switch or a device. Of a switch the file has the upstream port; stand-ins for the
+// ports above and below make the path one of sysfs. Older versions write no IDs.
 func (r *ncclReader) pci(e element, at *topology.Device) (err error) {
 	if at.Address, err = topology.ParseAddress(e.attribute("busid")); err != nil {
 		return err
 	}
+
 	var numbers [3]uint64
 	for i, name := range []string{"class", "vendor", "device"} {
 		value := cmp.Or(e.attribute(name), "0")
-		if numbers[i], err = strconv.ParseUint(strings.TrimPrefix(value, "0x"), 16, 24); err != nil {
-			return fmt.Errorf("%s: %s: invalid number %q: want hex", at.Address, name, topology.Abridge(value))
+		if numbers[i], err = strconv.ParseUint(strings.TrimPrefix(value, "0x"), 16,
+			24); err != nil {
+			return fmt.Errorf("%s: %s: invalid number %q: want hex", at.Address, name,
+				topology.Abridge(value))
 		}
 	}
+
 	at.Bridges = append(slices.Clip(at.Bridges), portOf(at.Address))
 	at.Class, at.Vendor, at.Device = uint32(numbers[0]), uint16(numbers[1]), uint16(numbers[2])
 	at.MaxLink = linkOf(e.attribute("link_speed"), e.attribute("link_width"))
@@ -116,6 +135,7 @@ func (r *ncclReader) pci(e element, at *topology.Device) (err error) {
 	if at.IsBridge {
 		at.Bridges = append(slices.Clip(at.Bridges), at.Address)
 	}
+
 	return nil
 }
 
@@ -125,16 +145,18 @@ func portOf(a topology.Address) topology.Address {
 	return a
 }
 
-// linkOf reads a link's speed, such as "32.0 GT/s PCIe" or "16 GT/s", and its lanes; nil for one that is
-// not known.
+// linkOf reads a link's speed, such as "32.0 GT/s PCIe" or "16 GT/s", and its lanes; nil for one
+// that is not known.
 func linkOf(speed, width string) *topology.Link {
 	s, err := topology.ParseLinkSpeed(speed)
 	if err != nil {
 		return nil
 	}
+
 	lanes, _ := strconv.Atoi(strings.TrimPrefix(width, "x"))
 	if lanes < 0 || lanes > 64 {
 		lanes = 0
 	}
+
 	return &topology.Link{Speed: s, Width: lanes}
 }

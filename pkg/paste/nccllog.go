@@ -20,7 +20,8 @@ var (
 	logNode  = regexp.MustCompile(`^( *)(?:\+ (PCI|NVL|SYS|NET|C2C|XGMI|ARI)\[([0-9.]+)\] - )?(CPU|PCI|GPU|NIC|NET|NVS)/(?:([0-9A-Fa-f]+)-)?([0-9A-Fa-f]+)\b`)
 	logBusID = regexp.MustCompile(`\bbusId ([0-9a-f]{3,9})\b`)
 	logNIC   = regexp.MustCompile(`\[([0-9]+)\]([A-Za-z0-9_]+):[0-9]+/(?:IB|RoCE)`)
-	// logPaths is a row of NCCL's table of paths: GPU/5000 :GPU/0-4000 (2/370.8/NVL) NET/0-1 (5/24.0/PHB)
+	// logPaths is a row of NCCL's table of paths: GPU/5000 :GPU/0-4000 (2/370.8/NVL) NET/0-1
+	// (5/24.0/PHB)
 	logPaths = regexp.MustCompile(`^(GPU|NET)/(?:[0-9A-Fa-f]+-)?([0-9A-Fa-f]+) :((?:GPU|NET|CPU|NVS)/.*)$`)
 	logPath  = regexp.MustCompile(`(GPU|NET)/(?:[0-9a-fA-F]+-)?([0-9a-fA-F]+) \([0-9]+/[0-9.]+/([A-Z]+)\)`)
 )
@@ -28,7 +29,9 @@ var (
 func isNCCLLog(t text) bool {
 	return strings.Contains(t.all, ncclMark) && anyLine(t, func(line string) bool {
 		_, said, _ := strings.Cut(line, ncclMark)
-		return said != "" && (logNode.MatchString(said) || logPaths.MatchString(said) || logBusID.MatchString(said) || logNIC.MatchString(said))
+		return said != "" &&
+			(logNode.MatchString(said) || logPaths.MatchString(said) ||
+				logBusID.MatchString(said) || logNIC.MatchString(said))
 	})
 }
 
@@ -50,15 +53,23 @@ type logReader struct {
 }
 
 // readNCCLLog reads NCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=INIT,GRAPH. Of several processes and
-// machines it takes the first tree. Without GRAPH there are only addresses of GPUs and names of NICs.
+// machines it takes the first tree. Without GRAPH there are only addresses of GPUs and names of
+// NICs.
 func readNCCLLog(t text) (Machine, error) {
-	r := &logReader{m: Machine{Sources: []Source{NCCLLog}}, names: map[int]string{}, nets: map[topology.Address]int{}}
+	r := &logReader{
+		m:     Machine{Sources: []Source{NCCLLog}},
+		names: map[int]string{},
+		nets:  map[topology.Address]int{},
+	}
+
 	for _, line := range t.lines {
 		who, said, found := strings.Cut(line, ncclMark)
 		if !found {
 			continue
 		}
+
 		r.facts(said)
+
 		switch isHeading := strings.HasPrefix(said, "==="); {
 		case isHeading && r.who == "" && strings.Contains(said, "System"):
 			r.who = who
@@ -69,10 +80,12 @@ func readNCCLLog(t text) (Machine, error) {
 				r.who = cmp.Or(r.who, who)
 			}
 		}
+
 		if len(r.m.Devices) > 2*maxDevices {
 			return Machine{}, errTooMany
 		}
 	}
+
 	return r.machine(t)
 }
 
@@ -83,6 +96,7 @@ func (r *logReader) machine(t text) (Machine, error) {
 			r.m.name(a, name)
 		}
 	}
+
 	isFunction := func(d topology.Device) bool { return !d.IsBridge }
 	if slices.ContainsFunc(r.m.Devices, isFunction) {
 		r.m.Farthest = topology.PHB
@@ -91,6 +105,7 @@ func (r *logReader) machine(t text) (Machine, error) {
 	}
 
 	r.m.Devices = nil
+
 	if r.fromPaths(t); len(r.m.Devices) > 0 {
 		r.m.Farthest = topology.PHB
 		r.m.settle()
@@ -99,12 +114,15 @@ func (r *logReader) machine(t text) (Machine, error) {
 	}
 
 	r.fromInit(t)
+
 	if len(r.m.Devices) == 0 {
-		return Machine{}, errors.New("NCCL's log is cut: the lines from \"=== System\" on, with CPU, " +
-			"PCI, GPU and NIC, are missing")
+		return Machine{},
+			errors.New("NCCL's log is cut: the lines from \"=== System\" on, with CPU, " +
+				"PCI, GPU and NIC, are missing")
 	}
 
-	r.m.note("NCCL's log has no paths: run with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH, or pass the file of NCCL_TOPO_DUMP_FILE")
+	r.m.note("NCCL's log has no paths: run with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH, or " +
+		"pass the file of NCCL_TOPO_DUMP_FILE")
 	return r.m.sorted()
 }
 
@@ -124,20 +142,24 @@ func (r *logReader) node(said string) bool {
 	if match == nil {
 		return false
 	}
+
 	part := func(i int) string {
 		if match[2*i] < 0 {
 			return ""
 		}
 		return said[match[2*i]:match[2*i+1]]
 	}
+
 	column, linkType, kind, id := len(part(1)), part(2), part(4), part(6)
 	for len(r.open) > 0 && r.open[len(r.open)-1].column > column {
 		r.open = r.open[:len(r.open)-1]
 	}
+
 	if kind == "CPU" && linkType == "" {
 		r.open = []logPlace{{column: column, at: r.cpu(id), isCPU: true}}
 		return true
 	}
+
 	if len(r.open) == 0 {
 		return false
 	}
@@ -149,11 +171,13 @@ func (r *logReader) node(said string) bool {
 		if _, known := r.nets[above.at.Address]; !known {
 			r.nets[above.at.Address] = int(n)
 		}
+
 	case (linkType == "NVL" || linkType == "XGMI") && above.at.IsGPU():
 		r.m.link(above.at.Address)
 	case linkType == "PCI" && kind != "NVS":
 		r.function(kind, id, said[match[6]:match[7]], above.at, match[8])
 	}
+
 	return true
 }
 
@@ -164,26 +188,37 @@ func (r *logReader) cpu(id string) (at topology.Device) {
 		at.Node = topology.OnNode(topology.NodeID(n))
 		r.m.addNode(topology.NodeID(n), topology.IDs{})
 	}
+
 	return at
 }
 
-// function adds a switch, a GPU or a NIC at the other end of a link, whose children begin at a column.
+// function adds a switch, a GPU or a NIC at the other end of a link, whose children begin at a
+// column.
 func (r *logReader) function(kind, id, bandwidth string, at topology.Device, column int) {
 	number, err := strconv.ParseUint(id, 16, 64)
 	if err != nil || len(at.Bridges) > maxDepth {
 		return
 	}
+
 	at.Address = addressOf(number)
 	at.Bridges = append(slices.Clip(at.Bridges), portOf(at.Address))
-	at.Class, at.IsBridge = map[string]uint32{"PCI": classBridge << 8, "GPU": 0x030200, "NIC": 0x020000}[kind], kind == "PCI"
+	at.Class, at.IsBridge = map[string]uint32{
+		"PCI": classBridge << 8, "GPU": 0x030200, "NIC": 0x020000,
+	}[kind], kind == "PCI"
+
 	at.MaxLink = linkWith(bandwidth)
-	if !slices.ContainsFunc(r.m.Devices, func(d topology.Device) bool { return d.Address == at.Address }) {
+
+	if !slices.ContainsFunc(r.m.Devices, func(d topology.Device) bool {
+		return d.Address == at.Address
+	}) {
 		r.m.Devices = append(r.m.Devices, at)
 	}
+
 	inside := at
 	if at.IsBridge {
 		inside.Bridges = append(slices.Clip(at.Bridges), at.Address)
 	}
+
 	r.open = append(r.open, logPlace{column: column, at: inside})
 }
 
@@ -194,17 +229,21 @@ func linkWith(bandwidth string) *topology.Link {
 	if err != nil {
 		return nil
 	}
+
 	for _, width := range []int{16, 8, 4, 2, 1} {
 		for _, speed := range generations[1:] {
 			perGT := 0.75
 			if speed <= 5 {
 				perGT = 0.6
 			}
-			if difference := speed*perGT*float64(width)/8 - printed; -0.051 < difference && difference < 0.051 {
+
+			if difference := speed*perGT*float64(width)/8 - printed; -0.051 < difference &&
+				difference < 0.051 {
 				return &topology.Link{Speed: speed, Width: width}
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -243,7 +282,9 @@ func (r *logReader) inPath(kind, id string) topology.Address {
 		d.Address, d.Class = addressOf(number), 0x030200
 	}
 
-	if !slices.ContainsFunc(r.m.Devices, func(o topology.Device) bool { return o.Address == d.Address }) {
+	if !slices.ContainsFunc(r.m.Devices, func(o topology.Device) bool {
+		return o.Address == d.Address
+	}) {
 		r.m.Devices = append(r.m.Devices, d)
 		r.m.lacksNode(d.Address)
 		if name := r.names[int(number)]; kind == "NET" {
@@ -273,14 +314,20 @@ func (r *logReader) fromInit(t text) {
 		if id == nil || host != "" && name != host || len(r.m.Devices) >= maxDevices {
 			continue
 		}
+
 		host = name
 		number, _ := strconv.ParseUint(id[1], 16, 64)
 		a := addressOf(number)
-		if !slices.ContainsFunc(r.m.Devices, func(d topology.Device) bool { return d.Address == a }) {
-			r.m.Devices = append(r.m.Devices, topology.Device{Address: a, Class: 0x030200, Vendor: nvidia})
+		if !slices.ContainsFunc(r.m.Devices, func(d topology.Device) bool {
+			return d.Address == a
+		}) {
+			r.m.Devices = append(r.m.Devices, topology.Device{
+				Address: a, Class: 0x030200, Vendor: nvidia,
+			})
 			r.m.lacksNode(a)
 		}
 	}
+
 	for n := range len(r.names) {
 		if name := r.names[n]; name != "" {
 			a := ofLog.address(n)

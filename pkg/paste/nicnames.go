@@ -22,13 +22,15 @@ var (
 
 func isNICNames(t text) bool {
 	return anyLine(t, func(line string) bool {
-		return strings.Contains(line, "==>") && (ibdevLong.MatchString(line) || ibdev.MatchString(line)) ||
-			strings.Contains(line, "/dev/mst/") && mst.MatchString(line) || strings.Contains(line, "/infiniband/") && ibLink.MatchString(line)
+		return strings.Contains(line, "==>") &&
+			(ibdevLong.MatchString(line) || ibdev.MatchString(line)) ||
+			strings.Contains(line, "/dev/mst/") && mst.MatchString(line) ||
+			strings.Contains(line, "/infiniband/") && ibLink.MatchString(line)
 	})
 }
 
-// readNICNames reads ibdev2netdev, mst status -v, and ls -l /sys/class/infiniband: addresses and names
-// of NICs, the latter with the path.
+// readNICNames reads ibdev2netdev, mst status -v, and ls -l /sys/class/infiniband: addresses and
+// names of NICs, the latter with the path.
 func readNICNames(t text) (Machine, error) {
 	m := Machine{Sources: []Source{NICNames}}
 	for _, line := range t.lines {
@@ -36,22 +38,29 @@ func readNICNames(t text) (Machine, error) {
 		if found && !HasAddress(d.Address) {
 			d.Address = ofNames.address(len(m.Devices))
 		}
-		isKnown := func(o topology.Device) bool { return o.Address == d.Address || m.Names[o.Address] == name }
+
+		isKnown := func(o topology.Device) bool {
+			return o.Address == d.Address || m.Names[o.Address] == name
+		}
 		if !found || slices.ContainsFunc(m.Devices, isKnown) {
 			continue
 		}
+
 		d.Class = 0x020000
 		if strings.HasPrefix(name, "mlx") {
 			d.Vendor = 0x15b3
 		}
+
 		m.name(d.Address, name)
 		if d.Node == (topology.Affinity{}) {
 			m.lacksNode(d.Address)
 		}
+
 		if m.Devices = append(m.Devices, d); len(m.Devices) > maxDevices {
 			return Machine{}, errTooMany
 		}
 	}
+
 	return m.sorted()
 }
 
@@ -67,16 +76,20 @@ func nicIn(line string) (d topology.Device, name string, found bool) {
 			}
 			d.Bridges, d.Address = append(d.Bridges, a), a
 		}
+
 		if len(d.Bridges) == 0 {
 			return d, "", false
 		}
+
 		d.Root, d.Bridges = topology.PCIeRoot(parts[0]), d.Bridges[:len(d.Bridges)-1]
 		return d, match[2], true
 	}
+
 	if match := ibdevLong.FindStringSubmatch(line); match != nil {
 		d.Address, _ = topology.ParseAddress(match[1])
 		return d, match[2], true
 	}
+
 	if match := mst.FindStringSubmatch(line); match != nil {
 		d.Address, _ = lspciAddress(match[1])
 		if match[3] != "" {
@@ -84,8 +97,10 @@ func nicIn(line string) (d topology.Device, name string, found bool) {
 		}
 		return d, match[2], true
 	}
+
 	if match := ibdev.FindStringSubmatch(line); match != nil {
 		return d, match[1], true
 	}
+
 	return d, "", false
 }

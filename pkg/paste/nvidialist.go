@@ -25,8 +25,8 @@ func busIDIn(line string) string {
 	return nvidiaBusID.FindString(line)
 }
 
-// readNVIDIAList reads what nvidia-smi says of addresses: its table, -q, and --query-gpu=pci.bus_id.
-// The GPUs are in its order.
+// readNVIDIAList reads what nvidia-smi says of addresses: its table, -q, and
+// --query-gpu=pci.bus_id. The GPUs are in its order.
 func readNVIDIAList(t text) (Machine, error) {
 	const nvidia, vga = 0x10de, 0x030200
 	m := Machine{Sources: []Source{NVIDIAList}}
@@ -37,22 +37,31 @@ func readNVIDIAList(t text) (Machine, error) {
 			if err != nil {
 				return Machine{}, err
 			}
-			current = slices.IndexFunc(m.Devices, func(d topology.Device) bool { return d.Address == a })
+
+			current = slices.IndexFunc(m.Devices, func(d topology.Device) bool {
+				return d.Address == a
+			})
+
 			if current < 0 {
 				current = len(m.Devices)
 				m.name(a, fmt.Sprintf("GPU%d", current))
 				m.lacksNode(a)
-				m.Devices = append(m.Devices, topology.Device{Address: a, Class: vga, Vendor: nvidia})
+				m.Devices = append(m.Devices, topology.Device{
+					Address: a, Class: vga, Vendor: nvidia,
+				})
 			}
 		}
+
 		if len(m.Devices) > maxDevices {
 			return Machine{}, errTooMany
 		}
+
 		tag, value, _ := strings.Cut(line, ":")
 		if tag, value = strings.TrimSpace(tag), strings.TrimSpace(value); current >= 0 {
 			section = nvidiaDetail(tag, value, section, &m.Devices[current])
 		}
 	}
+
 	return m.sorted()
 }
 
@@ -64,12 +73,15 @@ func nvidiaDetail(tag, value, section string, d *topology.Device) string {
 	case tag == "PCIe Generation", tag == "Link Width", tag == "Link Widths":
 		return tag
 	case section == "PCIe Generation" && (tag == "Max" || tag == "Device Max"):
-		if generation, err := strconv.Atoi(value); err == nil && generation > 0 && generation < len(generations) {
+		if generation, err := strconv.Atoi(value); err == nil && generation > 0 &&
+			generation < len(generations) {
 			d.MaxLink = &topology.Link{Speed: generations[generation]}
 		}
+
 	case strings.HasPrefix(section, "Link Width") && tag == "Max" && d.MaxLink != nil:
 		d.MaxLink.Width, _ = strconv.Atoi(strings.TrimSuffix(value, "x"))
 	}
+
 	return section
 }
 

@@ -31,18 +31,23 @@ func machineText(m paste.Machine) string {
 		if d.IsBridge {
 			continue
 		}
+
 		node := d.Node.String()
 		if !m.KnowsNode(&d) {
 			node = "unknown"
 		}
+
 		fmt.Fprintf(&b, "%s %06x %s node %s", label(m, d.Address), d.Class, d.IDs(), node)
+
 		for _, before := range m.Devices[:i] {
 			if between, known := m.PathType(before.Address, d.Address); known && !before.IsBridge {
 				fmt.Fprintf(&b, " %s", between)
 			}
 		}
+
 		b.WriteString("\n")
 	}
+
 	return b.String()
 }
 
@@ -59,8 +64,9 @@ func TestRead(t *testing.T) {
 		`<object type="NUMANode" os_index="0" nodeset="0x1"/><object type="Bridge" bridge_pci="0000:[00-00]"><object type="PCIDev" pci_busid="0000:00:04.0" pci_type="0302 [10de:2330] [0000:0000] a1"/></object></object></topology>`
 	const several = `<topology><object type="Machine" nodeset="0x00000001,,0x00000003"><info name="OSName" value="Linux"/><object type="NUMANode" os_index="0" nodeset="0x1"/>` +
 		`<object type="PCIDev" pci_busid="0000:00:05.0" pci_type="0200 [15b3:101e]"/><object type="Group" nodeset="0x00000001,,0x0"><object type="NUMANode" os_index="64" nodeset="0x00000001,,0x0"/><object type="PCIDev" pci_busid="0000:00:04.0" pci_type="0302 [10de:2330]"/></object></object></topology>`
-	// Each package has DRAM, in which the kernel counts its devices, and HBM. A package with two nodes
-	// of DRAM says nothing of a device beside them.
+
+	// Each package has DRAM, in which the kernel counts its devices, and HBM. A package with two
+	// nodes of DRAM says nothing of a device beside them.
 	const packages = `<topology><object type="Machine" nodeset="0x3f"><info name="OSName" value="Linux"/>` +
 		`<object type="Package" nodeset="0x5"><object type="NUMANode" subtype="DRAM" os_index="0" nodeset="0x1"/><object type="NUMANode" subtype="HBM" os_index="2" nodeset="0x4"/>` +
 		`<object type="PCIDev" pci_busid="0000:11:00.0" pci_type="0302 [10de:2342]"/></object>` +
@@ -68,18 +74,23 @@ func TestRead(t *testing.T) {
 		`<object type="PCIDev" pci_busid="0000:81:00.0" pci_type="0302 [10de:2342]"/></object>` +
 		`<object type="Package" nodeset="0x30"><object type="NUMANode" subtype="DRAM" os_index="4" nodeset="0x10"/><object type="NUMANode" subtype="DRAM" os_index="5" nodeset="0x20"/>` +
 		`<object type="PCIDev" pci_busid="0000:c1:00.0" pci_type="0302 [10de:2342]"/></object></object></topology>`
+
 	const switches = `<system version="1"><cpu numaid="-1"><pci busid="0000:01:00.0" class="0x060400"><pci busid="0000:02:00.0" class="0x030200"/>` +
 		`<pci busid="0000:03:00.0" class="0x060400"><pci busid="0000:04:00.0" class="0x020000"/></pci></pci></cpu>` +
 		`<cpu numaid="1"><pci busid="0000:81:00.0" class="0x030200"/></cpu></system>`
+
 	// The higher bus numbers are those of the lower cell, as the hook gives them.
 	var downwards strings.Builder
 	for node, buses := range [][]string{{"e1", "f1"}, {"81", "91"}} {
 		fmt.Fprintf(&downwards, `<cpu numaid="%d">`, node)
 		for _, bus := range buses {
-			fmt.Fprintf(&downwards, `<pci busid="ffff:%[1]s:00.0" class="0x060400"><pci busid="0000:%[1]s:00.0" class="0x020000"/><pci busid="0000:%[1]s:01.0" class="0x030200"/></pci>`, bus)
+			fmt.Fprintf(&downwards,
+				`<pci busid="ffff:%[1]s:00.0" class="0x060400"><pci busid="0000:%[1]s:00.0" class="0x020000"/><pci busid="0000:%[1]s:01.0" class="0x030200"/></pci>`, bus)
 		}
+
 		downwards.WriteString("</cpu>")
 	}
+
 	tests := map[string]struct{ input, want string }{
 		"lstopo": {pasted(t, "lstopo.xml"), `lstopo nodes=true
 0000:00:02.0 020000 1af4:1041 node none
@@ -107,14 +118,16 @@ GPU0 030000 0000:0000 node unknown
 GPU1 030000 0000:0000 node unknown PIX
 mlx4_0 020000 0000:0000 node unknown PHB SYS
 `},
-		// https://github.com/vllm-project/vllm/issues/29944; without the rows of NICs, as some paste it.
+		// https://github.com/vllm-project/vllm/issues/29944; without the rows of NICs, as some
+		// paste it.
 		"NVLink hides a path": {"GPU0 GPU1 NIC0 CPU Affinity NUMA Affinity GPU NUMA ID\nGPU0 X NV18 NODE 0-55,112-167 0 N/A\nGPU1 NV18 X SYS 0-223 0-1 N/A\n",
 			`nvidia-smi nodes=true
 GPU0 030000 0000:0000 node 0
 GPU1 030000 0000:0000 node none
 NIC0 020000 0000:0000 node 0 NODE SYS
 `},
-		"an empty cell": {"GPU0 CPU Affinity NUMA Affinity GPU NUMA ID\nGPU0 X 0-3 N/A\n", "nvidia-smi nodes=false\nGPU0 030000 0000:0000 node unknown\n"},
+		"an empty cell": {"GPU0 CPU Affinity NUMA Affinity GPU NUMA ID\nGPU0 X 0-3 N/A\n",
+			"nvidia-smi nodes=false\nGPU0 030000 0000:0000 node unknown\n"},
 		"lstopo with one node": {fmt.Sprintf(xmlOfOneNode, "Linux"), `lstopo nodes=false
 0000:00:04.0 030200 10de:2330 node unknown
 `},
@@ -142,12 +155,15 @@ NIC0 020000 0000:0000 node 0 NODE SYS
 0000:81:00.0 030200 0000:0000 node 1 SYS SYS
 `},
 	}
+
 	for name, test := range tests {
 		for newline, system := range map[string]string{"\n": "Linux", "\r\n": "Windows"} {
 			t.Run(name+" "+system, func(t *testing.T) {
-				guest, _, err := paste.Read([]byte("\ufeff" + strings.ReplaceAll(test.input, "\n", newline)))
+				guest, _, err := paste.Read([]byte("\ufeff" +
+					strings.ReplaceAll(test.input, "\n", newline)))
 				expect.NoError(t, err)
-				if d := cmp.Diff(strings.ReplaceAll(test.want, " \n", "\n"), strings.ReplaceAll(machineText(guest), " \n", "\n")); d != "" {
+				if d := cmp.Diff(strings.ReplaceAll(test.want, " \n", "\n"),
+					strings.ReplaceAll(machineText(guest), " \n", "\n")); d != "" {
 					t.Errorf("-want +got:\n%s", d)
 				}
 			})
@@ -165,16 +181,19 @@ func TestReadRefuses(t *testing.T) {
 	for input, want := range map[string]string{
 		"<domain/>":    "<domain> is neither lstopo's <topology> nor NCCL's <system>",
 		"<topology>\n": "line 2: unexpected EOF: the end of the file is missing",
-		"<topology>\n  <object type=\"PCIDev\" pci_busid=\"x\"/></topology>":          `line 2: invalid PCI address "x": ` + address,
-		"<topology><object type=\"PCIDev\" pci_busid=\"0000:00:01.0\"/></topology>":   `line 1: invalid pci_type "": want class and ids, such as 0302 [10de:2330]`,
-		"<topology><object type=\"Bridge\" bridge_pci=\"pci[\"/></topology>":          `line 1: invalid bridge_pci "pci[": want buses such as 0000:[e0-e4]`,
-		"<topology><object type=\"Machine\"/></topology>":                             "no PCI devices in it; lstopo on Windows reads none",
-		"<topology>" + bridges + strings.Repeat("</object>", 65) + "</topology>":      "line 1: more than 64 bridges above 0000:00:01.0",
-		"<system><cpu numaid=\"first\"/></system>":                                    `line 1: invalid NUMA node "first"`,
-		"<system><pci busid=\"0000:00:01.0\" class=\"GPU\"/></system>":                `line 1: 0000:00:01.0: class: invalid number "GPU"`,
-		"<system>" + strings.Repeat("<pci busid=\"0000:00:01.0\"/>", 2) + "</system>": "0000:00:01.0 appears twice",
-		"<!DOCTYPE a [<!ENTITY e \"e\">]>\n<topology a=\"&e;\"/>":                     "line 2: invalid character entity &e;",
-		"<system><cpu numaid=\"0\">" + manyPCI + "</cpu></system>":                    "more than 1024 devices",
+		"<topology>\n  <object type=\"PCIDev\" pci_busid=\"x\"/></topology>":        `line 2: invalid PCI address "x": ` + address,
+		"<topology><object type=\"PCIDev\" pci_busid=\"0000:00:01.0\"/></topology>": `line 1: invalid pci_type "": want class and ids, such as 0302 [10de:2330]`,
+		"<topology><object type=\"Bridge\" bridge_pci=\"pci[\"/></topology>":        `line 1: invalid bridge_pci "pci[": want buses such as 0000:[e0-e4]`,
+		"<topology><object type=\"Machine\"/></topology>":                           "no PCI devices in it; lstopo on Windows reads none",
+		"<topology>" + bridges + strings.Repeat("</object>", 65) +
+			"</topology>": "line 1: more than 64 bridges above 0000:00:01.0",
+		"<system><cpu numaid=\"first\"/></system>":                     `line 1: invalid NUMA node "first"`,
+		"<system><pci busid=\"0000:00:01.0\" class=\"GPU\"/></system>": `line 1: 0000:00:01.0: class: invalid number "GPU"`,
+		"<system>" + strings.Repeat("<pci busid=\"0000:00:01.0\"/>", 2) +
+			"</system>": "0000:00:01.0 appears twice",
+		"<!DOCTYPE a [<!ENTITY e \"e\">]>\n<topology a=\"&e;\"/>": "line 2: invalid character entity &e;",
+		"<system><cpu numaid=\"0\">" + manyPCI +
+			"</cpu></system>": "more than 1024 devices",
 		manySlots:                            "more than 1024 devices",
 		"hello\n":                            "nothing in it is a list, a tree or a table of PCI devices",
 		many:                                 "more than 1024 devices",

@@ -37,7 +37,8 @@ var formats = []format{
 }
 
 // WhatToPaste lists what Read reads best, for hints.
-const WhatToPaste = "nvidia-smi topo -mp and lspci -Dvmmnn, or lstopo --of xml, or hook-sidecar snapshot"
+const WhatToPaste = "nvidia-smi topo -mp and lspci -Dvmmnn, or lstopo --of xml, or hook-sidecar " +
+	"snapshot"
 
 // maxText limits a text that is not a snapshot. The longest real ones are logs.
 const maxText = 16 << 20
@@ -50,16 +51,21 @@ func Read(data []byte) (Machine, []reasons.Warning, error) {
 		if err != nil {
 			return Machine{}, nil, fmt.Errorf("snapshot: %w", err)
 		}
+
 		m, problems := ReadSysfs(fsys)
 		if len(m.Devices) == 0 {
 			return m, problems, errors.New("snapshot: no PCI devices in it")
 		}
+
 		return m, problems, nil
 	}
+
 	if len(data) > maxText {
-		return Machine{}, nil, fmt.Errorf("%s of text; the limit is %s: cut it to the part of one machine",
-			topology.BytesNeeded(uint64(len(data))), topology.BytesThere(maxText))
+		return Machine{}, nil,
+			fmt.Errorf("%s of text; the limit is %s: cut it to the part of one machine",
+				topology.BytesNeeded(uint64(len(data))), topology.BytesThere(maxText))
 	}
+
 	m, err := readText(clean(data))
 	return m, nil, err
 }
@@ -67,7 +73,9 @@ func Read(data []byte) (Machine, []reasons.Warning, error) {
 // ReadSysfs reads the sysfs of a machine, such as that of the running guest.
 func ReadSysfs(fsys fs.FS) (Machine, []reasons.Warning) {
 	read, problems := host.Read(fsys, nil, host.All)
-	return Machine{Host: *read, NUMA: read.Nodes, Sources: []Source{Snapshot}, Farthest: topology.NODE}.withTree(), problems
+	return Machine{
+		Host: *read, NUMA: read.Nodes, Sources: []Source{Snapshot}, Farthest: topology.NODE,
+	}.withTree(), problems
 }
 
 // isSnapshot reports whether a text is a snapshot of /sys: txtar, with a name per file.
@@ -84,11 +92,13 @@ func readText(t text) (Machine, error) {
 		if !f.is(t) {
 			continue
 		}
+
 		part, err := f.read(t)
 		if err != nil {
 			failed = append(failed, err)
 			continue
 		}
+
 		parts = append(parts, part)
 	}
 
@@ -98,10 +108,12 @@ func readText(t text) (Machine, error) {
 	case len(parts) == 0:
 		return Machine{}, unknown(t)
 	}
+
 	m, err := join(parts)
 	for _, err := range failed {
 		m.note("a part was not read: %s", err)
 	}
+
 	return m, err
 }
 
@@ -115,14 +127,17 @@ func unknown(t text) error {
 			return errors.New(tool.why)
 		}
 	}
+
 	if start := xmlElement.FindStringSubmatch(t.all); start != nil {
 		name := start[1]
 		if slices.Contains([]string{"pci", "cpu", "gpu", "nvlink", "net", "nic", "object"}, name) {
 			return fmt.Errorf("the beginning of the file is missing: it starts with <%s>", name)
 		}
 
-		return fmt.Errorf("<%s> is neither lstopo's <topology> nor NCCL's <system>", topology.Abridge(name))
+		return fmt.Errorf("<%s> is neither lstopo's <topology> nor NCCL's <system>",
+			topology.Abridge(name))
 	}
+
 	return errors.New("nothing in it is a list, a tree or a table of PCI devices")
 }
 
@@ -132,9 +147,14 @@ var otherTools = []struct {
 	why string
 }{
 	{func(l string) bool { return strings.HasPrefix(l, "GPU ") && strings.Contains(l, "(UUID: ") },
-		"nvidia-smi -L, which has neither addresses nor paths: paste nvidia-smi topo -mp and lspci -Dvmmnn"},
-	{func(l string) bool { return strings.Contains(l, "NCCL INFO ") || strings.Contains(l, "NCCL WARN ") },
+		"nvidia-smi -L, which has neither addresses nor paths: paste nvidia-smi topo -mp and " +
+			"lspci -Dvmmnn"},
+	{func(l string) bool {
+		return strings.Contains(l, "NCCL INFO ") || strings.Contains(l, "NCCL WARN ")
+	},
 		"NCCL's log without its tree: run with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH"},
-	{func(l string) bool { return strings.HasPrefix(l, "NUMA node") && strings.Contains(l, "CPU(s):") },
+	{func(l string) bool {
+		return strings.HasPrefix(l, "NUMA node") && strings.Contains(l, "CPU(s):")
+	},
 		"lscpu, which has no devices: paste " + WhatToPaste},
 }

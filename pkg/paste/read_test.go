@@ -33,7 +33,8 @@ func TestReadLspciRecords(t *testing.T) {
 	tests := map[string]struct{ input, want string }{
 		"names and numbers (-nn)": {lspciNumbers, bridge + gpu},
 		"numbers (-n), CRLF, no newline at the end": {
-			"Slot:\t0000:c1:00.0\r\nClass:\t0302\r\nVendor:\t10de\r\nDevice:\t2330\r\nNUMANode:\t1", gpu,
+			"Slot:\t0000:c1:00.0\r\nClass:\t0302\r\nVendor:\t10de\r\nDevice:\t2330\r\nNUMANode:\t1",
+			gpu,
 		},
 		// A name may end in brackets without being a number.
 		"names only": {
@@ -45,6 +46,7 @@ func TestReadLspciRecords(t *testing.T) {
 			bridge + gpu,
 		},
 	}
+
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			m, _, err := paste.Read([]byte(test.input))
@@ -61,10 +63,12 @@ func TestReadSnapshot(t *testing.T) {
 		"-- bus/pci/devices/0000:c1:00.0 -> ../../../devices/pci0000:c0/0000:c0:00.0/0000:c1:00.0 --\n" +
 		"-- devices/pci0000:c0/0000:c0:00.0/0000:c1:00.0/vendor --\n0x10de\n" +
 		"-- devices/pci0000:c0/0000:c0:00.0/0000:c1:00.0/device --\n0x2330\n"
+
 	m, _, err := paste.Read([]byte(snapshot))
 	expect.NoError(t, err)
 	gpu := m.Devices[1]
-	if gpu.Root != "pci0000:c0" || !slices.Equal(gpu.Bridges, []topology.Address{{Bus: 0xc0}}) || m.Farthest != topology.NODE {
+	if gpu.Root != "pci0000:c0" || !slices.Equal(gpu.Bridges, []topology.Address{{Bus: 0xc0}}) ||
+		m.Farthest != topology.NODE {
 		t.Errorf("GPU %+v, farthest %s", gpu, m.Farthest)
 	}
 }
@@ -92,12 +96,14 @@ func FuzzRead(f *testing.F) {
 	for _, name := range []string{"lstopo.xml", "nccl.xml", "topo.txt"} {
 		f.Add([]byte(pasted(f, name)))
 	}
+
 	f.Add([]byte("-- bus/pci/devices/0000:00:00.0 -> ../../../devices/pci0000:00/0000:00:00.0 --\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		m, _, err := paste.Read(data)
 		if err != nil {
 			return
 		}
+
 		for i, d := range m.Devices {
 			m.PathType(d.Address, m.Devices[0].Address)
 			if i > 0 && m.Devices[i-1].Address.Compare(d.Address) >= 0 {

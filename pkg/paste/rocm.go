@@ -20,7 +20,8 @@ var rocmFact = regexp.MustCompile(`^\s*GPU\[([0-9]{1,4})\]\s*:\s*(?:\(Topology\)
 
 func isROCmSMI(t text) bool {
 	return anyLine(t, func(line string) bool {
-		return strings.Contains(line, "GPU[") && rocmFact.MatchString(line) || strings.Contains(line, "ROCm System Management Interface")
+		return strings.Contains(line, "GPU[") && rocmFact.MatchString(line) ||
+			strings.Contains(line, "ROCm System Management Interface")
 	})
 }
 
@@ -48,6 +49,7 @@ func readROCmSMI(t text) (Machine, error) {
 		if fact == nil {
 			continue
 		}
+
 		switch d := gpus[n]; strings.TrimSpace(fact[2]) {
 		case "Numa Node":
 			d.Node, _ = onNode(fact[3])
@@ -57,29 +59,34 @@ func readROCmSMI(t text) (Machine, error) {
 				d.Address = a
 			}
 		}
+
 		if len(gpus) > maxDevices {
 			return Machine{}, errTooMany
 		}
 	}
+
 	for n, d := range gpus {
 		m.Devices = append(m.Devices, *d)
 		m.name(d.Address, fmt.Sprintf("GPU%d", n))
 		if linked[n] {
 			m.link(d.Address)
 		}
+
 		if delete(m.nodeless, ofROCm.address(n)); !hasNode[n] {
 			m.lacksNode(d.Address)
 		}
 	}
+
 	m.note("rocm-smi shows no paths through PCI Express: lstopo --of xml has them")
 	return m.sorted()
 }
 
-// rocmRow reads a row of one of the tables, and returns the number of its GPU, and whether XGMI joins
-// it with another.
+// rocmRow reads a row of one of the tables, and returns the number of its GPU, and whether XGMI
+// joins it with another.
 func rocmRow(line string) (gpu int, isJoined, is bool) {
 	fields := strings.Fields(line)
-	if len(fields) < 2 || !strings.HasPrefix(fields[0], "GPU") || strings.HasPrefix(fields[1], "GPU") {
+	if len(fields) < 2 || !strings.HasPrefix(fields[0], "GPU") ||
+		strings.HasPrefix(fields[1], "GPU") {
 		return 0, false, false
 	}
 
@@ -87,8 +94,8 @@ func rocmRow(line string) (gpu int, isJoined, is bool) {
 	return gpu, slices.Contains(fields[1:], "XGMI"), err == nil && gpu < maxDevices
 }
 
-// The tables of amd-smi topology have addresses as names of rows and columns; amd-smi list and static
-// have blocks that begin with "GPU: 0".
+// The tables of amd-smi topology have addresses as names of rows and columns; amd-smi list and
+// static have blocks that begin with "GPU: 0".
 var (
 	amdTable = regexp.MustCompile(`^\s*(ACCESS|WEIGHT|HOPS|LINK TYPE|NUMA BW) TABLE`)
 	amdBDF   = regexp.MustCompile(`^\s*BDF:\s*([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])`)
@@ -96,12 +103,13 @@ var (
 
 func isAMDSMI(t text) bool {
 	return anyLine(t, func(line string) bool {
-		return strings.Contains(line, " TABLE") && amdTable.MatchString(line) || strings.Contains(line, "BDF:") && amdBDF.MatchString(line)
+		return strings.Contains(line, " TABLE") && amdTable.MatchString(line) ||
+			strings.Contains(line, "BDF:") && amdBDF.MatchString(line)
 	})
 }
 
-// readAMDSMI reads amd-smi topology, list and static: addresses, NUMA nodes, and which GPUs are joined
-// over XGMI. It shows no paths through PCI Express.
+// readAMDSMI reads amd-smi topology, list and static: addresses, NUMA nodes, and which GPUs are
+// joined over XGMI. It shows no paths through PCI Express.
 func readAMDSMI(t text) (Machine, error) {
 	m := Machine{Sources: []Source{AMDSMI}}
 	current := -1
@@ -110,15 +118,20 @@ func readAMDSMI(t text) (Machine, error) {
 		if err != nil {
 			return -1
 		}
+
 		i := slices.IndexFunc(m.Devices, func(d topology.Device) bool { return d.Address == a })
 		if i < 0 {
 			i = len(m.Devices)
 			m.name(a, fmt.Sprintf("GPU%d", i))
 			m.lacksNode(a)
-			m.Devices = append(m.Devices, topology.Device{Address: a, Class: accelerator, Vendor: amd})
+			m.Devices = append(m.Devices, topology.Device{
+				Address: a, Class: accelerator, Vendor: amd,
+			})
 		}
+
 		return i
 	}
+
 	for _, line := range t.lines {
 		fields := strings.Fields(line)
 		switch bdf := amdBDF.FindStringSubmatch(line); {
@@ -129,15 +142,18 @@ func readAMDSMI(t text) (Machine, error) {
 				m.Devices[current].Node = node
 				delete(m.nodeless, m.Devices[current].Address)
 			}
+
 		case len(fields) > 1:
 			if row := find(fields[0]); row >= 0 && slices.Contains(fields[1:], "XGMI") {
 				m.link(m.Devices[row].Address)
 			}
 		}
+
 		if len(m.Devices) > maxDevices {
 			return Machine{}, errTooMany
 		}
 	}
+
 	m.note("amd-smi shows no paths through PCI Express: lstopo --of xml has them")
 	return m.sorted()
 }

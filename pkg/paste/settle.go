@@ -6,18 +6,23 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// settle gives each function of a table a place in a tree in which path types are those of the table:
-// NUMA nodes have roots, roots have switches, and switches of a switch have functions. Where NVLink
-// hides how far two GPUs are apart, they are as far as the other pairs leave room for.
+// settle gives each function of a table a place in a tree in which path types are those of the
+// table: NUMA nodes have roots, roots have switches, and switches of a switch have functions.
+// Where NVLink hides how far two GPUs are apart, they are as far as the other pairs leave room
+// for.
 func (m *Machine) settle() {
 	if len(m.types) == 0 {
 		return
 	}
+
 	n := len(m.Devices)
 	groups := map[topology.PathType][]int{}
-	for _, farthest := range []topology.PathType{topology.PIX, topology.PXB, topology.PHB, topology.NODE} {
+	for _, farthest := range []topology.PathType{
+		topology.PIX, topology.PXB, topology.PHB, topology.NODE,
+	} {
 		groups[farthest] = m.groups(farthest)
 	}
+
 	m.shareNodes(groups[topology.NODE])
 
 	count := 1 << 12 // of stand-ins, after those of devices
@@ -28,8 +33,10 @@ func (m *Machine) settle() {
 			bridges[key] = ofMatrix.address(count)
 			count++
 		}
+
 		return bridges[key]
 	}
+
 	const outerPort, outer, innerPort, inner, port, own = 0, 1, 2, 3, 4, 5
 	for i := range m.Devices {
 		d := &m.Devices[i]
@@ -39,10 +46,12 @@ func (m *Machine) settle() {
 			d.Bridges = []topology.Address{bridge(own, i)}
 			continue
 		}
+
 		d.Bridges = []topology.Address{bridge(outerPort, wide), bridge(outer, wide)}
 		if hasSeveral(groups[topology.PXB], groups[topology.PIX], wide) {
 			d.Bridges = append(d.Bridges, bridge(innerPort, near), bridge(inner, near))
 		}
+
 		d.Bridges = append(d.Bridges, bridge(port, i))
 	}
 }
@@ -55,6 +64,7 @@ func (m *Machine) groups(farthest topology.PathType) []int {
 	for i, d := range m.Devices {
 		group[i], position[d.Address] = i, i
 	}
+
 	find := func(i int) int {
 		for group[i] != i {
 			group[i] = group[group[i]]
@@ -70,12 +80,15 @@ func (m *Machine) groups(farthest topology.PathType) []int {
 			group[max(a, b)] = min(a, b)
 		}
 	}
+
 	if farthest == topology.NODE {
 		m.joinNodes(group, find)
 	}
+
 	for i := range group {
 		group[i] = find(i)
 	}
+
 	return group
 }
 
@@ -87,6 +100,7 @@ func (m *Machine) joinNodes(group []int, find func(int) int) {
 		if !known {
 			continue
 		}
+
 		if at, isSeen := first[node]; isSeen {
 			a, b := find(at), find(i)
 			group[max(a, b)] = min(a, b)
@@ -96,8 +110,8 @@ func (m *Machine) joinNodes(group []int, find func(int) int) {
 	}
 }
 
-// shareNodes gives functions the NUMA node of the others of their group. Where the table has no nodes,
-// but pairs that are on different ones, stand-ins keep these apart.
+// shareNodes gives functions the NUMA node of the others of their group. Where the table has no
+// nodes, but pairs that are on different ones, stand-ins keep these apart.
 func (m *Machine) shareNodes(group []int) {
 	nodes := map[int]topology.Affinity{}
 	for i, d := range m.Devices {
@@ -105,12 +119,14 @@ func (m *Machine) shareNodes(group []int) {
 			nodes[group[i]] = d.Node
 		}
 	}
+
 	isFlat := !slices.ContainsFunc(group, func(g int) bool { return g != group[0] })
 	for i := range m.Devices {
 		d := &m.Devices[i]
 		if m.KnowsNode(d) || isFlat && nodes[group[i]] == (topology.Affinity{}) {
 			continue
 		}
+
 		if node, known := nodes[group[i]]; known {
 			d.Node = node
 			if d.IsNIC() {
@@ -144,5 +160,6 @@ func hasSeveral(wide, near []int, group int) bool {
 			return true
 		}
 	}
+
 	return false
 }

@@ -25,9 +25,11 @@ func clean(data []byte) text {
 			lines[i] = quotation.ReplaceAllString(line, "")
 		}
 	}
+
 	for i, line := range lines {
 		lines[i] = strings.TrimRight(programQuote.ReplaceAllString(line, "$1"), " \t")
 	}
+
 	return text{strings.Join(lines, "\n"), lines}
 }
 
@@ -54,10 +56,12 @@ func decode(data []byte) string {
 	default:
 		return string(data)
 	}
+
 	units := make([]uint16, len(data)/2)
 	for i := range units {
 		units[i] = order.Uint16(data[2*i:])
 	}
+
 	return string(utf16.Decode(units))
 }
 
@@ -68,10 +72,12 @@ func isQuoted(lines []string) bool {
 		if strings.TrimSpace(line) == "" {
 			continue
 		}
+
 		full++
 		if quotation.MatchString(line) {
 			quoted++
 		}
 	}
+
 	return quoted > 0 && 2*quoted > full
 }

@@ -23,8 +23,8 @@ func (e element) attribute(name string) string {
 	return ""
 }
 
-// openIn finds where a document with an outermost element begins in a text, with its number of lines
-// before; -1 if it has none.
+// openIn finds where a document with an outermost element begins in a text, with its number of
+// lines before; -1 if it has none.
 func openIn(t text, tag *regexp.Regexp) (start, linesBefore int) {
 	at := tag.FindStringIndex(t.all)
 	if at == nil {
@@ -48,6 +48,7 @@ func walkXML[T any](t text, tag *regexp.Regexp, enter func(element, *T) (T, erro
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
+
 		line, _ := decoder.InputPos()
 		var syntax *xml.SyntaxError
 		switch {
@@ -60,12 +61,15 @@ func walkXML[T any](t text, tag *regexp.Regexp, enter func(element, *T) (T, erro
 		switch e := token.(type) {
 		case xml.StartElement:
 			if len(open) == maxNesting {
-				return fmt.Errorf("line %d: more than %d elements inside each other", before+line, maxNesting)
+				return fmt.Errorf("line %d: more than %d elements inside each other", before+line,
+					maxNesting)
 			}
+
 			inside, err := enter(element(e), &open[len(open)-1])
 			if err != nil {
 				return fmt.Errorf("line %d: %w", before+line, err)
 			}
+
 			open = append(open, inside)
 		case xml.EndElement:
 			if open = open[:len(open)-1]; len(open) == 1 {
@@ -90,8 +94,10 @@ func onNode(number string) (topology.Affinity, error) {
 	if err != nil || strings.ContainsAny(number, ",-^ ") || ids.IsEmpty() {
 		return topology.Affinity{}, fmt.Errorf("invalid NUMA node %q", topology.Abridge(number))
 	}
+
 	for id := range ids.All() {
 		node = topology.NodeID(id)
 	}
+
 	return topology.OnNode(node), nil
 }

@@ -66,8 +66,8 @@ func withoutHook(asIs bus.Guest) (all []without) {
 	return all
 }
 
-// simulate returns what a libvirt makes of a guest with these devices. The guest knows the answer of
-// its own libvirt, unless room is reserved in it.
+// simulate returns what a libvirt makes of a guest with these devices. The guest knows the answer
+// of its own libvirt, unless room is reserved in it.
 func simulate(g bus.Guest, devices []libvirt.Device, m alloc.Machine) (alloc.Layout, error) {
 	isOwn := m.Version == g.Machine.Version && m.HasLSI == g.Machine.HasLSI
 	if isOwn && len(g.Others) == len(devices) {

@@ -53,9 +53,11 @@ func (b *bus) give() {
 	if all.given == busesPerDomain {
 		all.domain, all.given = all.domain+1, 0
 	}
+
 	for all.given == 0 && all.used[all.domain] {
 		all.domain++
 	}
+
 	all.overflow = all.overflow || all.domain > maxDomain
 	b.isGiven, b.domain, b.number = true, all.domain, uint8(all.given)
 	all.given++

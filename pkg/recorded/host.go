@@ -41,9 +41,11 @@ func New(record *paste.Machine) (Host, error) {
 	if err := m.takeFunctions(); err != nil {
 		return Host{}, err
 	}
+
 	if err := m.nameStandIns(); err != nil {
 		return Host{}, err
 	}
+
 	m.nameNodes()
 	m.completeNodes()
 	m.completeIDs()
@@ -100,9 +102,11 @@ func (m *maker) takeFunctions() error {
 			m.bridges[d.Address] = d
 			continue
 		}
+
 		if passed[d.Address] {
 			d.Driver = "vfio-pci"
 		}
+
 		if d.Root != "" {
 			m.devices = append(m.devices, d)
 		} else if passed[d.Address] {
@@ -117,11 +121,15 @@ func (m *maker) takeFunctions() error {
 const havePaths = "lstopo --of xml, nvidia-smi topo -mp, the file of NCCL_TOPO_DUMP_FILE and " +
 	"hook-sidecar snapshot have paths"
 
-// completeNodes gives the host the NUMA nodes of its functions. On a host with one node all are on it.
+// completeNodes gives the host the NUMA nodes of its functions. On a host with one node all are
+// on it.
 func (m *maker) completeNodes() {
 	for _, d := range m.devices {
 		id, isKnown := d.Node.Node()
-		isListed := slices.ContainsFunc(m.nodes, func(n topology.NUMANode) bool { return n.ID == id })
+		isListed := slices.ContainsFunc(m.nodes, func(n topology.NUMANode) bool {
+			return n.ID == id
+		})
+
 		if isKnown && !isListed {
 			m.nodes = append(m.nodes, topology.NUMANode{ID: id})
 		}
@@ -131,6 +139,7 @@ func (m *maker) completeNodes() {
 		m.assume("NUMA nodes are not known: the host has one.")
 		m.nodes = []topology.NUMANode{{}}
 	}
+
 	slices.SortFunc(m.nodes, func(a, b topology.NUMANode) int { return cmp.Compare(a.ID, b.ID) })
 
 	if len(m.nodes) == 1 {
@@ -166,8 +175,10 @@ func (m *maker) completeCPUs() {
 			unknown++
 		}
 	}
+
 	if unknown > 0 {
-		m.assume("The CPUs of %s are not known: %d each.", topology.Counted(unknown, "NUMA node"), count)
+		m.assume("The CPUs of %s are not known: %d each.", topology.Counted(unknown, "NUMA node"),
+			count)
 	}
 }
 
@@ -201,6 +212,7 @@ func (m *maker) completeIDs() {
 		case d.IsGPU():
 			as = boardGPU
 		}
+
 		d.Vendor, d.Device = as.vendor, as.device
 		counts[as]++
 	}
@@ -230,8 +242,10 @@ func (m *maker) completeLinks() {
 			d.MaxLink = &fastLink
 		}
 	}
+
 	if unknown > 0 {
-		m.assume("The links of %s are not known: they are %s.", topology.Counted(unknown, "device"), fastLink)
+		m.assume("The links of %s are not known: they are %s.", topology.Counted(unknown, "device"),
+			fastLink)
 	}
 }
 
@@ -250,12 +264,16 @@ func (m *maker) addBridges() {
 			if isKnown(bridge.MaxLink) {
 				link = bridge.MaxLink
 			}
+
 			if _, isAdded := m.bridges[at]; isAdded {
 				continue
 			}
+
 			m.bridges[at] = topology.Device{
-				Address: at, Class: bridgeClass, Vendor: bridge.Vendor, Device: bridge.Device, IsBridge: true,
-				Driver: "pcieport", Node: d.Node, Root: d.Root, Bridges: d.Bridges[:k], MaxLink: link,
+				Address: at, Class: bridgeClass, Vendor: bridge.Vendor, Device: bridge.Device,
+				IsBridge: true,
+				Driver:   "pcieport", Node: d.Node, Root: d.Root, Bridges: d.Bridges[:k],
+				MaxLink: link,
 			}
 		}
 	}
@@ -270,6 +288,7 @@ func (m *maker) host() topology.Host {
 	for _, bridge := range m.bridges {
 		all = append(all, bridge)
 	}
+
 	slices.SortFunc(all, func(a, b topology.Device) int { return a.Address.Compare(b.Address) })
 	return topology.Host{Nodes: m.nodes, Devices: all}
 }

@@ -18,8 +18,8 @@ var withoutPaths = map[string]bool{
 	"rocm.txt": true, "metax-54754140895.txt": true, "ml-engineering-README.md-23b0c002.txt": true,
 }
 
-// TestCorpus: the host of each record of testdata/corpus, read back from its sysfs, has the record's
-// GPUs and NICs with the record's path types and NUMA nodes.
+// TestCorpus: the host of each record of testdata/corpus, read back from its sysfs, has the
+// record's GPUs and NICs with the record's path types and NUMA nodes.
 func TestCorpus(t *testing.T) {
 	files, err := filepath.Glob("../../testdata/corpus/*/*")
 	expect.NoError(t, err)
@@ -29,6 +29,7 @@ func TestCorpus(t *testing.T) {
 		if err != nil || !hasPaths(&record) {
 			continue // pkg/paste's tests say why
 		}
+
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			h, err := recorded.New(&record)
 			if len(record.GPUs()) == 0 {
@@ -37,14 +38,18 @@ func TestCorpus(t *testing.T) {
 				}
 				return
 			}
-			if err != nil && strings.HasPrefix(err.Error(), "no path to ") && withoutPaths[filepath.Base(file)] {
+
+			if err != nil && strings.HasPrefix(err.Error(), "no path to ") &&
+				withoutPaths[filepath.Base(file)] {
 				return
 			}
+
 			expect.NoError(t, err)
 			compare(t, &record, h)
 			made++
 		})
 	}
+
 	if made < 50 {
 		t.Errorf("%d hosts, of more than 50 records", made)
 	}
@@ -60,6 +65,7 @@ func hasPaths(record *paste.Machine) bool {
 			}
 		}
 	}
+
 	return len(all) < 2
 }
 
@@ -86,9 +92,11 @@ func compare(t *testing.T, record *paste.Machine, made recorded.Host) {
 	if want := len(record.GPUs()) + len(record.NICs()); len(passed) != want {
 		t.Fatalf("%d GPUs and NICs, the record has %d", len(passed), want)
 	}
+
 	ids := topology.Map(passed, func(d topology.Device) topology.DeviceID {
 		return topology.PCIDevice(d.Address)
 	})
+
 	tree := shown.Tree(ids)
 	was := topology.Map(passed, func(d topology.Device) topology.Address {
 		if old, isRenamed := made.Was[d.Address]; isRenamed {
@@ -102,9 +110,11 @@ func compare(t *testing.T, record *paste.Machine, made recorded.Host) {
 		if were == nil {
 			t.Fatalf("the record has no %s", was[i])
 		}
+
 		if record.KnowsNode(were) && were.Node != (topology.Affinity{}) && d.Node != were.Node {
 			t.Errorf("%s is on node %s, of the record %s", d.Address, d.Node, were.Node)
 		}
+
 		for j := range i {
 			want, isKnown := record.PathType(was[i], was[j])
 			got := tree.PathType(ids[i], ids[j])

@@ -52,6 +52,7 @@ func (n *namer) nameFunction(d *topology.Device) {
 	}
 
 	d.Bridges = slices.Clone(d.Bridges)
+
 	for k, bridge := range d.Bridges {
 		d.Bridges[k] = n.name(bridge, at)
 		if n.below[bridge] == nil {
@@ -64,7 +65,9 @@ func (n *namer) nameFunction(d *topology.Device) {
 	if d.Address = n.name(was, at); d.Address == was {
 		return
 	}
+
 	n.was[d.Address] = was
+
 	if paste.HasAddress(was) {
 		n.moved++
 	} else {
@@ -79,9 +82,11 @@ func (n *namer) rootBus(d *topology.Device) *bus {
 	if strings.HasPrefix(key, "cpu ") {
 		key += " " + d.Bridges[0].String()
 	}
+
 	if n.roots[key] == nil {
 		n.roots[key] = &bus{of: &n.buses, slot: rootPortSlot}
 	}
+
 	return n.roots[key]
 }
 
@@ -90,12 +95,14 @@ func (n *namer) name(is topology.Address, on *bus) topology.Address {
 	if paste.HasAddress(is) && !n.impossible[busOf(is)] {
 		return is
 	}
+
 	if _, isNamed := n.names[is]; !isNamed {
 		n.names[is] = on.next()
 		if bridge, isBridge := n.bridges[is]; isBridge {
 			n.bridges[n.names[is]] = bridge
 		}
 	}
+
 	return n.names[is]
 }
 
@@ -105,12 +112,16 @@ func (n *namer) report() {
 		n.assume("Names of PCIe roots and of %s are made up.",
 			topology.Counted(len(n.names)-n.moved-n.noAddress, "bridge"))
 	}
+
 	if n.record.Has(paste.NCCL) {
-		n.assume("NCCL's file has no PCIe roots: each device or switch directly at a CPU has one of its own.")
+		n.assume("NCCL's file has no PCIe roots: each device or switch directly at a CPU has one " +
+			"of its own.")
 	}
+
 	if n.noAddress > 0 {
 		n.assume("The addresses of %s are made up.", topology.Counted(n.noAddress, "device"))
 	}
+
 	if n.moved > 0 {
 		n.assume("%s have another address than in the file, where one bus is under several ports.",
 			topology.Counted(n.moved, "device"))
@@ -136,10 +147,12 @@ func (m *maker) impossible() map[aBus]bool {
 			if k == 0 || !paste.HasAddress(at) {
 				continue
 			}
+
 			on := busOf(at)
 			if first, isSeen := port[on]; isSeen && first != path[k-1] {
 				impossible[on] = true
 			}
+
 			port[on] = path[k-1]
 		}
 	}
@@ -153,6 +166,7 @@ func (m *maker) nameNodes() {
 	for _, n := range m.nodes {
 		used[n.ID] = true
 	}
+
 	for _, d := range m.devices {
 		if id, isKnown := d.Node.Node(); isKnown {
 			used[id] = true
@@ -165,6 +179,7 @@ func (m *maker) nameNodes() {
 		if !isKnown || id <= maxNode {
 			continue
 		}
+
 		if _, isNumbered := numbers[id]; !isNumbered {
 			free := topology.NodeID(0)
 			for used[free] {
@@ -172,8 +187,10 @@ func (m *maker) nameNodes() {
 			}
 			used[free], numbers[id] = true, free
 		}
+
 		m.devices[i].Node = topology.OnNode(numbers[id])
 	}
+
 	if len(numbers) > 0 {
 		m.assume("The numbers of %s are made up.", topology.Counted(len(numbers), "NUMA node"))
 	}

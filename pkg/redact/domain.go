@@ -16,24 +16,29 @@ var (
 
 // secretElements are the elements of a domain whose text is a secret or may be one (libvirt
 // docs/formatdomain.rst: direct kernel boot, SMBIOS and fw_cfg, cookies of network disks).
-var secretElements = []string{"cmdline", "initargs", "initarg", "initenv", "entry", "cookie", "description", "title"}
+var secretElements = []string{
+	"cmdline", "initargs", "initarg", "initenv", "entry", "cookie", "description", "title",
+}
 
 // shownEntries are the entries of fw_cfg and SMBIOS that stay: the firmware's, and what says whose
 // the domain is.
 var shownEntries = regexp.MustCompile(`name=["'](?:opt/ovmf/[\w.-]+|uuid|manufacturer|product)["']`)
 
 // options are options of QEMU whose argument stays, but for the values of secretKey.
-var options = []string{"-device", "-global", "-machine", "-cpu", "-numa", "-object", "-fw_cfg", "-set"}
+var options = []string{
+	"-device", "-global", "-machine", "-cpu", "-numa", "-object", "-fw_cfg", "-set",
+}
 
 // secretKey is a key of an option's argument that has a secret: of fw_cfg and SMBIOS, -object
 // secret (QEMU qemu-options.hx).
-var secretKey = regexp.MustCompile(`(?i)(^|[,{\s"])((?:string|value|data|keyid|iv|opaque|[\w-]*` + secretWord + `[\w-]*)(?:=|"\s*:\s*"))[^,"}]*`)
+var secretKey = regexp.MustCompile(`(?i)(^|[,{\s"])((?:string|value|data|keyid|iv|opaque|[\w-]*` +
+	secretWord + `[\w-]*)(?:=|"\s*:\s*"))[^,"}]*`)
 
 // ofFirmware is an argument of -fw_cfg with a number for the firmware.
 var ofFirmware = regexp.MustCompile(`^name=opt/ovmf/[\w.-]+,string=\d+$`)
 
-// Domain removes secrets from a domain's XML: passwords, entries of fw_cfg, arguments and variables of
-// QEMU, a kernel's command line, and what is secret in any text.
+// Domain removes secrets from a domain's XML: passwords, entries of fw_cfg, arguments and
+// variables of QEMU, a kernel's command line, and what is secret in any text.
 func Domain(xml string) (string, Removed) {
 	d := domain{removed: Removed{}}
 	at := 0
@@ -42,6 +47,7 @@ func Domain(xml string) (string, Removed) {
 		d.markup(xml[found[0]:found[1]])
 		at = found[1]
 	}
+
 	d.text(xml[at:])
 	return d.out.String(), d.removed
 }
@@ -71,6 +77,7 @@ func (d *domain) text(text string) {
 	if found := tag.FindStringSubmatch(d.open); found != nil && !strings.HasPrefix(d.open, "</") {
 		name = found[1]
 	}
+
 	isSecret := slices.Contains(secretElements, name) || secretField.MatchString(name)
 	switch {
 	case isSecret && !(name == "entry" && shownEntries.MatchString(d.open)):
@@ -88,6 +95,7 @@ func (d *domain) markup(text string) {
 		d.out.WriteString(" -->")
 		return
 	}
+
 	d.open = text
 	name := ""
 	if found := tag.FindStringSubmatch(text); found != nil {
@@ -100,6 +108,7 @@ func (d *domain) markup(text string) {
 		d.attribute(name, text[found[2]:found[3]], text[found[4]+1:found[5]-1])
 		at = found[5] - 1
 	}
+
 	d.out.WriteString(text[at:])
 }
 
@@ -129,6 +138,7 @@ func (d *domain) argument(value string) {
 	default:
 		d.out.WriteString(d.removed.message(Domains, value, optionSecrets))
 	}
+
 	d.option = ""
 	if isOption {
 		d.option = value
@@ -143,5 +153,6 @@ func optionSecrets(value string) string {
 	if isEscaped {
 		value = strings.ReplaceAll(value, `"`, "&quot;")
 	}
+
 	return value
 }

@@ -33,11 +33,14 @@ func Log(text string) (string, Removed) {
 			l.out.WriteString(safe)
 			continue
 		}
+
 		if begins.MatchString(line) {
 			l.flush()
 		}
+
 		l.block.WriteString(line)
 	}
+
 	l.flush()
 	return l.out.String(), l.removed
 }
@@ -54,6 +57,7 @@ func (l *log) flush() {
 	if l.block.Len() == 0 {
 		return
 	}
+
 	text := l.block.String()
 	l.block.Reset()
 	safe := l.text(text)
@@ -68,6 +72,7 @@ func (l *log) entry(line string, at int) (safe string, isEntry bool) {
 	if at < 0 {
 		return "", false
 	}
+
 	object := map[string]any{}
 	decoder := json.NewDecoder(strings.NewReader(line[at:]))
 	decoder.UseNumber()
@@ -82,6 +87,7 @@ func (l *log) entry(line string, at int) (safe string, isEntry bool) {
 	if len(removed) == 0 && strings.TrimSpace(rest) == "" {
 		return l.text(line[:at]) + line[at:], true
 	}
+
 	l.removed.Add(removed)
 
 	var b bytes.Buffer
@@ -90,10 +96,13 @@ func (l *log) entry(line string, at int) (safe string, isEntry bool) {
 	if encoder.Encode(object) != nil {
 		return Mark + "\n", true
 	}
-	return l.text(line[:at]) + strings.TrimSuffix(b.String(), "\n") + l.text(strings.TrimSuffix(rest, "\n")) + "\n", true
+
+	return l.text(line[:at]) + strings.TrimSuffix(b.String(), "\n") +
+		l.text(strings.TrimSuffix(rest, "\n")) + "\n", true
 }
 
-// fields removes secrets from the fields of an entry. Of one with an unknown name only numbers stay.
+// fields removes secrets from the fields of an entry. Of one with an unknown name only numbers
+// stay.
 func (l *log) fields(of map[string]any) {
 	for name, value := range of {
 		text, isText := value.(string)
@@ -104,6 +113,7 @@ func (l *log) fields(of map[string]any) {
 		case isText || fields[name] != "":
 			of[name] = Mark
 			l.removed[Messages]++
+
 		default:
 			l.value(name, value)
 		}
@@ -139,6 +149,7 @@ func (l *log) text(text string) string {
 			b.WriteString(l.domain(text[found[0]:at]))
 			continue
 		}
+
 		b.WriteString(text[found[2]:found[3]])
 		xml, err := base64.StdEncoding.DecodeString(text[found[4]:found[5]])
 		if err != nil || !bytes.Contains(xml, []byte("<")) {
@@ -146,8 +157,10 @@ func (l *log) text(text string) string {
 			l.removed[Domains]++
 			continue
 		}
+
 		b.WriteString(base64.StdEncoding.EncodeToString([]byte(l.domain(string(xml)))))
 	}
+
 	b.WriteString(l.removed.message(Messages, text[at:], Text))
 	return b.String()
 }

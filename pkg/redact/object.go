@@ -94,6 +94,7 @@ func Object(object map[string]any) Removed {
 	if metadata, isMap := object["metadata"].(map[string]any); isMap {
 		delete(metadata, "managedFields") // who wrote which field
 	}
+
 	kind, _ := object["kind"].(string)
 	if strings.HasSuffix(kind, "AdmissionPolicy") {
 		spec, _ := object["spec"].(map[string]any)
@@ -123,9 +124,11 @@ func (r Removed) object(of map[string]any, isCEL bool) {
 		case name == "value" && isNamed && isText: // of a variable, a header, a kernel parameter
 			of[name] = Mark
 			r[Values]++
+
 		case isText && secretField.MatchString(name) && !reference.MatchString(name):
 			of[name] = Mark
 			r[Named]++
+
 		case isText && (!isCEL || name != "expression"):
 			of[name] = r.text(name, text)
 		default:
@@ -145,12 +148,14 @@ func (r Removed) field(name string, rule Rule, value any) any {
 			return cloudInitHeader(v, strings.HasSuffix(name, "Base64"))
 		}
 		return Mark
+
 	case []any:
 		if rule == Arguments {
 			return r.arguments(v, name == "command")
 		}
 		r[rule] += len(v)
 		return []any{}
+
 	case map[string]any:
 		switch {
 		case rule == Annotations:
@@ -161,6 +166,7 @@ func (r Removed) field(name string, rule Rule, value any) any {
 		r[rule]++
 		return map[string]any{}
 	}
+
 	r[rule]++
 	return nil
 }
@@ -184,8 +190,8 @@ func (r Removed) value(name string, value any, isCEL bool) {
 // messages are the fields of objects that have sentences.
 var messages = []string{"message", "reason", "note", "description"}
 
-// text removes secrets from a text of an object: those that a message may have and, of what is a name
-// or an address, those of a known form.
+// text removes secrets from a text of an object: those that a message may have and, of what is a
+// name or an address, those of a known form.
 func (r Removed) text(name, text string) string {
 	if slices.Contains(messages, name) || strings.ContainsAny(text, " \t\n=\"'<[{") {
 		return r.message(Messages, text, Text)
@@ -199,11 +205,13 @@ func (r Removed) structured(text string) string {
 	if json.Unmarshal([]byte(text), &object) != nil {
 		return r.text("", text)
 	}
+
 	r.value("", object, false)
 	data, err := json.Marshal(object)
 	if err != nil {
 		return Mark
 	}
+
 	return string(data)
 }
 
@@ -219,11 +227,13 @@ func (r Removed) arguments(list []any, hasProgram bool) []any {
 		case isFlag && isPolicy(flag):
 			keeps = !hasValue
 			list[i] = r.text("", text)
+
 		case isFlag && hasValue:
 			list[i], keeps = flag+"="+Mark, false
 			if value != "" {
 				r[Arguments]++
 			}
+
 		case isFlag:
 			keeps = false
 		case keeps:
@@ -233,6 +243,7 @@ func (r Removed) arguments(list []any, hasProgram bool) []any {
 			r[Arguments]++
 		}
 	}
+
 	return list
 }
 
@@ -256,6 +267,7 @@ func (r Removed) annotations(all map[string]any) map[string]any {
 			r[Annotations]++
 		}
 	}
+
 	return all
 }
 
@@ -267,9 +279,11 @@ func (r Removed) data(all map[string]any) map[string]any {
 			all[name] = r.text("", text)
 			continue
 		}
+
 		all[name] = Mark
 		r[Data]++
 	}
+
 	return all
 }
 
@@ -279,10 +293,12 @@ func cloudInitHeader(data string, isBase64 bool) string {
 		decoded, _ := base64.StdEncoding.DecodeString(data) // of nothing if it is invalid
 		return base64.StdEncoding.EncodeToString([]byte(cloudInitHeader(string(decoded), false)))
 	}
+
 	const header = "#cloud-config"
 	if strings.HasPrefix(data, header) {
 		return header + "\n# " + Mark + "\n"
 	}
+
 	return Mark
 }
 
@@ -296,5 +312,6 @@ func bareSecrets(text string) string {
 			return b.form.ReplaceAllString(found, b.with) + lineEnds(found)
 		})
 	}
+
 	return text
 }

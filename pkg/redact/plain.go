@@ -6,7 +6,8 @@ import "strings"
 // others is no secret; most of a log has none, and to match all rules takes far longer.
 var hints = []string{
 	"=", "#", "<", `"`, "'", "[", "{", `\`, "…",
-	"passw", "passphrase", "passcode", "pwd", "secret", "token", "credential", "key", "cookie", "signature",
+	"passw", "passphrase", "passcode", "pwd", "secret", "token", "credential", "key", "cookie",
+	"signature",
 	"pass", "auth", "sig", "salt", "pin", "value", "x-",
 	"-----begin", "eyj", "gh", "glpat-", "hf_", "nvapi-", "xox", "sk-", "akia", "asia", "@",
 	"bearer", "basic", "ssh-", "ecdsa-", "data",
@@ -20,6 +21,7 @@ func isPlain(text string) bool {
 			return false
 		}
 	}
+
 	return !strings.Contains(text, ":") || !hasVariable(text)
 }
 
@@ -33,5 +35,6 @@ func hasVariable(text string) bool {
 			return true
 		}
 	}
+
 	return false
 }

@@ -26,13 +26,17 @@ func TestObjects(t *testing.T) {
 		if strings.Contains(string(data), secrets.Planted) {
 			t.Errorf("%s: %s", name, data)
 		}
+
 		for _, kept := range secrets.Kept(text) {
 			if !strings.Contains(string(data), kept) {
 				t.Errorf("%s: no %q in %s", name, kept, data)
 			}
 		}
 	}
-	for _, rule := range []Rule{Values, Arguments, Annotations, CloudInit, Headers, Data, Opaque, Named, Messages} {
+
+	for _, rule := range []Rule{
+		Values, Arguments, Annotations, CloudInit, Headers, Data, Opaque, Named, Messages,
+	} {
 		if removed[rule] == 0 {
 			t.Errorf("no object has %s", rule)
 		}
@@ -43,15 +47,20 @@ func TestObjects(t *testing.T) {
 // stay, byte for byte.
 func TestDomain(t *testing.T) {
 	safe, removed := Domain(secrets.Domain)
-	if strings.Contains(safe, secrets.Planted) || removed[Domains] != strings.Count(secrets.Domain, secrets.Planted) {
+	if strings.Contains(safe, secrets.Planted) ||
+		removed[Domains] != strings.Count(secrets.Domain, secrets.Planted) {
 		t.Errorf("%v: %s", removed, safe)
 	}
+
 	for line := range strings.Lines(secrets.Domain) {
 		if !strings.Contains(line, secrets.Planted) && !strings.Contains(safe, line) {
 			t.Errorf("removed: %s", line)
 		}
 	}
-	for _, file := range []string{"02-8gpu-8nic-gate-off.libvirt9-inactive.xml", "01-single-gpu.libvirt9-inactive.xml"} {
+
+	for _, file := range []string{
+		"02-8gpu-8nic-gate-off.libvirt9-inactive.xml", "01-single-gpu.libvirt9-inactive.xml",
+	} {
 		domain := string(expect.File(t, "../../testdata/samples/"+file))
 		safe, _ := Domain(domain)
 		for line := range strings.Lines(domain) {
@@ -67,9 +76,14 @@ func TestDomain(t *testing.T) {
 func TestLog(t *testing.T) {
 	const after = `{"level":"error","msg":"cannot limit locked memory of process 84","timestamp":"2026-11-22T10:00:00Z"}` + "\n"
 	for name, spelling := range secrets.Spellings {
-		entry, err := json.Marshal(map[string]string{"level": "info", "msg": spelling, "reason": "a: " + spelling})
+		entry, err := json.Marshal(map[string]string{
+			"level": "info", "msg": spelling, "reason": "a: " + spelling,
+		})
+
 		expect.NoError(t, err)
-		for _, text := range []string{spelling, "2026-11-22T10:00:00Z " + spelling, string(entry), "compute " + string(entry)} {
+		for _, text := range []string{
+			spelling, "2026-11-22T10:00:00Z " + spelling, string(entry), "compute " + string(entry),
+		} {
 			safe, _ := Log(text + "\n" + after)
 			if strings.Contains(safe, secrets.Planted) || !strings.HasSuffix(safe, after) {
 				t.Errorf("%s: %s", name, safe)
@@ -77,7 +91,8 @@ func TestLog(t *testing.T) {
 		}
 	}
 
-	dump := `{"level":"info","msg":"Domain XML generated. Base64 dump ` + base64.StdEncoding.EncodeToString([]byte(secrets.Domain)) + `"}` + "\n"
+	dump := `{"level":"info","msg":"Domain XML generated. Base64 dump ` +
+		base64.StdEncoding.EncodeToString([]byte(secrets.Domain)) + `"}` + "\n"
 	safe, removed := Log(dump + after)
 	_, encoded, _ := strings.Cut(safe, "dump ")
 	encoded, _, _ = strings.Cut(encoded, `"`)
@@ -94,12 +109,15 @@ func TestLog(t *testing.T) {
 func TestVariables(t *testing.T) {
 	kept, removed := Variables([]string{
 		"PCI_RESOURCE_NVIDIA_COM_GH100=0000:1b:00.0,0000:43:00.0", "TOKEN=" + secrets.Planted,
-		"MDEV_PCI_RESOURCE_A=9a3d4e5f-0000-4000-8000-000000000001", "PCI_RESOURCE_B=" + secrets.Planted,
+		"MDEV_PCI_RESOURCE_A=9a3d4e5f-0000-4000-8000-000000000001",
+		"PCI_RESOURCE_B=" + secrets.Planted,
 	})
+
 	want := []string{
 		"PCI_RESOURCE_NVIDIA_COM_GH100=0000:1b:00.0,0000:43:00.0", "TOKEN=…",
 		"MDEV_PCI_RESOURCE_A=9a3d4e5f-0000-4000-8000-000000000001", "PCI_RESOURCE_B=…",
 	}
+
 	if !slices.Equal(kept, want) || removed[Values] != 2 {
 		t.Errorf("%q, %v", kept, removed)
 	}

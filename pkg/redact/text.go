@@ -102,6 +102,7 @@ func removeAll(text string) string {
 	if mayHave(text, "#", "data") {
 		text = cutAt(cloudInit, text)
 	}
+
 	if mayHave(text, "[", "{", "data") {
 		text = cutAt(dump, text)
 	}
@@ -110,9 +111,11 @@ func removeAll(text string) string {
 	if mayHave(text, "=", ":") {
 		text = redactNamed(text)
 	}
+
 	if mayHave(text, "passw", "passphrase", "token", "api", "secret") {
 		text = spoken.ReplaceAllString(text, "${1}"+Mark+"${4}")
 	}
+
 	return element.ReplaceAllString(text, "${1}"+Mark)
 }
 
@@ -127,7 +130,9 @@ func cutAt(form *regexp.Regexp, text string) string {
 // mayHave reports whether a text has one of these, in any case.
 func mayHave(text string, hints ...string) bool {
 	lower := strings.ToLower(text)
-	return slices.ContainsFunc(hints, func(hint string) bool { return strings.Contains(lower, hint) })
+	return slices.ContainsFunc(hints, func(hint string) bool {
+		return strings.Contains(lower, hint)
+	})
 }
 
 // lineEnds returns the ends of lines in a text.

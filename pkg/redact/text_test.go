@@ -15,6 +15,7 @@ func TestText(t *testing.T) {
 			if strings.Contains(got, secrets.Planted) {
 				t.Errorf("%s: %s", name, got)
 			}
+
 			if again := Text(got); again != got {
 				t.Errorf("%s: the second time\n%s\nbecomes\n%s", name, got, again)
 			}
@@ -46,6 +47,7 @@ func FuzzIsPlain(f *testing.F) {
 	for _, spelling := range secrets.Spellings {
 		f.Add(spelling)
 	}
+
 	f.Add("a: b, MY_NAME: c; gh p_abcdefghi, x:y")
 	f.Fuzz(func(t *testing.T, text string) {
 		if isPlain(text) && removeAll(text) != text {

@@ -47,7 +47,8 @@ func New(plan *placement.Plan, changed bool, err error) Report {
 	r.Budgets = plan.Budgets
 	r.Budgets.BusNumbers.Expanders = append([]bus.ExpanderBudget{},
 		plan.Budgets.BusNumbers.Expanders...)
-	r.Warnings, r.Extras = append(r.Warnings, findings.Of(plan)...), append(r.Extras, plan.Extras...)
+	r.Warnings, r.Extras = append(r.Warnings, findings.Of(plan)...), append(r.Extras,
+		plan.Extras...)
 	return r
 }
 

@@ -1,4 +1,5 @@
-// Package sample writes the domain of a VM that gets devices of a host, for who has a host and no VM.
+// Package sample writes the domain of a VM that gets devices of a host, for who has a host and no
+// VM.
 package sample
 
 import (
@@ -25,8 +26,8 @@ type VM struct {
 	Devices []Device
 }
 
-// Of returns the VM with all GPUs and NICs of a host that are bound to a VFIO driver, and a cell per
-// NUMA node with CPUs. A host without a GPU is an error.
+// Of returns the VM with all GPUs and NICs of a host that are bound to a VFIO driver, and a cell
+// per NUMA node with CPUs. A host without a GPU is an error.
 func Of(host *topology.Host) (VM, error) {
 	vm := VM{}
 	for _, n := range host.Nodes {
@@ -47,9 +48,11 @@ func Of(host *topology.Host) (VM, error) {
 			nics = append(nics, Device{id, fmt.Sprintf("hostdevice-nic%d", len(nics))})
 		}
 	}
+
 	if len(gpus) == 0 {
 		return vm, errors.New("the host has no GPU that is bound to a VFIO driver")
 	}
+
 	vm.Devices = append(nics, gpus...) // in KubeVirt's order
 	return vm, nil
 }
@@ -71,8 +74,8 @@ const (
 	mibPerCell  = 4096
 )
 
-// Domain returns the domain as virt-launcher passes it to a hook: with a disk and a NIC that have no
-// guest addresses, and the devices in their order.
+// Domain returns the domain as virt-launcher passes it to a hook: with a disk and a NIC that have
+// no guest addresses, and the devices in their order.
 func (vm VM) Domain() ([]byte, error) {
 	var b bytes.Buffer
 	if err := domain.Execute(&b, vm); err != nil {

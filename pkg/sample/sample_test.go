@@ -21,10 +21,12 @@ pci0000:00/0000:00:02.0/0000:02:00.0 node=0 driver=vfio-pci class=0x020700
 pci0000:00/0000:00:03.0/0000:03:00.0 node=0 driver=nvidia
 pci0000:00/0000:00:04.0/0000:04:00.0 node=0 driver=vfio-pci class=0x010802
 `)
+
 	shown, problems := host.Read(sysfs, nil, host.All)
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
+
 	vm, err := sample.Of(shown)
 	expect.NoError(t, err)
 
@@ -36,6 +38,7 @@ pci0000:00/0000:00:04.0/0000:04:00.0 node=0 driver=vfio-pci class=0x010802
 	for _, d := range parsed.Hostdevs {
 		got = append(got, d.ID.String()+" "+d.Alias)
 	}
+
 	expect.Same(t, []string{"0000:02:00.0 ua-hostdevice-nic0", "0000:01:00.0 ua-gpu-gpu0"}, got,
 		"devices of the domain (-want +got)")
 	if len(vm.Cells) != 2 {

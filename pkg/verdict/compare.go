@@ -11,12 +11,13 @@ import (
 
 // Comparison compares the guest with its host.
 type Comparison struct {
-	GPUs     int        `json:"gpus"`     // of the host
-	NICs     int        `json:"nics"`     // of the host
-	Direct   int        `json:"direct"`   // GPUs with GPUDirect RDMA there
-	Compared bool       `json:"compared"` // whether which device is which is known: both sides have as many GPUs
-	Lost     []Lost     `json:"lost"`     // relations that the guest does not show
-	Restore  []Restores `json:"restore"`  // keys of the hook that restore them
+	GPUs   int `json:"gpus"`   // of the host
+	NICs   int `json:"nics"`   // of the host
+	Direct int `json:"direct"` // GPUs with GPUDirect RDMA there
+	// whether which device is which is known: both sides have as many GPUs
+	Compared bool       `json:"compared"`
+	Lost     []Lost     `json:"lost"`    // relations that the guest does not show
+	Restore  []Restores `json:"restore"` // keys of the hook that restore them
 }
 
 // Lost is a relation of the host that the guest does not show.
@@ -59,9 +60,10 @@ func (v *Verdict) compare() {
 
 	gpus, nics := v.pairs()
 	if c.Compared = len(gpus) > 0; !c.Compared {
-		v.Notes = append(v.Notes, fmt.Sprintf("the host has %s and the guest %d: which is which is "+
-			"not known, so pairs are not compared", topology.Counted(len(hostGPUs), "GPU"),
-			len(v.gpus)))
+		v.Notes = append(v.Notes,
+			fmt.Sprintf("the host has %s and the guest %d: which is which is "+
+				"not known, so pairs are not compared", topology.Counted(len(hostGPUs), "GPU"),
+				len(v.gpus)))
 	}
 
 	c.lose(v, gpus, nics)
@@ -111,7 +113,9 @@ func (c *Comparison) restore(v *Verdict, isPaired bool) {
 	}
 
 	lost := func(types ...string) int {
-		return topology.CountFunc(c.Lost, func(l Lost) bool { return slices.Contains(types, l.Host) })
+		return topology.CountFunc(c.Lost, func(l Lost) bool {
+			return slices.Contains(types, l.Host)
+		})
 	}
 
 	switches := lost("PIX", "PXB")
@@ -119,6 +123,7 @@ func (c *Comparison) restore(v *Verdict, isPaired bool) {
 	add(switches > 0 || lacksDirect, "layout=mirror",
 		fmt.Sprintf("the host's switches: %s of PIX and PXB, GPUDirect RDMA on %d of %d GPUs",
 			topology.Counted(switches, "pair"), min(c.Direct, len(v.gpus)), len(v.gpus)))
+
 	add(switches == 0 && lost("PHB") > 0, "layout=root",
 		fmt.Sprintf("the host's PCIe roots: %s of PHB", topology.Counted(lost("PHB"), "pair")))
 	hasNodes := slices.ContainsFunc(gpusOf(v.host), func(d *topology.Device) bool {

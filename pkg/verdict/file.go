@@ -9,8 +9,8 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// TopologyFile returns the file that shows NCCL in the guest the host's switches; without a host the
-// guest's own, with the links that its devices tell and not those that QEMU's ports do.
+// TopologyFile returns the file that shows NCCL in the guest the host's switches; without a host
+// the guest's own, with the links that its devices tell and not those that QEMU's ports do.
 func (v *Verdict) TopologyFile() (nccl.File, error) {
 	own := pairings(append(slices.Clone(v.gpus), v.nics...))
 	shown := &v.guest
@@ -27,11 +27,15 @@ func (v *Verdict) TopologyFile() (nccl.File, error) {
 	hosts := topology.Map(own, func(p pairing) topology.DeviceID { return idOf(p.host) })
 	tree := shown.Tree(hosts)
 	if !slices.ContainsFunc(tree.Devices(hosts), (*topology.Node).IsUnderSwitch) {
-		return nccl.File{}, errors.New("no switch is shown, so the file would tell NCCL nothing new")
+		return nccl.File{},
+			errors.New("no switch is shown, so the file would tell NCCL nothing new")
 	}
 
-	if slices.ContainsFunc(own, func(p pairing) bool { return !paste.HasAddress(p.guest.Address) }) {
-		return nccl.File{}, errors.New("the guest's text has no addresses: paste lspci -Dvmmnn, too")
+	if slices.ContainsFunc(own, func(p pairing) bool {
+		return !paste.HasAddress(p.guest.Address)
+	}) {
+		return nccl.File{},
+			errors.New("the guest's text has no addresses: paste lspci -Dvmmnn, too")
 	}
 
 	var functions []nccl.Function

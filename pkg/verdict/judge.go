@@ -58,6 +58,7 @@ func (v *Verdict) choose(gpu *GPU, d *topology.Device, choice ncclgraph.Choice) 
 	v.judged++
 	gpu.NIC, gpu.Path = new(v.guest.Label(nic.Address)), new(choice.String())
 	gpu.Direct = new(choice.IsDirect())
+
 	switch {
 	case choice.IsDirect():
 		v.direct++
@@ -112,7 +113,8 @@ func (v *Verdict) judgeNetwork(isUniform bool) {
 	nodes := v.withNode()
 	switch lacks := v.Relations[1].Unknown > 0; {
 	case lacks && (v.direct == v.judged && v.judged < len(v.gpus) || isUniform):
-		v.Cost = fmt.Sprintf("NCCL uses GPUDirect RDMA on %d of the %s whose paths are in the text; "+
+		v.Cost = fmt.Sprintf("NCCL uses GPUDirect RDMA on %d of the %s whose paths are in the "+
+			"text; "+
 			"others are not: paste it whole", v.direct, topology.Counted(v.judged, "GPU"))
 
 	case v.direct == 0 && isUniform:
@@ -128,6 +130,7 @@ func (v *Verdict) judgeNetwork(isUniform bool) {
 	case v.direct < len(v.gpus):
 		v.Outcome = Partly
 		v.Cost += "; the others' data go through the CPUs' memory"
+
 	case v.Limited:
 		v.Outcome = Partly
 		v.Cost += ", but believes that a port limits a path: the ports advertise slow links, so " +
@@ -136,6 +139,7 @@ func (v *Verdict) judgeNetwork(isUniform bool) {
 	case v.knowsNodes() && nodes == 0 && len(v.guest.NUMA) > 1:
 		v.Outcome = Partly
 		v.Cost += ", but no GPU has a NUMA node, so processes run on any CPU"
+
 	default:
 		v.Outcome = Good
 		v.Cost += ", each with a near NIC"
@@ -164,6 +168,7 @@ func (v *Verdict) judgeAlone(isUniform, knowsPaths bool) {
 	case v.knowsNodes() && nodes == 0:
 		v.Outcome = Flat
 		v.Cost += ", so processes and their memory land on any node"
+
 	case v.knowsNodes() && nodes < len(v.gpus) || v.Limited:
 		v.Outcome = Partly
 	case v.knowsNodes() || knowsPaths:

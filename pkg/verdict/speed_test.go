@@ -22,6 +22,7 @@ func TestManyDevices(t *testing.T) {
 
 	file.WriteString(`<system version="1"><cpu numaid="0">`)
 	log.WriteString("h:1:2 [0] NCCL INFO === System : maxBw 1.0 ===\nh:1:2 [0] NCCL INFO CPU/0-0 (1/1/2)\n")
+
 	for i := range gpus + nics {
 		fmt.Fprintf(&table, "\n%s", name(i, gpus))
 		for j := range gpus + nics {
@@ -41,7 +42,8 @@ func TestManyDevices(t *testing.T) {
 	}
 
 	for format, text := range map[string]string{
-		"nvidia-smi topo": table.String(), "lspci -vmm": records.String(), "lspci -vv": list.String(),
+		"nvidia-smi topo": table.String(), "lspci -vmm": records.String(),
+		"lspci -vv":   list.String(),
 		"NCCL's file": file.String() + "</cpu></system>", "NCCL's log": log.String(),
 	} {
 		start := time.Now()
@@ -51,7 +53,8 @@ func TestManyDevices(t *testing.T) {
 		v := verdict.New(m, nil)
 		t.Logf("%s: read in %v, judged in %v", format, read, time.Since(start)-read)
 		if len(v.GPUs) != gpus || len(v.NICs) != nics || time.Since(start) > 10*time.Second {
-			t.Errorf("%s: %d GPUs, %d NICs in %v", format, len(v.GPUs), len(v.NICs), time.Since(start))
+			t.Errorf("%s: %d GPUs, %d NICs in %v", format, len(v.GPUs), len(v.NICs),
+				time.Since(start))
 		}
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// WriteText writes the verdict: in the first line how good the guest is and what it costs, then a line
-// per GPU, what its user can do, and what to send.
+// WriteText writes the verdict: in the first line how good the guest is and what it costs, then a
+// line per GPU, what its user can do, and what to send.
 func (v Verdict) WriteText(w io.Writer, style report.Style) error {
 	p := &page{style: style}
 	colour := map[Outcome]report.Colour{
@@ -32,6 +32,7 @@ func (v Verdict) WriteText(w io.Writer, style report.Style) error {
 	}
 
 	p.steps(v.Steps)
+
 	if len(v.Send) > 0 {
 		p.heading("SEND TO WHOEVER RUNS THE CLUSTER")
 		for _, what := range v.Send {
@@ -128,8 +129,10 @@ func (p *page) relations(relations []Relation) {
 // host writes what the guest lacks of its host.
 func (p *page) host(v Verdict) {
 	p.heading("COMPARED WITH THE HOST")
-	p.paragraph("", fmt.Sprintf("on the host NCCL uses GPUDirect RDMA on %d of %d GPUs", v.Host.Direct,
-		v.Host.GPUs))
+	p.paragraph("",
+		fmt.Sprintf("on the host NCCL uses GPUDirect RDMA on %d of %d GPUs", v.Host.Direct,
+			v.Host.GPUs))
+
 	if n := len(v.Host.Lost); n > 0 {
 		lost := topology.Map(v.Host.Lost, func(l Lost) string {
 			return fmt.Sprintf("%s+%s %s, on the host %s", l.A, l.B, l.Guest, l.Host)

@@ -43,6 +43,7 @@ func TestThreads(t *testing.T) {
 			expect.NoError(t, err)
 			v := verdict.New(m, nil)
 			expect.Same(t, fields["want"], said(v), "verdict (-want +got)")
+
 			if note := fields["note"]; !slices.ContainsFunc(v.Notes, func(n string) bool {
 				return strings.HasPrefix(n, note)
 			}) && note != "" {
@@ -68,5 +69,6 @@ func said(v verdict.Verdict) string {
 	if known == 0 {
 		return string(v.Outcome) + " -"
 	}
+
 	return fmt.Sprintf("%s %d/%d", v.Outcome, direct, known)
 }

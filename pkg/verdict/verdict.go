@@ -12,18 +12,22 @@ import (
 
 // Verdict is the answer about one guest.
 type Verdict struct {
-	SchemaVersion int         `json:"schemaVersion"` // 1; it rises when a field is removed or changes its meaning
-	Sources       []string    `json:"sources"`       // formats that were read
-	Outcome       Outcome     `json:"outcome"`       // good, partly, flat or unknown
-	Cost          string      `json:"cost"`          // what it costs, as the end of a sentence
-	GPUs          []GPU       `json:"gpus"`          // in the order of their addresses
-	NICs          []NIC       `json:"nics"`          // those that NCCL can use, in the order of their addresses
-	Relations     []Relation  `json:"relations"`     // pairs by path type: GPU-GPU, GPU-NIC
-	Limited       bool        `json:"limited"`       // whether NCCL believes that a port slows down a path that it uses
-	Host          *Comparison `json:"host"`          // null without the host's file
-	Steps         []Step      `json:"steps"`         // what the guest's user can do without an administrator
-	Send          []string    `json:"send"`          // what to send to whoever runs the cluster
-	Notes         []string    `json:"notes"`         // what was cut, guessed or contradictory
+	// 1; it rises when a field is removed or changes its meaning
+	SchemaVersion int      `json:"schemaVersion"`
+	Sources       []string `json:"sources"` // formats that were read
+	Outcome       Outcome  `json:"outcome"` // good, partly, flat or unknown
+	Cost          string   `json:"cost"`    // what it costs, as the end of a sentence
+	GPUs          []GPU    `json:"gpus"`    // in the order of their addresses
+	// those that NCCL can use, in the order of their addresses
+	NICs      []NIC      `json:"nics"`
+	Relations []Relation `json:"relations"` // pairs by path type: GPU-GPU, GPU-NIC
+	// whether NCCL believes that a port slows down a path that it uses
+	Limited bool        `json:"limited"`
+	Host    *Comparison `json:"host"` // null without the host's file
+	// what the guest's user can do without an administrator
+	Steps []Step   `json:"steps"`
+	Send  []string `json:"send"`  // what to send to whoever runs the cluster
+	Notes []string `json:"notes"` // what was cut, guessed or contradictory
 
 	guest  paste.Machine
 	host   *paste.Machine
@@ -52,8 +56,10 @@ type GPU struct {
 	CPUs    *string           `json:"cpus"`    // of the cell
 	NIC     *string           `json:"nic"`     // that NCCL takes
 	Path    *string           `json:"path"`    // to it: PIX, PXB, PXN (over NVLink), PHB or SYS
-	Direct  *bool             `json:"direct"`  // whether NCCL uses GPUDirect RDMA; null where the path is not known
-	Why     string            `json:"why"`     // why it does not, or why that is not known; "" where it does
+	// whether NCCL uses GPUDirect RDMA; null where the path is not known
+	Direct *bool `json:"direct"`
+	// why it does not, or why that is not known; "" where it does
+	Why string `json:"why"`
 }
 
 // NIC is a NIC of the guest that NCCL can use.
@@ -84,18 +90,20 @@ type Step struct {
 func New(guest paste.Machine, host *paste.Machine) Verdict {
 	v := Verdict{
 		SchemaVersion: 1,
-		Sources:       topology.Map(guest.Sources, func(s paste.Source) string { return string(s) }),
-		Outcome:       Unknown,
-		GPUs:          []GPU{},
-		NICs:          []NIC{},
-		Relations:     []Relation{},
-		Steps:         []Step{},
-		Send:          []string{},
-		Notes:         append([]string{}, guest.Notes...),
-		guest:         guest,
-		host:          host,
-		gpus:          gpusOf(&guest),
-		nics:          nicsOf(&guest),
+		Sources: topology.Map(guest.Sources, func(s paste.Source) string {
+			return string(s)
+		}),
+		Outcome:   Unknown,
+		GPUs:      []GPU{},
+		NICs:      []NIC{},
+		Relations: []Relation{},
+		Steps:     []Step{},
+		Send:      []string{},
+		Notes:     append([]string{}, guest.Notes...),
+		guest:     guest,
+		host:      host,
+		gpus:      gpusOf(&guest),
+		nics:      nicsOf(&guest),
 	}
 
 	for _, d := range v.nics {

@@ -34,6 +34,7 @@ func (e *Evidence) AddFile(name string, data []byte) error {
 		e.Files = append(e.Files, name)
 		return err
 	}
+
 	e.AddInput(in)
 	return nil
 }
@@ -53,6 +54,7 @@ func (e *Evidence) AddInput(in archive.Input) {
 			e.AddLog(fmt.Sprintf("log of container %s of pod %s", container, pod), string(f.Data))
 		}
 	}
+
 	if in.Collected != nil {
 		for _, gap := range in.Collected.Unread {
 			e.Unread = append(e.Unread, gap.Why)

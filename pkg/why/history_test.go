@@ -51,7 +51,8 @@ func TestHistory(t *testing.T) {
 			normal(pod, "Scheduled", "10:01:00", "assigned"),
 		}, "no-node", ""},
 		{"the scheduler's last word", []string{
-			event(pod, "FailedScheduling", "10:00:00", "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims."),
+			event(pod, "FailedScheduling", "10:00:00",
+				"0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims."),
 			event(pod, "FailedScheduling", "10:01:00", unscheduled),
 		}, "no-node", ""},
 		{"another VM is scheduled", []string{

@@ -10,8 +10,8 @@ import (
 	"hook-sidecar/test/secrets"
 )
 
-// TestSpellings: no spelling of a secret is in a report, alone or before or after what names a cause,
-// from an object, from a log or as text, as JSON or as Go prints it.
+// TestSpellings: no spelling of a secret is in a report, alone or before or after what names a
+// cause, from an object, from a log or as text, as JSON or as Go prints it.
 func TestSpellings(t *testing.T) {
 	if len(secrets.Spellings) < 40 {
 		t.Fatalf("%d secrets.Spellings", len(secrets.Spellings))

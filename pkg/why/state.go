@@ -179,7 +179,8 @@ func (e *Evidence) vmiState() State {
 
 	case paused != nil:
 		return State{
-			Name: "paused", Text: "is paused: " + cmp.Or(redact.Text(paused.Message), paused.Reason),
+			Name: "paused",
+			Text: "is paused: " + cmp.Or(redact.Text(paused.Message), paused.Reason),
 			ToDo: "virtctl unpause vm " + e.Name,
 		}
 

@@ -136,7 +136,8 @@ func TestSlow(t *testing.T) {
 	)
 
 	node := func(name, kernel string) string {
-		return "kind: Node\nmetadata: {name: " + name + "}\nstatus: {nodeInfo: {kernelVersion: " + kernel + "}}\n"
+		return "kind: Node\nmetadata: {name: " + name + "}\nstatus: {nodeInfo: {kernelVersion: " +
+			kernel + "}}\n"
 	}
 
 	late := event(vmi, "SyncFailed", "10:00:20",

@@ -32,11 +32,13 @@ func threads(t *testing.T) map[string]thread {
 			key, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
 			fields[key] = value
 		}
+
 		all[strings.TrimSuffix(filepath.Base(name), ".txtar")] = thread{
 			source: fields["source"], solved: fields["solved"],
 			vm: fields["vm"], cause: fields["cause"], files: archive.Files,
 		}
 	}
+
 	return all
 }
 
@@ -47,6 +49,7 @@ func (th thread) diagnose(t *testing.T) Report {
 	if !isFull {
 		namespace, name = "", th.vm
 	}
+
 	e := &Evidence{Report: Report{Namespace: namespace, Name: name}}
 	for _, f := range th.files {
 		if strings.HasPrefix(f.Name, "guest/") {
@@ -55,11 +58,12 @@ func (th thread) diagnose(t *testing.T) Report {
 		}
 		expect.NoError(t, e.AddFile(f.Name, f.Data))
 	}
+
 	return e.Diagnose()
 }
 
-// TestThreads: of what users posted in forty threads, the cause is named in nine of ten, and none is
-// named wrong.
+// TestThreads: of what users posted in forty threads, the cause is named in nine of ten, and none
+// is named wrong.
 func TestThreads(t *testing.T) {
 	all := threads(t)
 	var named, wrong int
@@ -77,6 +81,7 @@ func TestThreads(t *testing.T) {
 			t.Logf("%s: %s, want %s", name, got, th.cause)
 		}
 	}
+
 	t.Logf("%d of %d named, %d wrong", named, len(all), wrong)
 	if len(all) < 40 || named*10 < len(all)*9 || wrong > 0 {
 		t.Errorf("of %d threads %d are named right and %d wrong", len(all), named, wrong)

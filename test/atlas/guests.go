@@ -41,9 +41,11 @@ func (g Guest) Domain(tb testing.TB, vm VM) []byte {
 		domain, err = g.Core.Domain(vm.Spots(), vm.NUMA, vm.Devices)
 		expect.NoError(tb, err)
 	}
+
 	if g.Flags == nil {
 		return domain
 	}
+
 	result := vm.read(domain, g.Flags).Plan()
 	expect.NoError(tb, result.Err)
 	return result.Domain
@@ -58,7 +60,8 @@ func (vm VM) read(domain []byte, flags map[policy.Key]string) *plan.VM {
 // Figures are what the model of NCCL (pkg/ncclgraph) decides in a guest.
 type Figures struct {
 	placement.GPUDirect
-	Speed float64         // what it believes of the slowest path, as a part of the slowest on the host
+	// what it believes of the slowest path, as a part of the slowest on the host
+	Speed float64
 	Pairs placement.Pairs // of devices that are as far apart as on the host
 }
 

@@ -1,6 +1,6 @@
-// Package atlas has public machines, each as a host with its source, and the guests that KubeVirt and
-// the hook make of a VM with all GPUs and NICs. docs/atlas.md is made of it, and each machine is a
-// test host.
+// Package atlas has public machines, each as a host with its source, and the guests that KubeVirt
+// and the hook make of a VM with all GPUs and NICs. docs/atlas.md is made of it, and each machine
+// is a test host.
 package atlas
 
 import (
@@ -73,11 +73,13 @@ var Machines = []Machine{
 	{Title: "MI300X", File: "corpus/nccl/ROCm-rccl-topo_8p_940.xml",
 		Source: rccl, CPU: sapphire, SM: 94, NVLinks: 0, Mbps: 400_000},
 	{Title: "Azure ND v2", File: "corpus/nccl/Azure-azhpc-images-ndv2-topo.xml",
-		Source: azure, Note: gpuIDs, GPU: v100SXM2, CPU: skylake, SM: 70, NVLinks: 6, Mbps: 100_000},
+		Source: azure, Note: gpuIDs, GPU: v100SXM2, CPU: skylake, SM: 70, NVLinks: 6,
+		Mbps: 100_000},
 	{Title: "Azure ND v4", File: "corpus/nccl/Azure-azhpc-images-ndv4-topo.xml",
 		Source: azure, Note: gpuIDs, GPU: a100SXM4, CPU: rome, SM: 80, NVLinks: 12, Mbps: 200_000},
 	{Title: "Azure ND v5", File: "corpus/nccl/Azure-azhpc-images-ndv5-topo.xml",
-		Source: azure, Note: gpuIDs, GPU: h100SXM5, CPU: sapphire, SM: 90, NVLinks: 18, Mbps: 400_000},
+		Source: azure, Note: gpuIDs, GPU: h100SXM5, CPU: sapphire, SM: 90, NVLinks: 18,
+		Mbps: 400_000},
 	{Title: "AWS p4de", File: "corpus/nccl/aws-aws-ofi-nccl-p4de-24xl-topo.xml",
 		Source: aws, CPU: skylake, SM: 80, NVLinks: 12, Mbps: 100_000},
 	{Title: "AWS g5.48xlarge", File: "corpus/nccl/aws-aws-ofi-nccl-g5.48xl-topo.xml",
@@ -91,8 +93,10 @@ const (
 	sglang   = "[sgl-project/sglang](https://github.com/sgl-project/sglang/issues), `nvidia-smi topo -m` in an issue"
 
 	github = "(https://github.com/"
-	hwloc  = "[open-mpi/hwloc tests/hwloc/xml]" + github + "open-mpi/hwloc/tree/HEAD/tests/hwloc/xml)"
-	rccl   = "[ROCm/rccl tools/topo_expl/models]" + github + "ROCm/rccl/tree/HEAD/tools/topo_expl/models)"
+	hwloc  = "[open-mpi/hwloc tests/hwloc/xml]" + github +
+		"open-mpi/hwloc/tree/HEAD/tests/hwloc/xml)"
+	rccl = "[ROCm/rccl tools/topo_expl/models]" + github +
+		"ROCm/rccl/tree/HEAD/tools/topo_expl/models)"
 	azure  = "[Azure/azhpc-images topology]" + github + "Azure/azhpc-images/tree/HEAD/topology)"
 	aws    = "[aws/aws-ofi-nccl topology]" + github + "aws/aws-ofi-nccl/tree/HEAD/topology)"
 	ociHPC = "[oci-hpc samples/gpu]" + github + "oracle-quickstart/oci-hpc/tree/HEAD/samples/gpu)"
@@ -134,9 +138,11 @@ func (m Machine) VM(tb testing.TB) VM {
 			vm.Devices = append(vm.Devices, d.Address.String())
 		}
 	}
+
 	for _, n := range shown.Nodes {
 		vm.NUMA = append(vm.NUMA, []int{int(n.ID)})
 	}
+
 	return vm
 }
 
@@ -154,13 +160,16 @@ func (m Machine) sysfs(tb testing.TB) fs.FS {
 		busid := []byte(`busid="` + address + `"`)
 		data = bytes.ReplaceAll(data, busid, append(slices.Clone(busid), attributes...))
 	}
+
 	record, _, err := paste.Read(data)
 	expect.NoError(tb, err)
+
 	for i := range record.Devices {
 		if d := &record.Devices[i]; d.IsGPU() && m.GPU != 0 {
 			d.Vendor, d.Device = uint16(m.GPU>>16), uint16(m.GPU)
 		}
 	}
+
 	h, err := recorded.New(&record)
 	expect.NoError(tb, err)
 	sysfs, err := host.Sysfs(&h.Host)

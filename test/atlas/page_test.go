@@ -44,11 +44,13 @@ func TestPage(t *testing.T) {
 		"Better": better(rows), "Slow": slow(rows), "Without": without(rows),
 		"Hook": alike(rows, atlas.Hook), "Off": off(rows), "Records": records(rows),
 	}))
+
 	const file = "../../docs/atlas.md"
 	if *update {
 		expect.NoError(t, os.WriteFile(file, []byte(text.String()), 0o644))
 		return
 	}
+
 	expect.Same(t, string(expect.File(t, file)), text.String(),
 		"%s is not what the machines give (-page +machines), rewrite it with go test ./test/atlas -update", file)
 }
@@ -60,6 +62,7 @@ func table(rows []row) string {
 	for _, g := range atlas.Guests {
 		fmt.Fprintf(&b, " %s |", g.Title)
 	}
+
 	b.WriteString("\n|" + strings.Repeat("---|", 2+len(atlas.Guests)) + "\n")
 
 	for _, r := range rows {
@@ -68,12 +71,15 @@ func table(rows []row) string {
 		if f.GPUs == 0 {
 			host = fmt.Sprintf("%d pairs", f.Pairs.All)
 		}
+
 		fmt.Fprintf(&b, "| %s | %s |", r.Title, host)
 		for _, g := range atlas.Guests {
 			fmt.Fprintf(&b, " %s |", cell(r.figures[g.Title]))
 		}
+
 		b.WriteString("\n")
 	}
+
 	return b.String()
 }
 
@@ -93,9 +99,11 @@ func titles(rows []row, isSo func(row) bool) string {
 			names = append(names, r.Title)
 		}
 	}
+
 	if len(names) == 0 {
 		return "none"
 	}
+
 	return strings.Join(names, ", ")
 }
 
@@ -135,7 +143,9 @@ func without(rows []row) string {
 
 // off lists the machines on which the hook's guest with port-speed=host is not as the host.
 func off(rows []row) string {
-	return titles(rows, func(r row) bool { return !r.figures[atlas.HookWithSpeed.Title].IsAsHost() })
+	return titles(rows, func(r row) bool {
+		return !r.figures[atlas.HookWithSpeed.Title].IsAsHost()
+	})
 }
 
 // records lists the sources.
@@ -148,5 +158,6 @@ func records(rows []row) string {
 		}
 		b.WriteString("\n")
 	}
+
 	return strings.TrimSuffix(b.String(), "\n")
 }

@@ -193,6 +193,7 @@ func allSource(t *testing.T) string {
 				if err == nil && isText && entry.Type().IsRegular() {
 					all.Write(expect.File(t, name))
 				}
+
 				return err
 			})
 		expect.NoError(t, err)
@@ -273,6 +274,7 @@ func TestPackages(t *testing.T) {
 			if strings.HasPrefix(name[1], "cmd/") {
 				directory = name[1]
 			}
+
 			if _, err := os.Stat(filepath.Join(root, directory)); err != nil {
 				t.Error(err)
 			}

@@ -122,6 +122,7 @@ func TestTablesHaveEveryConstant(t *testing.T) {
 
 	expect.Same(t, len(set(found))+len(set(given)), len(set(codes)),
 		"kinds of findings and their pages differ")
+
 	for _, test := range []struct {
 		directory, typeName string
 		table               []string
@@ -198,7 +199,8 @@ func TestLinks(t *testing.T) {
 	expect.NoError(t, err)
 	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	for _, page := range append(pages, filepath.Join(root, "README.md"),
-		filepath.Join(root, "CONTRIBUTING.md"), filepath.Join(root, "CHANGELOG.md"), filepath.Join(root, "SECURITY.md")) {
+		filepath.Join(root, "CONTRIBUTING.md"), filepath.Join(root,
+			"CHANGELOG.md"), filepath.Join(root, "SECURITY.md")) {
 		data := expect.File(t, page)
 		for _, match := range link.FindAllStringSubmatch(string(data), -1) {
 			if strings.Contains(match[1], "://") {

@@ -57,6 +57,7 @@ func verdicts(t *testing.T) (all [][]byte) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, "testdata", "corpus", "*", "*"))
 	expect.NoError(t, err)
+
 	for _, file := range files {
 		m, _, err := paste.Read(expect.File(t, file))
 		if err != nil {

@@ -367,7 +367,8 @@ func pod(of *unstructured.Unstructured, containers ...string) map[string]any {
 	var specs, statuses []any
 	for _, c := range append([]string{"compute"}, containers...) {
 		specs = append(specs, map[string]any{
-			"name": c, "image": "image", "env": []any{map[string]any{"name": "A", "value": planted}},
+			"name": c, "image": "image",
+			"env": []any{map[string]any{"name": "A", "value": planted}},
 		})
 		statuses = append(statuses, map[string]any{
 			"name": c, "image": "image", "imageID": "image", "ready": true, "restartCount": 0,

@@ -19,14 +19,19 @@ func (c *cluster) testCollect(t *testing.T) {
 	if took := time.Since(started); took > 5*time.Second {
 		t.Errorf("collect took %s", took)
 	}
-	for _, want := range []string{"you may not list pods in all namespaces", "you may not list nodes", "wrote " + file} {
+
+	for _, want := range []string{
+		"you may not list pods in all namespaces", "you may not list nodes", "wrote " + file,
+	} {
 		if r.code != 0 || !strings.Contains(r.err, want) {
 			t.Errorf("exit status %d, no %q: %s", r.code, want, r.err)
 		}
 	}
 
-	same(t, "explain of the archive", c.succeeds(t, "explain", "dgx", "-f", file), c.succeeds(t, "explain", "dgx"))
-	if r := c.as(t, "viewer", "why", "dgx", "-f", file); !strings.Contains(r.out, "runs on node "+node) {
+	same(t, "explain of the archive", c.succeeds(t, "explain", "dgx", "-f", file),
+		c.succeeds(t, "explain", "dgx"))
+	if r := c.as(t, "viewer", "why", "dgx", "-f", file); !strings.Contains(r.out, "runs on node "+
+		node) {
 		t.Errorf("why of the archive: %s%s", r.out, r.err)
 	}
 

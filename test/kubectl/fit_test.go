@@ -79,6 +79,7 @@ func fitRole(t *testing.T) []byte {
 			return role
 		}
 	}
+
 	t.Fatal("no ClusterRole hostdev-fit")
 	return nil
 }

@@ -23,8 +23,8 @@ func (g GuestNUMA) CellOf(node int) int {
 	return tree.Unknown
 }
 
-// Domain is the domain of a VM with these devices, by address or UUID, in their order. Without cells
-// the guest has no NUMA.
+// Domain is the domain of a VM with these devices, by address or UUID, in their order. Without
+// cells the guest has no NUMA.
 func Domain(numa GuestNUMA, devices []string) []byte {
 	vm := sample.VM{Cells: numa}
 	for i, id := range devices {
@@ -32,12 +32,16 @@ func Domain(numa GuestNUMA, devices []string) []byte {
 		if address, err := topology.ParseAddress(id); err == nil {
 			device = topology.PCIDevice(address)
 		}
-		vm.Devices = append(vm.Devices, sample.Device{ID: device, Alias: fmt.Sprintf("hostdevice-%d", i)})
+
+		vm.Devices = append(vm.Devices, sample.Device{
+			ID: device, Alias: fmt.Sprintf("hostdevice-%d", i),
+		})
 	}
 
 	domain, err := vm.Domain()
 	if err != nil {
 		panic(err) // of the template
 	}
+
 	return domain
 }

@@ -10,8 +10,9 @@ import (
 )
 
 // TestAtlas: NCCL's own code gives the figures of docs/atlas.md, which are the model's: GPUs with
-// GPUDirect RDMA, and with the host's NIC. Where the model believes a path to be slower than a tenth of
-// the host's, so is NCCL's ring, and nowhere else. RCCL's MI300X is judged by NCCL, as a tree.
+// GPUDirect RDMA, and with the host's NIC. Where the model believes a path to be slower than a
+// tenth of the host's, so is NCCL's ring, and nowhere else. RCCL's MI300X is judged by NCCL, as a
+// tree.
 func TestAtlas(t *testing.T) {
 	labs := newLabs(t)
 	for _, m := range atlas.Machines {
@@ -32,14 +33,18 @@ func TestAtlas(t *testing.T) {
 			for _, g := range atlas.Guests {
 				in := l.domain(t, c, g.Domain(t, vm), "", false)
 				direct, right := count(in, host)
-				want := placement.GPUDirect{GPUs: len(host.GPUs), Host: onHost, Guest: direct, Right: right}
+				want := placement.GPUDirect{
+					GPUs: len(host.GPUs), Host: onHost, Guest: direct, Right: right,
+				}
+
 				model := g.Figures(t, vm)
 				expect.Same(t, want, model.GPUDirect, "%s (-NCCL +model)", g.Title)
 
 				const tenth = 0.1
 				ring := in.Outcome(host).Ring / host.Outcome(host).Ring
 				if (ring < tenth) != (model.Speed < tenth) {
-					t.Errorf("%s: a ring of %.2f, the model's path of %.2f", g.Title, ring, model.Speed)
+					t.Errorf("%s: a ring of %.2f, the model's path of %.2f", g.Title, ring,
+						model.Speed)
 				}
 			}
 		})
@@ -57,5 +62,6 @@ func count(in, host nccl.Decisions) (direct, right int) {
 			right++
 		}
 	}
+
 	return direct, right
 }

@@ -44,6 +44,7 @@ func TestPartitions(t *testing.T) {
 				gpus = append(gpus, names[m-1])
 				addresses = append(addresses, list.Addresses[nvlink.Module(m)])
 			}
+
 			for i, name := range gpus {
 				if isJoined := list.IsJoined(addresses[i], addresses); !isJoined {
 					unlinked = append(unlinked, name)

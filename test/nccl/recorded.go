@@ -43,6 +43,7 @@ func RecordedCases(tb testing.TB) []Case {
 			all = append(all, recordedCase(tb, name, expect.File(tb, file)))
 		}
 	}
+
 	return all
 }
 
@@ -70,6 +71,7 @@ func recordedCase(tb testing.TB, name string, file []byte) Case {
 	for _, node := range made.Nodes {
 		c.NUMA = append(c.NUMA, []int{int(node.ID)})
 	}
+
 	c.Domain = matrix.Domain(c.NUMA, c.Devices)
 	return c
 }
@@ -84,6 +86,7 @@ func hardwareOf(file []byte) Hardware {
 	if bytes.Contains(file, []byte("AuthenticAMD")) {
 		h.CPU = genoa
 	}
+
 	hasLinks := bytes.Contains(file, []byte("<nvlink")) || bytes.Contains(file, []byte("<xgmi"))
 	if bytes.Contains(file, []byte("<gpu")) && !hasLinks {
 		h.NVLinks = 0
@@ -93,8 +96,10 @@ func hardwareOf(file []byte) Hardware {
 		mbps, _ := strconv.Atoi(string(speed[1]))
 		h.Mbps = max(h.Mbps, min(mbps, 400_000))
 	}
+
 	if h.Mbps == 0 {
 		h.Mbps = 200_000
 	}
+
 	return h
 }

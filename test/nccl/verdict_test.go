@@ -11,8 +11,8 @@ import (
 	"hook-sidecar/test/nccl"
 )
 
-// TestVerdict: the verdict about a published topology file, and that about the /sys of the host made
-// of it, say for how many GPUs NCCL's own code uses GPUDirect RDMA there.
+// TestVerdict: the verdict about a published topology file, and that about the /sys of the host
+// made of it, say for how many GPUs NCCL's own code uses GPUDirect RDMA there.
 func TestVerdict(t *testing.T) {
 	labs := newLabs(t)
 	for _, c := range nccl.RecordedCases(t) {

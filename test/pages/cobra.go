@@ -47,6 +47,7 @@ func arguments(words []string, name, file string) ([]string, bool) {
 	if inPod := slices.Index(words, "--"); words[0] == "kubectl" && inPod > 0 {
 		words = words[inPod+1:]
 	}
+
 	if words[0] == "go" && len(words) > 2 && words[1] == "run" {
 		words = words[2:]
 	}
@@ -79,6 +80,7 @@ func parse(root *cobra.Command, args []string, isWhole bool) error {
 	if err != nil {
 		return err
 	}
+
 	if cmd.Flags().NArg() > 0 || isWhole {
 		if err := cmd.ValidateArgs(cmd.Flags().Args()); err != nil {
 			return err

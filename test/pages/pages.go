@@ -68,6 +68,7 @@ func Find(page, text string) []Code {
 		case mark != nil:
 			all = append(all, *block)
 			block = nil
+
 		case block != nil:
 			block.Text += line
 		default:
@@ -106,7 +107,9 @@ func Commands(t *testing.T, all []Code, programs ...string) []Command {
 		for _, list := range sidecarArgs.FindAllStringSubmatch(code.Text, -1) {
 			var args []string
 			expect.NoError(t, json.Unmarshal([]byte(strings.ReplaceAll(list[1], `\"`, `"`)), &args))
-			found = append(found, Command{code.Where, true, append([]string{"hook-sidecar"}, args...)})
+			found = append(found, Command{
+				code.Where, true, append([]string{"hook-sidecar"}, args...),
+			})
 		}
 
 		if !isShell(code, programs) {
@@ -166,6 +169,7 @@ func write(b *strings.Builder, part syntax.WordPart) {
 		for _, inner := range part.Parts {
 			write(b, inner)
 		}
+
 	case *syntax.ParamExp:
 		b.WriteString("$" + part.Param.Value)
 	default: // $(…) and others, whose commands are found by themselves

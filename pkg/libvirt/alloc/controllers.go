@@ -21,6 +21,7 @@ func Controllers(
 	slices.SortStableFunc(list, func(x, y domain.Controller) int {
 		return cmp.Compare(x.Index, y.Index)
 	})
+
 	for _, index := range added {
 		list = append(list, domain.Controller{Index: index, Model: domain.RootPort})
 	}
@@ -39,6 +40,7 @@ func Controllers(
 		if c.Address != nil || !isOnRootBus {
 			continue
 		}
+
 		if at, err := a.next(connectionOf(c.Model), anyFunction); err == nil {
 			list[i].Address = &at
 		}

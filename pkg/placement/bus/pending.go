@@ -72,7 +72,8 @@ func (g Guest) pendingOn(hasLSI bool) (count int, needsBridge bool) {
 	var isPort [libvirt.MaxIndex + 1]bool
 	for i, c := range whole.Domain.Controllers {
 		isPort[c.Index] = c.Model == domain.RootPort || c.Model == domain.DownstreamPort
-		needsBridge = needsBridge || c.Model == domain.PCIeToPCIBridge && i >= len(g.Source.Controllers)
+		needsBridge = needsBridge || c.Model == domain.PCIeToPCIBridge &&
+			i >= len(g.Source.Controllers)
 	}
 
 	for i, o := range g.Others[:min(len(g.Others), len(whole.Devices))] {
@@ -80,6 +81,7 @@ func (g Guest) pendingOn(hasLSI bool) (count int, needsBridge bool) {
 			count++
 		}
 	}
+
 	for i, h := range g.Hostdevs {
 		if at := whole.Domain.Hostdevs[i].Address; isOpenHostdev(h) && at != nil && isPort[at.Bus] {
 			count++

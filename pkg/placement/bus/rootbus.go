@@ -163,8 +163,8 @@ func (g Guest) otherSlots() int {
 	return count + len(held)
 }
 
-// RootPorts are root ports of these indexes, at the addresses from a slot on that libvirt gives them
-// after all others.
+// RootPorts are root ports of these indexes, at the addresses from a slot on that libvirt gives
+// them after all others.
 func (g Guest) RootPorts(indexes []int, from int) []domain.Controller {
 	return alloc.Controllers(g.Domain, g.Others, g.Machine, indexes, from)[len(g.Controllers):]
 }
