@@ -16,14 +16,14 @@ import (
 	"google.golang.org/grpc/status"
 
 	"hook-sidecar/pkg/cli"
-	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/hooks"
+	"hook-sidecar/pkg/kubevirt"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/report"
-	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // onDefineDomainName is the program that KubeVirt's sidecar-shim looks for in
@@ -141,7 +141,7 @@ func (a answerer) logAnswer(protocol string, answer plan.Result, took time.Durat
 const maxName = 253
 
 // cutName returns the part of a name that is logged.
-func cutName(name string) string { return topology.AbridgeTo(name, maxName) }
+func cutName(name string) string { return words.AbridgeTo(name, maxName) }
 
 // cutOptional is cutName of a device's name, which may be missing.
 func cutOptional(name *string) *string {
@@ -153,7 +153,7 @@ func cutOptional(name *string) *string {
 }
 
 // withVMI adds a VMI, if it has a name, to each line of a log.
-func withVMI(log *slog.Logger, vmi *env.VMI) *slog.Logger {
+func withVMI(log *slog.Logger, vmi *kubevirt.VMI) *slog.Logger {
 	if vmi == nil || vmi.Name == "" {
 		return log
 	}

@@ -11,7 +11,6 @@ import (
 
 	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/doctor"
-	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/reasons"
 )
@@ -114,7 +113,7 @@ func runDoctor(p *cli.Program, in *inputFlags, flags doctorFlags) error {
 
 	if flags.cgroup != "" {
 		// whose checks are skipped
-		if inputs.Limits, err = env.ReadLimits(os.DirFS(flags.cgroup)); err != nil {
+		if inputs.Limits, err = readLimits(os.DirFS(flags.cgroup)); err != nil {
 			p.Say("warning: %v", err)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/kubevirt"
 	"hook-sidecar/pkg/plan"
 )
 
@@ -146,24 +147,24 @@ func withoutHost(
 }
 
 // readDomain reads the domain from file, before the VMI from vmiFile.
-func readDomain(p *cli.Program, file, vmiFile string) (env.FoundDomain, error) {
+func readDomain(p *cli.Program, file, vmiFile string) (kubevirt.FoundDomain, error) {
 	if file == "-" && vmiFile == "-" {
-		return env.FoundDomain{}, cli.Failed("pass a file to --domain or --vmi",
+		return kubevirt.FoundDomain{}, cli.Failed("pass a file to --domain or --vmi",
 			errors.New("cannot read both the domain and the VMI from standard input"))
 	}
 
 	data, err := p.ReadInput(file)
 	if err != nil {
-		return env.FoundDomain{}, err
+		return kubevirt.FoundDomain{}, err
 	}
 
-	domain, err := env.FindDomain(data, cli.MaxInput)
+	domain, err := kubevirt.FindDomain(data, cli.MaxInput)
 	if err == nil {
 		return domain, nil
 	}
 
 	hint := "virsh dumpxml VM prints a domain; virt-launcher logs one at verbosity 2"
-	if errors.Is(err, env.ErrCutOff) {
+	if errors.Is(err, kubevirt.ErrCutOff) {
 		hint = "pass the whole line of virt-launcher's log; a log viewer may have truncated it"
 	}
 
@@ -173,13 +174,13 @@ func readDomain(p *cli.Program, file, vmiFile string) (env.FoundDomain, error) {
 const vmiHint = "pass the VMI as JSON or YAML: kubectl get vmi NAME -o json"
 
 // readVMI reads the VMI from a file, nil when there is none.
-func readVMI(p *cli.Program, file string) (*env.VMI, error) {
+func readVMI(p *cli.Program, file string) (*kubevirt.VMI, error) {
 	data, err := readVMIJSON(p, file)
 	if err != nil || data == nil {
 		return nil, err
 	}
 
-	vmi, err := env.ParseVMI(data)
+	vmi, err := kubevirt.ParseVMI(data)
 	if err != nil {
 		return nil, cli.Failed(vmiHint, fmt.Errorf("%s: %w", cli.InputName(file), err))
 	}
@@ -220,6 +221,6 @@ func physBitsOf(sysfs string) func() int {
 	}
 	return func() int {
 		cpuinfo, _ := os.ReadFile("/proc/cpuinfo")
-		return env.ParsePhysBits(string(cpuinfo))
+		return parsePhysBits(string(cpuinfo))
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"hook-sidecar/pkg/paste"
 	"hook-sidecar/pkg/recorded"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // recordedHost is a host that was made of a record.
@@ -71,7 +72,7 @@ func readRecord(p *cli.Program, files []string) (made recordedHost, err error) {
 func recordHeader(name string, record *paste.Machine, h recorded.Host, unknown []string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Host snapshot, made of %s (%s): %s, %s.\n\n", name, record.SourceNames(),
-		topology.Counted(len(h.Nodes), "NUMA node"), topology.Counted(len(h.Devices),
+		words.Counted(len(h.Nodes), "NUMA node"), words.Counted(len(h.Devices),
 			"PCI function"))
 
 	b.WriteString("What the record does not say:\n")

@@ -17,7 +17,7 @@ import (
 	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/collect"
 	"hook-sidecar/pkg/reasons"
-	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // collectFlags are the flags of collect.
@@ -150,8 +150,8 @@ func (a *app) writeArchive(collected *archive.Archive, name string, flags collec
 	}
 
 	a.Say("wrote %s: %s, %s; removed: %s; not read: %s", to, sizeText(size),
-		topology.Counted(len(collected.Files)+1, "file"), topology.Counted(removed, "value"),
-		topology.Counted(len(collected.Unread), "part"))
+		words.Counted(len(collected.Files)+1, "file"), words.Counted(removed, "value"),
+		words.Counted(len(collected.Unread), "part"))
 
 	return nil
 }

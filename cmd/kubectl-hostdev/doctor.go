@@ -10,6 +10,7 @@ import (
 	"hook-sidecar/pkg/cluster"
 	"hook-sidecar/pkg/doctor"
 	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/kubevirt"
 	"hook-sidecar/pkg/nvlink"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/reasons"
@@ -125,7 +126,7 @@ func (a *app) problems(ctx context.Context, client *cluster.Client) ([]string, e
 // lacksHook reports whether a running VM requests the hook, which would place devices that it did
 // not place.
 func lacksHook(vm cluster.VM, running cli.Running) bool {
-	return env.RequestsHook(vm.Labels, vm.Annotations) && running.Current.TreeLayout() == "" &&
+	return kubevirt.RequestsHook(vm.Labels, vm.Annotations) && running.Current.TreeLayout() == "" &&
 		running.Planned.Changed() && !running.Planned.Policy.DryRun
 }
 

@@ -10,8 +10,8 @@ import (
 
 	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/cluster"
-	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/fit"
+	"hook-sidecar/pkg/kubevirt"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
@@ -149,7 +149,7 @@ func (a *app) explain(ctx context.Context, argument string, flags explainFlags) 
 		vm.VMI)
 	e.Subject.Host, e.Subject.Source, e.Subject.Tool = "node "+vm.Node, "pod "+vm.Pod, a.Version()
 
-	if slices.ContainsFunc(slices.Concat(vm.GPUs, vm.HostDevices), env.Request.IsClaim) {
+	if slices.ContainsFunc(slices.Concat(vm.GPUs, vm.HostDevices), kubevirt.Request.IsClaim) {
 		objects, err := fit.Parse(a.list(ctx, client, resourceapi.GroupName, "resourceslices",
 			"resourceclaims")...)
 		if err != nil {

@@ -23,6 +23,7 @@ import (
 	"hook-sidecar/pkg/nvlink"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // fitFlags are the flags of fit.
@@ -148,9 +149,9 @@ func filesOfNodes(flag string, values []string) (map[string]string, error) {
 		switch {
 		case !isPair || node == "" || file == "":
 			return nil, cli.Failed("kubectl get nodes lists the nodes",
-				fmt.Errorf("invalid --%s %q: must be NODE=FILE", flag, topology.Abridge(value)))
+				fmt.Errorf("invalid --%s %q: must be NODE=FILE", flag, words.Abridge(value)))
 		case files[node] != "":
-			return nil, fmt.Errorf("--%s names node %q twice", flag, topology.Abridge(node))
+			return nil, fmt.Errorf("--%s names node %q twice", flag, words.Abridge(node))
 		}
 
 		files[node] = file
@@ -294,7 +295,7 @@ func (a *app) addSnapshots(objects *fit.Objects) error {
 // checkNodes checks that the cluster has the nodes that flags name.
 func checkNodes(names []string, flags fitFlags) error {
 	unknown := func(flag, name string) error {
-		hint := topology.DidYouMean(name, names, "", " ") + "kubectl get nodes lists them"
+		hint := words.DidYouMean(name, names, "", " ") + "kubectl get nodes lists them"
 		return cli.Failed(hint, fmt.Errorf("%s: no node has this name", flag))
 	}
 

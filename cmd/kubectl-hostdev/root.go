@@ -20,7 +20,7 @@ import (
 	"hook-sidecar/pkg/cluster"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/reasons"
-	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // app has the state that the commands share.
@@ -185,7 +185,7 @@ func vmName(namespace, argument string) (types.NamespacedName, error) {
 	if name == "" || strings.Contains(name, "/") || !slices.Contains(kinds, kind) {
 		return types.NamespacedName{},
 			cli.Failed("name a VM, as in dgx or vm/dgx, and its namespace with -n",
-				fmt.Errorf("invalid VM %q", topology.Abridge(argument)))
+				fmt.Errorf("invalid VM %q", words.Abridge(argument)))
 	}
 
 	return types.NamespacedName{Namespace: namespace, Name: name}, nil

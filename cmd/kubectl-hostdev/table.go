@@ -17,7 +17,7 @@ import (
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/report"
-	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // tableVersion is the version of the table as JSON. It rises when a field is removed or
@@ -68,7 +68,7 @@ func (a *app) table(ctx context.Context, flags explainFlags) error {
 	if flags.Format == cli.Name {
 		var names bytes.Buffer
 		for _, in := range all {
-			fmt.Fprintln(&names, topology.Printable(cluster.ResourceName(in.Name)))
+			fmt.Fprintln(&names, words.Printable(cluster.ResourceName(in.Name)))
 		}
 		return a.Write(flags.File, names.Bytes())
 	}
@@ -214,10 +214,10 @@ func (c columns) cells(r row) []string {
 func (c columns) line(cells []string) string {
 	line := ""
 	for i, width := range c.widths {
-		line += fmt.Sprintf("%-*s  ", width, topology.Printable(cells[i]))
+		line += fmt.Sprintf("%-*s  ", width, words.Printable(cells[i]))
 	}
 
-	last := topology.Printable(topology.OneLine(cells[len(cells)-1]))
+	last := words.Printable(words.OneLine(cells[len(cells)-1]))
 	if c.width > 0 {
 		last = report.Fit(last, max(minToDo, c.width-len(line)))
 	}

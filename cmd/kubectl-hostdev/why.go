@@ -14,11 +14,11 @@ import (
 
 	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/cluster"
-	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/kubevirt"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/reasons"
-	"hook-sidecar/pkg/topology"
 	"hook-sidecar/pkg/why"
+	"hook-sidecar/pkg/words"
 )
 
 func (a *app) newWhy() *cobra.Command {
@@ -263,7 +263,7 @@ func (a *app) readVM(
 func (a *app) checkHook(
 	ctx context.Context, client *cluster.Client, name types.NamespacedName, e *why.Evidence,
 ) error {
-	if !env.RequestsHook(e.Labels, e.Annotations) {
+	if !kubevirt.RequestsHook(e.Labels, e.Annotations) {
 		return nil
 	}
 
@@ -287,7 +287,7 @@ func (a *app) checkHook(
 // writeAnswer writes a report as text: the VM's state, the cause, what proves it, what to do.
 func writeAnswer(b *bytes.Buffer, r why.Report) error {
 	say := func(format string, args ...any) {
-		fmt.Fprintln(b, topology.Printable(fmt.Sprintf(format, args...)))
+		fmt.Fprintln(b, words.Printable(fmt.Sprintf(format, args...)))
 	}
 
 	vm := "VM " + strings.TrimPrefix(r.Namespace+"/"+r.Name, "/")

@@ -11,6 +11,7 @@ import (
 	"hook-sidecar/pkg/doctor"
 	"hook-sidecar/pkg/report"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // AddQuiet adds the flag --quiet of doctor.
@@ -39,7 +40,7 @@ func (p *Program) Doctor(r doctor.Report, heading string, quiet bool, to Output)
 			status := string(result.Status)
 			fmt.Fprintln(b,
 				style.Paint(colours[result.Status], status)+
-					strings.TrimPrefix(topology.Printable(result.String()), status))
+					strings.TrimPrefix(words.Printable(result.String()), status))
 		}
 
 		counts := topology.Map([]doctor.Status{

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 
 	"hook-sidecar/pkg/cli"
-	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 	"hook-sidecar/test/expect"
 )
 
@@ -25,7 +25,7 @@ func FuzzUntrusted(f *testing.F) {
 	}
 
 	f.Fuzz(func(t *testing.T, text string) {
-		line := topology.Printable(text)
+		line := words.Printable(text)
 		if at := strings.IndexFunc(line, func(r rune) bool {
 			return !unicode.IsPrint(r)
 		}); at >= 0 {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // Root makes a command the root of a program, with its commands, one that prints the version,
@@ -100,7 +101,7 @@ func AtMostOne(cmd *cobra.Command, args []string) error {
 
 func unknownCommand(root *cobra.Command, name string) error {
 	names := topology.Map(root.Commands(), (*cobra.Command).Name)
-	return Failed(topology.DidYouMean(name, names, "", " ")+SeeHelp(root),
+	return Failed(words.DidYouMean(name, names, "", " ")+SeeHelp(root),
 		fmt.Errorf("unknown command %q", name))
 }
 
@@ -113,7 +114,7 @@ func suggestion(cmd *cobra.Command, err error) string {
 
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
-	return topology.DidYouMean("--"+unknown.GetSpecifiedName(), names, "", " ")
+	return words.DidYouMean("--"+unknown.GetSpecifiedName(), names, "", " ")
 }
 
 // SeeHelp returns the hint to the help of a command.
@@ -135,7 +136,7 @@ func wanted(kind string) string {
 func flagError(err error) error {
 	if invalid, isInvalid := errors.AsType[*pflag.InvalidValueError](err); isInvalid {
 		return fmt.Errorf("invalid --%s %q: must be %s", invalid.GetFlag().Name,
-			topology.Abridge(invalid.GetValue()), wanted(invalid.GetFlag().Value.Type()))
+			words.Abridge(invalid.GetValue()), wanted(invalid.GetFlag().Value.Type()))
 	}
 
 	if missing, isMissing := errors.AsType[*pflag.ValueRequiredError](err); isMissing {

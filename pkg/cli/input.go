@@ -8,7 +8,7 @@ import (
 	"io/fs"
 	"os"
 
-	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/gzipped"
 	"hook-sidecar/pkg/host"
 )
 
@@ -50,7 +50,7 @@ func (p *Program) ReadFile(file string, limit int) ([]byte, error) {
 
 	data, err := io.ReadAll(io.LimitReader(in, int64(limit)+1))
 	if err == nil {
-		data, err = env.Decompress(data, limit)
+		data, err = gzipped.Decompress(data, limit)
 	}
 
 	if err != nil {

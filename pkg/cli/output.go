@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // The formats of output. Wide, YAML and Name are those of kubectl.
@@ -71,7 +71,7 @@ func (o *Output) Check(formats ...string) error {
 		o.Format = formatOf(ending)
 	}
 
-	err := fmt.Errorf("invalid --%s %q: must be one of %s", o.flag, topology.Abridge(o.Format),
+	err := fmt.Errorf("invalid --%s %q: must be one of %s", o.flag, words.Abridge(o.Format),
 		strings.Join(formats, ", "))
 	switch {
 	case slices.Contains(formats, o.Format):
@@ -79,7 +79,7 @@ func (o *Output) Check(formats ...string) error {
 	case o.Format == "":
 		return Failed(fmt.Sprintf("--%s names the format, such as text; rsvg-convert makes other "+
 			"pictures of svg", o.flag),
-			fmt.Errorf("no format is known for a file that ends in %q", topology.Abridge(ending)))
+			fmt.Errorf("no format is known for a file that ends in %q", words.Abridge(ending)))
 
 	case strings.ContainsAny(o.Format, "./") && !strings.Contains(o.Format, "="): // jsonpath=
 		return Failed("name the file with --output-file, or redirect standard output", err)

@@ -10,7 +10,7 @@ import (
 
 	"hook-sidecar/pkg/findings"
 	"hook-sidecar/pkg/reasons"
-	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // Streams are standard input, output and error. Data goes to Out, messages go to Err.
@@ -94,13 +94,13 @@ func (p *Program) ExitStatus(err error) int {
 // Say prints a line to standard error, which a terminal shows and does not obey: names in a VMI
 // and a domain are untrusted.
 func (p *Program) Say(format string, args ...any) {
-	fmt.Fprintln(p.Err, p.Prefix+topology.Printable(fmt.Sprintf(format, args...)))
+	fmt.Fprintln(p.Err, p.Prefix+words.Printable(fmt.Sprintf(format, args...)))
 }
 
 // Progress replaces the line of progress on a terminal.
 func (p *Program) Progress(text string) {
 	if IsTerminal(p.Err) {
-		fmt.Fprint(p.Err, "\r\x1b[K"+topology.Printable(text))
+		fmt.Fprint(p.Err, "\r\x1b[K"+words.Printable(text))
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"hook-sidecar/pkg/host"
-	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // WriteSnapshot writes a snapshot of a sysfs tree, and warns of omitted files. Without a
@@ -24,8 +24,8 @@ func (p *Program) WriteSnapshot(output string, sysfs fs.FS, header, source strin
 	if header == "" {
 		header = fmt.Sprintf("Host snapshot, taken %s from %s\nby %s: %s, %s, %s.\n\n",
 			time.Now().UTC().Format(time.RFC3339), source, p.Version(),
-			topology.Counted(s.Nodes, "NUMA node"), topology.Counted(s.Functions,
-				"PCI function"), topology.Counted(s.MDEVs, "mediated device"))
+			words.Counted(s.Nodes, "NUMA node"), words.Counted(s.Functions,
+				"PCI function"), words.Counted(s.MDEVs, "mediated device"))
 	}
 
 	data, err := s.Format(header)

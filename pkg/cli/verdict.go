@@ -11,7 +11,7 @@ import (
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/report"
-	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // Running is a running VM, as the hook sees it.
@@ -39,9 +39,9 @@ func NewRunning(vm *plan.VM, hasHook bool, locked []policy.Key) (Running, error)
 
 // Heading returns the first lines about the VM: the verdict and what to do.
 func (r Running) Heading() string {
-	text := topology.Printable(r.Verdict()) + "\n"
+	text := words.Printable(r.Verdict()) + "\n"
 	if todo := r.ToDo(); todo != "" {
-		text += topology.Printable("to do: "+todo) + "\n"
+		text += words.Printable("to do: "+todo) + "\n"
 	}
 	return text + "\n"
 }
@@ -89,7 +89,7 @@ func (r Running) ToDo() string {
 		return ""
 	case r.Planned.Err != nil:
 		return "see why the hook would refuse this domain: " +
-			topology.OneLine(r.Planned.Err.Error())
+			words.OneLine(r.Planned.Err.Error())
 	}
 
 	if remedy := findings.FirstRemedy(r.Current, r.Planned.Plan); remedy != "" {

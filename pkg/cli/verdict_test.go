@@ -11,8 +11,8 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"hook-sidecar/pkg/cli"
-	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/host"
+	"hook-sidecar/pkg/kubevirt"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
@@ -27,7 +27,7 @@ func read(t *testing.T, name string) []byte {
 // inputs are those of a sample on a host.
 func inputs(t *testing.T, sample, snapshot string) (plan.Planner, plan.Request) {
 	t.Helper()
-	vmi, err := env.ParseVMI(read(t, "samples/"+sample+".vmi.json"))
+	vmi, err := kubevirt.ParseVMI(read(t, "samples/"+sample+".vmi.json"))
 	expect.NoError(t, err)
 	sysfs, err := host.ParseSnapshot(read(t, "hosts/"+snapshot+".txtar"))
 	expect.NoError(t, err)

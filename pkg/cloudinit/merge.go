@@ -12,7 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/gzipped"
 )
 
 // Merge returns user data that also runs Script in each boot. Data that does so already stays as it
@@ -24,7 +24,7 @@ import (
 // a boundary ends it. cloud-init finds the type of a text/plain part from its first bytes, as
 // without a message (cloudinit/user_data.py, _process_msg).
 func Merge(userData []byte) ([]byte, error) {
-	userData, err := env.Decompress(userData, maxPlain)
+	userData, err := gzipped.Decompress(userData, maxPlain)
 	if err != nil {
 		return nil, fmt.Errorf("read the user data: %w", err)
 	}

@@ -17,7 +17,7 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 
 	"hook-sidecar/pkg/reasons"
-	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // command is a command to run in a container.
@@ -108,7 +108,7 @@ func (s *server) execError(
 	case errors.As(err, &exit):
 		return &exitError{
 			fmt.Errorf("%s: exit status %d: %s", doing, exit.Code,
-				topology.AbridgeTo(topology.Printable(topology.OneLine(message)), shownMessage)),
+				words.AbridgeTo(words.Printable(words.OneLine(message)), shownMessage)),
 			exit.Code,
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	v1 "kubevirt.io/api/core/v1"
 
-	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/kubevirt"
 )
 
 // defaultNamespace is where KubeVirt is, unless its object says otherwise.
@@ -17,9 +17,9 @@ const defaultNamespace = "kubevirt"
 
 // Installation reads what the cluster has of KubeVirt and of manifests/plugin. It fails only if
 // KubeVirt's own object cannot be read. Errors of other parts are in Unread.
-func (c *Client) Installation(ctx context.Context) (env.Installation, error) {
+func (c *Client) Installation(ctx context.Context) (kubevirt.Installation, error) {
 	var kubevirts v1.KubeVirtList
-	var in env.Installation
+	var in kubevirt.Installation
 	if err := c.decode(ctx, "read kubevirts", Query{
 		Group: kubeVirt, Resource: "kubevirts",
 	}, &kubevirts); err != nil {
@@ -40,9 +40,9 @@ func (c *Client) Installation(ctx context.Context) (env.Installation, error) {
 }
 
 // plugins reads the Plugin objects.
-func (c *Client) plugins(ctx context.Context, in *env.Installation) {
+func (c *Client) plugins(ctx context.Context, in *kubevirt.Installation) {
 	var plugins struct {
-		Items []env.Plugin `json:"items"`
+		Items []kubevirt.Plugin `json:"items"`
 	}
 
 	err := c.decode(ctx, "read plugins", Query{
@@ -58,7 +58,7 @@ func (c *Client) plugins(ctx context.Context, in *env.Installation) {
 
 // policies reads the admission policies of manifests/plugin, their bindings and the ConfigMap that
 // a binding names.
-func (c *Client) policies(ctx context.Context, in *env.Installation, namespace string) {
+func (c *Client) policies(ctx context.Context, in *kubevirt.Installation, namespace string) {
 	var binding struct {
 		Spec struct {
 			ParamRef struct {

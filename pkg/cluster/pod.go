@@ -11,7 +11,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 
 	"hook-sidecar/pkg/reasons"
-	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // compute is the container that runs libvirt (KubeVirt pkg/virt-controller/services/template.go).
@@ -47,7 +47,7 @@ func (c *Client) launcher(ctx context.Context, in Instance) (*corev1.Pod, error)
 	if len(running) == 0 {
 		return nil, reasons.WithHint("try again: it may have moved meanwhile",
 			fmt.Errorf("VM %s has no running pod on its node %q, of %s", in.NamespacedName, in.Node,
-				topology.Counted(len(pods.Items), "pod")))
+				words.Counted(len(pods.Items), "pod")))
 	}
 
 	newest := slices.MaxFunc(running, func(a, b corev1.Pod) int {

@@ -12,9 +12,10 @@ import (
 	"kubevirt.io/api/core"
 	v1 "kubevirt.io/api/core/v1"
 
-	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/kubevirt"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // KubeVirt serves its VMIs in v1 since 0.36.
@@ -22,7 +23,7 @@ const kubeVirt, vmis = core.GroupName, "virtualmachineinstances"
 
 // Instance is a VirtualMachineInstance.
 type Instance struct {
-	*env.VMI
+	*kubevirt.VMI
 
 	Labels         map[string]string
 	Node           string
@@ -46,10 +47,10 @@ func (in Instance) uri() string {
 	return "qemu+unix:///session?socket=/var/run/libvirt/virtqemud-sock"
 }
 
-// domainName returns the domain's name, as env.VMI.Doubt expects it.
+// domainName returns the domain's name, as kubevirt.VMI.Doubt expects it.
 func (in Instance) domainName() string { return in.Namespace + "_" + in.Name }
 
-// instance has the fields of a VMI that env.ParseVMI does not read, and those that show
+// instance has the fields of a VMI that kubevirt.ParseVMI does not read, and those that show
 // which VM it is where ParseVMI fails.
 type instance struct {
 	Metadata struct {
@@ -74,10 +75,10 @@ func ParseInstance(data []byte) Instance {
 	var doc instance
 	err := json.Unmarshal(data, &doc) // goes on after a field of a wrong type
 	name := types.NamespacedName{Namespace: doc.Metadata.Namespace, Name: doc.Metadata.Name}
-	vmi, vmiErr := env.ParseVMI(data)
+	vmi, vmiErr := kubevirt.ParseVMI(data)
 	if err = cmp.Or(vmiErr, err); err != nil {
 		return Instance{
-			VMI:            &env.VMI{NamespacedName: name},
+			VMI:            &kubevirt.VMI{NamespacedName: name},
 			Node:           doc.Status.NodeName,
 			MayHaveDevices: true,
 			Err:            fmt.Errorf("read VMI %s: %w", name, err),
@@ -92,7 +93,7 @@ func ParseInstance(data []byte) Instance {
 		isRoot: doc.Status.RuntimeUser == 0,
 	}
 
-	isSRIOV := func(nic env.Interface) bool { return nic.SRIOV != nil }
+	isSRIOV := func(nic kubevirt.Interface) bool { return nic.SRIOV != nil }
 	in.MayHaveDevices = len(vmi.GPUs)+len(vmi.HostDevices) > 0 ||
 		slices.ContainsFunc(vmi.Interfaces, isSRIOV)
 	if vmi.MigrationInProgress {
@@ -104,7 +105,7 @@ func ParseInstance(data []byte) Instance {
 
 // Named returns the instance of a VM of which no VMI was read.
 func Named(name types.NamespacedName) Instance {
-	return Instance{VMI: &env.VMI{NamespacedName: name}}
+	return Instance{VMI: &kubevirt.VMI{NamespacedName: name}}
 }
 
 // Instance reads a VMI.
@@ -147,7 +148,7 @@ func (c *Client) notRunning(ctx context.Context, name types.NamespacedName) erro
 // suggestion returns "did you mean NAME? " for a mistyped VM.
 func (c *Client) suggestion(ctx context.Context, name types.NamespacedName) string {
 	all, _ := c.Instances(ctx, name.Namespace, "") // whoever may not list them gets no suggestion
-	return topology.DidYouMean(name.Name, topology.Map(all, func(in Instance) string {
+	return words.DidYouMean(name.Name, topology.Map(all, func(in Instance) string {
 		return in.Name
 	}), "", " ")
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // socketDirectory checks whether the directory of the hooks' sockets can be used:
@@ -37,7 +37,7 @@ func socketDirectory(in Inputs) []Result {
 		}
 	}
 
-	return orPass(found, "%s with %s", s.Dir, topology.Counted(len(s.Files), "socket"))
+	return orPass(found, "%s with %s", s.Dir, words.Counted(len(s.Files), "socket"))
 }
 
 // socketName checks whether each socket's name is unique in the pod: virt-launcher ignores
@@ -92,7 +92,7 @@ const (
 )
 
 func containerMemory(in Inputs) []Result {
-	return judgeLimit(in.Limits.MemoryBytes, minMemory, enoughMemory, topology.BytesThere)
+	return judgeLimit(in.Limits.MemoryBytes, minMemory, enoughMemory, words.BytesThere)
 }
 
 // containerCPU checks whether the server is scheduled in time to answer Info.

@@ -7,7 +7,7 @@ import (
 	"cmp"
 	"slices"
 
-	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/kubevirt"
 )
 
 // Check is one question with a stable name; docs/doctor.md has a section for each.
@@ -139,7 +139,7 @@ type Report struct {
 func NewReport(in Inputs) Report { return runAll(Checks(), in) }
 
 // NewInstallationReport runs the checks of a cluster.
-func NewInstallationReport(in env.Installation) Report {
+func NewInstallationReport(in kubevirt.Installation) Report {
 	return runAll(InstallationChecks(), Inputs{Installation: in})
 }
 

@@ -11,6 +11,7 @@ import (
 	"hook-sidecar/pkg/doctor"
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/host"
+	"hook-sidecar/pkg/kubevirt"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
@@ -46,7 +47,7 @@ func (g given) read(t *testing.T) doctor.Inputs {
 	if g.vmi != "" {
 		vmi = []byte(g.vmi)
 		var err error
-		in.VMI, err = env.ParseVMI(vmi)
+		in.VMI, err = kubevirt.ParseVMI(vmi)
 		expect.NoError(t, err)
 	}
 

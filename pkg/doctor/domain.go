@@ -11,6 +11,7 @@ import (
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 func vmiOfDomain(in Inputs) []Result {
@@ -22,10 +23,10 @@ func vmiOfDomain(in Inputs) []Result {
 	}
 
 	if doubt := vmi.Doubt(d.Name, d.UID); doubt != "" {
-		return warn(hint, "%s", topology.OneLine(doubt))
+		return warn(hint, "%s", words.OneLine(doubt))
 	}
 
-	return pass("%s", topology.OneLine(d.Name))
+	return pass("%s", words.OneLine(d.Name))
 }
 
 func machineType(in Inputs) []Result {
@@ -84,7 +85,7 @@ func strict(in Inputs) []Result {
 		return nil
 	case in.Err != nil:
 		return fail("remedy what the message names, or unset strict", "%s",
-			topology.OneLine(in.Err.Error()))
+			words.OneLine(in.Err.Error()))
 	}
 
 	return pass("the VM starts")
@@ -99,12 +100,12 @@ func layoutFit(in Inputs) []Result {
 	}
 
 	found := fmt.Sprintf("layout %s: %d of %s as on the host", in.Plan.Layout, pairs.Alike,
-		topology.Counted(pairs.Known, "pair"))
+		words.Counted(pairs.Known, "pair"))
 	if outcome.GPUs > 0 {
 		found = fmt.Sprintf("layout %s: %d of %s with GPUDirect RDMA, %d of %s as on the host",
 			in.Plan.Layout,
-			outcome.Guest, topology.Counted(outcome.GPUs,
-				"GPU"), pairs.Alike, topology.Counted(pairs.Known, "pair"))
+			outcome.Guest, words.Counted(outcome.GPUs,
+				"GPU"), pairs.Alike, words.Counted(pairs.Known, "pair"))
 	}
 
 	if pairs.Alike == pairs.Known && outcome.Guest >= outcome.Host {
@@ -138,7 +139,7 @@ func planWarnings(in Inputs) []Result {
 
 	results := resultsOf(all)
 	for i, f := range all {
-		results[i].Found = fmt.Sprintf("%s: %s", f.Code, topology.OneLine(f.Text))
+		results[i].Found = fmt.Sprintf("%s: %s", f.Code, words.OneLine(f.Text))
 	}
 
 	return orPass(results, "none besides what other checks say")
@@ -150,7 +151,7 @@ func requested(in Inputs) []Result {
 	}
 	return orPass(in.found("requested-devices"),
 		"%s of the VMI, all in the domain",
-		topology.Counted(len(in.VMI.GPUs)+len(in.VMI.HostDevices), "device"))
+		words.Counted(len(in.VMI.GPUs)+len(in.VMI.HostDevices), "device"))
 }
 
 func rootComplex(in Inputs) []Result {
@@ -166,7 +167,7 @@ func vIOMMU(in Inputs) []Result {
 	if len(models) == 0 {
 		return orPass(found, "the domain has none")
 	}
-	return orPass(found, "model %s", topology.OneLine(models[0].Model))
+	return orPass(found, "model %s", words.OneLine(models[0].Model))
 }
 
 // lockedMemory counts the memory that QEMU locks: once for all VFIO devices of a VM, or with a
@@ -176,8 +177,8 @@ func vIOMMU(in Inputs) []Result {
 // CalculateMemlockSize; PR 17805).
 func lockedMemory(in Inputs) []Result {
 	d := in.Plan.Domain()
-	devices, memory := len(d.Hostdevs), topology.BytesNeeded(d.MemoryBytes)
-	all := topology.BytesNeeded(uint64(devices) * d.MemoryBytes)
+	devices, memory := len(d.Hostdevs), words.BytesNeeded(d.MemoryBytes)
+	all := words.BytesNeeded(uint64(devices) * d.MemoryBytes)
 	needed := d.MemoryBytes
 	if d.HasIOMMU() {
 		needed *= uint64(devices)
@@ -186,7 +187,7 @@ func lockedMemory(in Inputs) []Result {
 	switch {
 	case d.HardLimitBytes > 0 && d.HardLimitBytes < needed:
 		return fail("remove the hard_limit: libvirt then allows what the devices need",
-			"QEMU locks %s, and memtune/hard_limit allows %s", topology.BytesNeeded(needed), topology.BytesThere(d.HardLimitBytes))
+			"QEMU locks %s, and memtune/hard_limit allows %s", words.BytesNeeded(needed), words.BytesThere(d.HardLimitBytes))
 
 	case !d.HasIOMMU() || devices < 2:
 		return pass("once %s", memory)
@@ -226,7 +227,7 @@ func cliques(in Inputs) []Result {
 	if len(found) == 0 && len(all) == 0 {
 		return nil
 	}
-	return orPass(found, "%s in a clique", topology.Counted(len(all), "GPU"))
+	return orPass(found, "%s in a clique", words.Counted(len(all), "GPU"))
 }
 
 func launchSecurity(in Inputs) []Result {

@@ -10,6 +10,7 @@ import (
 	"hook-sidecar/pkg/findings"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 func sysfs(in Inputs) []Result {
@@ -34,9 +35,9 @@ func sysfs(in Inputs) []Result {
 		}
 	}
 
-	return orPass(found, "%s, %s and %s", topology.Counted(len(in.Host.Devices), "PCI function"),
-		topology.Counted(len(in.Host.MDEVs),
-			"mediated device"), topology.Counted(len(in.Host.Nodes), "NUMA node"))
+	return orPass(found, "%s, %s and %s", words.Counted(len(in.Host.Devices), "PCI function"),
+		words.Counted(len(in.Host.MDEVs),
+			"mediated device"), words.Counted(len(in.Host.Nodes), "NUMA node"))
 }
 
 // IsGuest reports whether the host is a virtual machine: it has a bridge of QEMU or VMware.
@@ -82,7 +83,7 @@ func iommuEnabled(in Inputs) []Result {
 		}
 	}
 
-	return orPass(found, "%s", topology.Counted(len(groups), "IOMMU group"))
+	return orPass(found, "%s", words.Counted(len(groups), "IOMMU group"))
 }
 
 // hostNUMA checks whether the firmware reports the NUMA nodes: with node interleaving, or
@@ -97,7 +98,7 @@ func hostNUMA(in Inputs) []Result {
 	case packages > nodes:
 		return warn(in.hostHint("disable node interleaving in the firmware (on AMD: NPS1 or "+
 			"more), so that it reports each package's memory", "NUMA cells"),
-			"%s but %s", topology.Counted(packages, "CPU package"), topology.Counted(nodes,
+			"%s but %s", words.Counted(packages, "CPU package"), words.Counted(nodes,
 				"NUMA node"))
 
 	case packages == 0 && nodes == 1:
@@ -105,11 +106,11 @@ func hostNUMA(in Inputs) []Result {
 			"1 NUMA node; sysfs does not show the CPU packages")
 
 	case packages == 0:
-		return pass("%s", topology.Counted(nodes, "NUMA node"))
+		return pass("%s", words.Counted(nodes, "NUMA node"))
 	}
 
-	return pass("%s on %s", topology.Counted(nodes, "NUMA node"),
-		topology.Counted(packages, "CPU package"))
+	return pass("%s on %s", words.Counted(nodes, "NUMA node"),
+		words.Counted(packages, "CPU package"))
 }
 
 // sharedDevice checks whether each device is in one domain of the node: VFIO gives it to the
@@ -136,7 +137,7 @@ func sharedDevice(in Inputs) []Result {
 		}
 	}
 
-	return orPass(found, "%s, each in one domain", topology.Counted(len(domains), "device"))
+	return orPass(found, "%s, each in one domain", words.Counted(len(domains), "device"))
 }
 
 // driverBound checks whether each function is bound to a driver for guests.
@@ -156,7 +157,7 @@ func driverBound(in Inputs) []Result {
 	switch {
 	case len(functions) > 0:
 		return orPass(found, "%s bound to a passthrough driver",
-			topology.Counted(len(functions), "function"))
+			words.Counted(len(functions), "function"))
 	case in.Plan == nil && len(in.Host.MDEVs) == 0 && len(in.Host.Devices) > 0:
 		return note("bind the devices for guests to vfio-pci, or create mediated devices",
 			"no function is bound to a VFIO driver")
@@ -183,7 +184,7 @@ func groupViable(in Inputs) []Result {
 		return nil
 	}
 
-	return orPass(found, "%s without a host driver", topology.Counted(len(groups), "IOMMU group"))
+	return orPass(found, "%s without a host driver", words.Counted(len(groups), "IOMMU group"))
 }
 
 func numaNode(in Inputs) []Result {
@@ -220,7 +221,7 @@ func numaNode(in Inputs) []Result {
 				known[i])...)
 	}
 
-	return orPass(found, "%s with a NUMA node", topology.Counted(len(known), "device"))
+	return orPass(found, "%s with a NUMA node", words.Counted(len(known), "device"))
 }
 
 // reportedOnNode0 reports the devices without a NUMA node that the kubelet assigns to node
@@ -274,5 +275,5 @@ func resetMethod(in Inputs) []Result {
 				list(unknown))...)
 	}
 
-	return orPass(found, "%s can be reset", topology.Counted(len(functions), "function"))
+	return orPass(found, "%s can be reset", words.Counted(len(functions), "function"))
 }

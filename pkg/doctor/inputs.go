@@ -6,6 +6,7 @@ import (
 
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/findings"
+	"hook-sidecar/pkg/kubevirt"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
@@ -24,9 +25,9 @@ type Inputs struct {
 
 	HostPhysBits int // physical address bits of the host's CPUs, 0 when not known
 	Sockets      *Sockets
-	Limits       *env.Limits // of the container
+	Limits       *Limits // of the container
 
-	env.Installation // for InstallationChecks, which look at nothing else
+	kubevirt.Installation // for InstallationChecks, which look at nothing else
 }
 
 // VMInputs has the inputs of the checks of a VM.
@@ -204,4 +205,10 @@ func (vm VMInputs) found(check string) []Result {
 func (in Inputs) problems(check string) []Result {
 	return resultsOf(slices.DeleteFunc(findings.Given(in.Problems),
 		func(f findings.Finding) bool { return f.Check != check }))
+}
+
+// Limits are the resource limits of a container.
+type Limits struct {
+	MemoryBytes uint64 // memory.max, 0 for none
+	MilliCPU    int    // cpu.max in thousandths of a CPU, 0 for none
 }

@@ -4,14 +4,14 @@ import (
 	"slices"
 	"strings"
 
-	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/kubevirt"
 	"hook-sidecar/pkg/reasons"
-	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 func clusterRead(in Inputs) (results []Result) {
 	for _, err := range in.Unread {
-		results = append(results, note(reasons.HintOf(err), "%s", topology.OneLine(err.Error()))...)
+		results = append(results, note(reasons.HintOf(err), "%s", words.OneLine(err.Error()))...)
 	}
 	return orPass(results, "all that the checks of a cluster look at")
 }
@@ -86,7 +86,7 @@ func pluginHooks(in Inputs) []Result {
 }
 
 // definesGuest reports whether virt-launcher calls the hook's sidecar to define a domain.
-func definesGuest(h env.PluginHook) bool {
+func definesGuest(h kubevirt.PluginHook) bool {
 	return h.Sidecar != nil && slices.Contains(h.Sidecar.PermittedHooks, "GuestDefinition")
 }
 
@@ -106,7 +106,7 @@ const hookPlugin = "hostdev"
 
 func pluginPage() string { return reasons.Page("docs/install.md#as-a-structured-plugin") }
 
-func isHookPlugin(p env.Plugin) bool { return p.Metadata.Name == hookPlugin }
+func isHookPlugin(p kubevirt.Plugin) bool { return p.Metadata.Name == hookPlugin }
 
 func hasHookPlugin(in Inputs) bool { return slices.ContainsFunc(in.Plugins, isHookPlugin) }
 

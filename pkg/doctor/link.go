@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 func linkDegraded(in Inputs) []Result {
@@ -22,7 +23,7 @@ func linkDegraded(in Inputs) []Result {
 		return note("", "sysfs shows no link state")
 	}
 
-	return orPass(found, "%s at full speed and width", topology.Counted(known, "link"))
+	return orPass(found, "%s at full speed and width", words.Counted(known, "link"))
 }
 
 // judgeLink compares a function's link with the best that both ends support.
@@ -69,7 +70,7 @@ func accessControl(in Inputs) []Result {
 		return found
 	case readable < len(ports):
 		return append(found, note(asRootHint,
-			"the ACS of %s cannot be read here; the IOMMU groups show what is isolated", topology.Counted(len(ports)-readable, "port"))...)
+			"the ACS of %s cannot be read here; the IOMMU groups show what is isolated", words.Counted(len(ports)-readable, "port"))...)
 
 	case redirecting > 0:
 		return append(found,
@@ -78,7 +79,7 @@ func accessControl(in Inputs) []Result {
 				"ports that send peer-to-peer requests to the IOMMU: %d of %d", redirecting, len(ports))...)
 	}
 
-	return orPass(found, "%s without redirection", topology.Counted(len(ports), "port"))
+	return orPass(found, "%s without redirection", words.Counted(len(ports), "port"))
 }
 
 const asRootHint = "run doctor, or take the snapshot, as root on the node"
@@ -127,12 +128,12 @@ func addressTranslation(in Inputs) []Result {
 	switch {
 	case hidden > 0:
 		return note(asRootHint, "the ATS of %s cannot be read here",
-			topology.Counted(hidden, "device"))
+			words.Counted(hidden, "device"))
 	case len(without) > 0:
 		return note("for GPUDirect under ports with ACS: mlxconfig -d DEVICE set ATS_ENABLED=true "+
 			"on ConnectX, then reboot the host",
 			"without ATS: %s", list(without))
 	}
 
-	return pass("%s with ATS", topology.Counted(len(hardware), "device"))
+	return pass("%s with ATS", words.Counted(len(hardware), "device"))
 }

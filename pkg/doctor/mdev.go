@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // vgpu is a part of a GPU: a mediated device, or a virtual function with a type.
@@ -61,7 +62,7 @@ func (in Inputs) typeName(f topology.Device) string {
 		}
 		for _, t := range other.Details.VGPU.Creatable {
 			if t.ID == f.Details.VGPU.Type && t.Name != "" {
-				return number + " (" + topology.OneLine(t.Name) + ")"
+				return number + " (" + words.OneLine(t.Name) + ")"
 			}
 		}
 	}
@@ -104,7 +105,7 @@ func mdevTypes(in Inputs) []Result {
 		return nil
 	}
 
-	return orPass(found, "%s with vGPUs of one type each", topology.Counted(len(gpus), "device"))
+	return orPass(found, "%s with vGPUs of one type each", words.Counted(len(gpus), "device"))
 }
 
 // mdevUnused reports the vGPUs that no domain uses: the GPU keeps their type and room.
@@ -114,7 +115,7 @@ func mdevUnused(in Inputs) []Result {
 	all := in.vgpus()
 	if in.Plan == nil {
 		return note("pass --domain to see which ones it does not use, or the directory of the "+
-			"domains of all VMs of the node", "%s on the host", topology.Counted(max(len(all),
+			"domains of all VMs of the node", "%s on the host", words.Counted(max(len(all),
 			len(in.Host.MDEVs)), "vGPU"))
 	}
 
@@ -133,7 +134,7 @@ func mdevUnused(in Inputs) []Result {
 		found = append(found,
 			about(topology.PCIDevice(gpu),
 				report(hint, "%s %s of %s, and it keeps its type: %s", whose,
-					topology.Counted(len(vgpus[gpu]), "vGPU"), gpu,
+					words.Counted(len(vgpus[gpu]), "vGPU"), gpu,
 					strings.Join(typesOf(vgpus[gpu]),
 						" and ")))...)
 	}
@@ -148,7 +149,7 @@ func mdevUnused(in Inputs) []Result {
 	}
 
 	return orPass(found, "%s, all used",
-		topology.Counted(max(len(all), len(in.Host.MDEVs)), "vGPU"))
+		words.Counted(max(len(all), len(in.Host.MDEVs)), "vGPU"))
 }
 
 // vgpuCapacity checks whether each GPU can create the vGPUs that its type promises: no list
@@ -181,7 +182,7 @@ func vgpuCapacity(in Inputs) []Result {
 		return nil
 	}
 
-	return orPass(found, "%s as the types promise", topology.Counted(len(gpus), "device"))
+	return orPass(found, "%s as the types promise", words.Counted(len(gpus), "device"))
 }
 
 const staleHint = "look for a process that still holds the GPU (nvidia-smi vgpu -q), then restart " +

@@ -12,6 +12,7 @@ import (
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // guestNUMA checks whether the guest has NUMA cells on known host nodes.
@@ -26,7 +27,7 @@ func guestNUMA(in Inputs) []Result {
 	}
 
 	d := in.Plan.Domain()
-	cells := topology.Counted(len(d.CPUCells()), "guest NUMA cell")
+	cells := words.Counted(len(d.CPUCells()), "guest NUMA cell")
 	switch {
 	case len(d.Cells) == 0:
 		return in.noCells("the guest has no NUMA cells")

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // Status is the verdict of a check.
@@ -68,7 +69,7 @@ func orPass(results []Result, format string, args ...any) []Result {
 
 // list formats the first few items, and how many more there are.
 func list[T fmt.Stringer](items []T) string {
-	return topology.FirstOf(topology.Map(items, T.String), 4, ", ")
+	return words.FirstOf(topology.Map(items, T.String), 4, ", ")
 }
 
 // areOrIs formats devices as the subject of a sentence.

@@ -13,6 +13,7 @@ import (
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // barWindow checks whether the devices' BARs fit into the firmware's windows.
@@ -23,23 +24,23 @@ func barWindow(in Inputs) []Result { return append(largeBARs(in), lowBARs(in)...
 func lowBARs(in Inputs) []Result {
 	guest := in.firmware()
 	all, ports := guest.Low()
-	need := "below 4 GiB BARs and hotplug take " + topology.BytesNeeded(all)
+	need := "below 4 GiB BARs and hotplug take " + words.BytesNeeded(all)
 	if ports > 0 {
-		need += fmt.Sprintf(", %s of it for switch ports with a link", topology.BytesNeeded(ports))
+		need += fmt.Sprintf(", %s of it for switch ports with a link", words.BytesNeeded(ports))
 	}
 
 	window := guest.LowWindow()
 	switch {
 	case all > window && ports > 0:
 		return fail("leave port-speed=host out, or pass fewer devices through",
-			"%s, the window has %s", need, topology.BytesThere(window))
+			"%s, the window has %s", need, words.BytesThere(window))
 
 	case all > window:
 		return fail("pass fewer devices through", "%s, the window has %s", need,
-			topology.BytesThere(window))
+			words.BytesThere(window))
 
 	case ports > 0:
-		return pass("%s, the window has %s", need, topology.BytesThere(window))
+		return pass("%s, the window has %s", need, words.BytesThere(window))
 	}
 
 	return nil
@@ -105,7 +106,7 @@ func ioSpace(in Inputs) []Result {
 	}
 
 	return orPass(in.found("io-space"), "%s with an I/O BAR, %s has room for %d ports with one",
-		topology.Counted(space.Devices, "device"), space.Firmware, space.Room)
+		words.Counted(space.Devices, "device"), space.Firmware, space.Room)
 }
 
 // grace checks the elements for NVIDIA Grace, where a device names cells or should.

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/doctor"
-	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/findings"
 )
 
@@ -270,7 +269,7 @@ func containerTests() map[string]map[string]test {
 		return func(in *doctor.Inputs) { in.Sockets = &s }
 	}
 
-	limits := func(l env.Limits) func(*doctor.Inputs) {
+	limits := func(l doctor.Limits) func(*doctor.Inputs) {
 		return func(in *doctor.Inputs) { in.Limits = &l }
 	}
 
@@ -343,27 +342,27 @@ func containerTests() map[string]map[string]test {
 			}},
 		},
 		"container-memory": {
-			"none": {given{inputs: limits(env.Limits{})}, []string{"PASS no limit"}},
+			"none": {given{inputs: limits(doctor.Limits{})}, []string{"PASS no limit"}},
 			"KubeVirt's": {given{
-				inputs: limits(env.Limits{MemoryBytes: 64_000_000}),
+				inputs: limits(doctor.Limits{MemoryBytes: 64_000_000}),
 			}, []string{"PASS the limit is 61 MiB"}},
 			"scarce": {given{
-				inputs: limits(env.Limits{MemoryBytes: 32 << 20}),
+				inputs: limits(doctor.Limits{MemoryBytes: 32 << 20}),
 			}, []string{"WARN the limit is 32 MiB, 48 MiB are always enough" + raise}},
 			"much too low": {given{
-				inputs: limits(env.Limits{MemoryBytes: 16 << 20}),
+				inputs: limits(doctor.Limits{MemoryBytes: 16 << 20}),
 			}, []string{"FAIL the limit is 16 MiB, the server needs up to 24 MiB" + raise}},
 		},
 		"container-cpu": {
-			"none": {given{inputs: limits(env.Limits{})}, []string{"PASS no limit"}},
+			"none": {given{inputs: limits(doctor.Limits{})}, []string{"PASS no limit"}},
 			"KubeVirt's": {given{
-				inputs: limits(env.Limits{MilliCPU: 200}),
+				inputs: limits(doctor.Limits{MilliCPU: 200}),
 			}, []string{"PASS the limit is 200m"}},
 			"scarce": {given{
-				inputs: limits(env.Limits{MilliCPU: 60}),
+				inputs: limits(doctor.Limits{MilliCPU: 60}),
 			}, []string{"WARN the limit is 60m, 100m are always enough" + raise}},
 			"much too low": {given{
-				inputs: limits(env.Limits{MilliCPU: 10}),
+				inputs: limits(doctor.Limits{MilliCPU: 10}),
 			}, []string{"FAIL the limit is 10m, the server needs up to 50m" + raise}},
 		},
 	}

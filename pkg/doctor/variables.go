@@ -6,6 +6,7 @@ import (
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // variables checks whether the device plugins' environment variables and the domain name
@@ -27,7 +28,7 @@ func variables(in Inputs) []Result {
 				"them with --env", "no environment variables PCI_RESOURCE_* or MDEV_PCI_RESOURCE_*")...)
 
 	case in.Plan == nil:
-		return orPass(found, "%s", topology.Counted(len(in.Variables), "environment variable"))
+		return orPass(found, "%s", words.Counted(len(in.Variables), "environment variable"))
 	}
 
 	named := map[topology.DeviceID]bool{}
@@ -61,7 +62,7 @@ func variables(in Inputs) []Result {
 	}
 
 	return orPass(found, "the domain has the devices of %s",
-		topology.Counted(len(in.Variables), "environment variable"))
+		words.Counted(len(in.Variables), "environment variable"))
 }
 
 // isUsed reports whether a device of a variable, or another function of it, is in the plan:

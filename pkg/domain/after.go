@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // After returns the read model after changes: that which a parse of the changed bytes has to give.
@@ -116,7 +117,7 @@ func verifyFragments(got, want *Domain) error {
 		return fmt.Errorf("%s is in the result, and not in the plan", nameOf(left[0]))
 	case got.IOAPIC != want.IOAPIC:
 		return fmt.Errorf("the ioapic's driver is %q in the result, %q in the plan",
-			topology.Abridge(got.IOAPIC), topology.Abridge(want.IOAPIC))
+			words.Abridge(got.IOAPIC), words.Abridge(want.IOAPIC))
 	}
 
 	return nil
@@ -124,7 +125,7 @@ func verifyFragments(got, want *Domain) error {
 
 // nameOf names a fragment in an error, without its value.
 func nameOf(f Fragment) string {
-	return fmt.Sprintf("%T with mark %q", f, topology.Abridge(string(f.Mark())))
+	return fmt.Sprintf("%T with mark %q", f, words.Abridge(string(f.Mark())))
 }
 
 func verifyControllers(want, have []Controller) error {

@@ -7,6 +7,7 @@ import (
 
 	"hook-sidecar/pkg/domain/xmledit"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // Error is a part of a domain that cannot be read, with its line and column.
@@ -25,9 +26,9 @@ func Parse(src []byte) (*Domain, error) {
 
 	root := xml.Root()
 	if !root.Is("", "domain") {
-		name := "<" + topology.Abridge(root.Name) + ">"
+		name := "<" + words.Abridge(root.Name) + ">"
 		if root.Space != "" {
-			name += fmt.Sprintf(" in namespace %q", topology.Abridge(root.Space))
+			name += fmt.Sprintf(" in namespace %q", words.Abridge(root.Space))
 		}
 		return nil, xml.Errorf(root.Open().Start, "the root element is %s, want <domain>", name)
 	}

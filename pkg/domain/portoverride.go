@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"hook-sidecar/pkg/domain/xmledit"
-	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // PortOverride is a device of qemu:override that gives a PCI controller another driver or link:
@@ -128,7 +128,7 @@ func (d *Domain) CheckPortOverrides() error {
 
 	for _, o := range d.PortOverrides() {
 		if want := overriddenModels[o.Driver]; o.Own && models[o.Alias] != want {
-			return fmt.Errorf("the override for %s is for a controller of model %s, which it is not", topology.Abridge(o.Alias), want)
+			return fmt.Errorf("the override for %s is for a controller of model %s, which it is not", words.Abridge(o.Alias), want)
 		}
 	}
 

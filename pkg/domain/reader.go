@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/domain/xmledit"
-	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // reader fills a Domain from a document.
@@ -111,7 +111,7 @@ func (r *reader) attrNumber(
 	if !ok || n < low || n > high {
 		return 0, false, r.xml.Errorf(a.Text().Start,
 			"attribute %s of <%s>: invalid number %q: must be between %d and %d",
-			name, e.Name, topology.Abridge(a.Value), low, high)
+			name, e.Name, words.Abridge(a.Value), low, high)
 	}
 
 	return n, true, nil
@@ -123,7 +123,7 @@ func (r *reader) textNumber(e *xmledit.Element, high uint64) (uint64, error) {
 	n, ok := number(text, 10)
 	if !ok || n > high {
 		return 0, r.xml.Errorf(e.Open().End,
-			"text of <%s>: invalid number %q: must be between 0 and %d", e.Name, topology.Abridge(text), high)
+			"text of <%s>: invalid number %q: must be between 0 and %d", e.Name, words.Abridge(text), high)
 	}
 
 	return n, nil
@@ -141,7 +141,7 @@ func (r *reader) scaled(e *xmledit.Element) (uint64, error) {
 	if !ok {
 		return 0, r.xml.Errorf(e.Attr("unit").Text().Start,
 			"attribute unit of <%s>: invalid unit %q: want one such as KiB or GB",
-			e.Name, topology.Abridge(e.Value("unit")))
+			e.Name, words.Abridge(e.Value("unit")))
 	}
 
 	high, low := bits.Mul64(n, scale)

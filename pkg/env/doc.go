@@ -1,4 +1,3 @@
-// Package env reads the environment variables of device plugins, the
-// VirtualMachineInstance, a file that holds a domain, and the container's limits. It
-// returns values and logs nothing; invalid input becomes a warning.
+// Package env reads the environment variables that device plugins give a container. It
+// returns values and logs nothing; an invalid variable becomes a warning.
 package env

@@ -7,6 +7,7 @@ import (
 
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // The prefixes of the environment variables that KubeVirt's device plugins set
@@ -114,7 +115,7 @@ func parseIDs(kind topology.Kind, value string) (ids []topology.DeviceID, bad st
 	}
 
 	if more > 0 {
-		bad += "; " + topology.Counted(more, "more invalid element")
+		bad += "; " + words.Counted(more, "more invalid element")
 	}
 
 	return ids, bad

@@ -10,6 +10,7 @@ import (
 	"hook-sidecar/pkg/libvirt"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // faults collects faults of the elements for NVIDIA Grace that libvirt 12.8 accepts. KubeVirt
@@ -153,7 +154,7 @@ func (f *faults) emulated(other libvirt.Device, expander *topology.Node) {
 	}
 	f.add("give it an address on the root bus",
 		"<%s> is under the accelerated SMMUv3 of %s: QEMU: Emulated endpoint devices are not "+
-			"allowed when using arm-smmuv3,accel=on", topology.Abridge(other.Element), expander.ID)
+			"allowed when using arm-smmuv3,accel=on", words.Abridge(other.Element), expander.ID)
 }
 
 // passedThrough looks at a device under an accelerated SMMUv3, and at the first one there.

@@ -6,6 +6,7 @@ import (
 
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // untestedIOMMU finds IOMMUs of the guest that are not known to serve devices under expander
@@ -15,7 +16,7 @@ func untestedIOMMU(plan *placement.Plan) []Finding {
 	for _, iommu := range plan.Domain().IOMMUs() {
 		if iommu.Model != "intel" {
 			all = append(all,
-				one("the domain has a vIOMMU of model %q", topology.Abridge(iommu.Model))...)
+				one("the domain has a vIOMMU of model %q", words.Abridge(iommu.Model))...)
 		}
 	}
 

@@ -8,6 +8,7 @@ import (
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // hasFile reports whether NCCL sees the host's tree and links in the topology file, whatever the
@@ -24,7 +25,7 @@ func gpuDirectOff(plan *placement.Plan) []Finding {
 	}
 
 	return one("GPUDirect RDMA is off for %d of %s that use it on the host: NCCL wants GPU and NIC "+
-		"under one switch", outcome.Host-outcome.Guest, topology.Counted(outcome.Host, "GPU"))
+		"under one switch", outcome.Host-outcome.Guest, words.Counted(outcome.Host, "GPU"))
 }
 
 // slowUplinks finds that NCCL takes the link that an emulated switch advertises for that of a

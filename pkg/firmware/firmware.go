@@ -11,6 +11,7 @@ import (
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // Guest is the input of the model.
@@ -234,16 +235,16 @@ func (f Fit) IsEnough() bool { return f.Known && f.Required <= f.Window.Bytes }
 
 // Need says how large the BARs are, and how much of a window they take where that is more.
 func (f Fit) Need(required uint64) string {
-	need := "64-bit BARs of " + topology.BytesNeeded(f.Sum)
+	need := "64-bit BARs of " + words.BytesNeeded(f.Sum)
 	if required > f.Sum {
-		need += " take " + topology.BytesNeeded(required) + " with alignment and hotplug ports"
+		need += " take " + words.BytesNeeded(required) + " with alignment and hotplug ports"
 	}
 	return need
 }
 
 // Have returns what the BARs need, with the window that they have.
 func (f Fit) Have(need string) string {
-	return fmt.Sprintf("%s, the window has %s: %s", need, topology.BytesThere(f.Window.Bytes),
+	return fmt.Sprintf("%s, the window has %s: %s", need, words.BytesThere(f.Window.Bytes),
 		f.Window.Reason)
 }
 

@@ -20,6 +20,7 @@ import (
 
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // Answer says how often a VM fits.
@@ -108,13 +109,13 @@ func (f *Fleet) Count(ctx context.Context, s Shape) (Answer, error) {
 		answer.Now, answer.Empty = total(ctx, nodes, s, false), total(ctx, nodes, s, true)
 		answer.Notes = append(answer.Notes,
 			"devices that several nodes reach count once in the sum: "+
-				topology.FirstOf(shared, 10, ", "))
+				words.FirstOf(shared, 10, ", "))
 	}
 
 	if len(unread) > 0 {
 		answer.Notes = append(answer.Notes,
 			"not read, so how near the devices of plugins would be is unknown: node "+
-				topology.FirstOf(unread, 10, ", "))
+				words.FirstOf(unread, 10, ", "))
 	}
 
 	return answer, ctx.Err()

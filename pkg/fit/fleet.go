@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // Fleet holds the objects of a cluster, by which VMs fit on its nodes or do not.
@@ -93,7 +94,7 @@ func (f *Fleet) Get(name string) (*resourceapi.DeviceClass, error) {
 		return c.Name == name
 	})
 	if i < 0 {
-		return nil, fmt.Errorf("there is no DeviceClass %q", topology.Abridge(name))
+		return nil, fmt.Errorf("there is no DeviceClass %q", words.Abridge(name))
 	}
 	return f.Classes[i], nil
 }
@@ -144,7 +145,7 @@ func (p *pool) missing() string {
 		return ""
 	}
 	return fmt.Sprintf("pool %s of %s has %d of its %s", p.name, p.driver, len(p.slices),
-		topology.Counted(int(want), "ResourceSlice"))
+		words.Counted(int(want), "ResourceSlice"))
 }
 
 // isShared reports whether several nodes may reach the pool's devices.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/structured"
 
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // Partition is an NVLink partition of a node: a VM's GPUs are one, or CUDA does not start in it.
@@ -326,7 +327,7 @@ func partitionNotes(nodes []Node, s Shape) (notes []string) {
 		if len(n.order) > 0 {
 			ids := topology.Map(n.order, func(p Partition) string { return fmt.Sprint(p.ID) })
 			notes = append(notes,
-				fmt.Sprintf("node %s: NVLink partition %s, in this order the most others stay whole", n.Name, topology.FirstOf(ids, 16, ", then ")))
+				fmt.Sprintf("node %s: NVLink partition %s, in this order the most others stay whole", n.Name, words.FirstOf(ids, 16, ", then ")))
 		}
 	}
 

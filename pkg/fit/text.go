@@ -8,14 +8,14 @@ import (
 	"text/tabwriter"
 	"text/template"
 
-	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 //go:embed text.tmpl
 var templateText string
 
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
-	"printable": topology.Printable,
+	"printable": words.Printable,
 }).Parse(templateText))
 
 // text executes a template.
@@ -43,7 +43,7 @@ func newTable(titles ...string) *table {
 
 func (t *table) row(cells ...string) {
 	for i, cell := range cells {
-		cells[i] = topology.Printable(topology.OneLine(cell))
+		cells[i] = words.Printable(words.OneLine(cell))
 	}
 	fmt.Fprintln(t.columns, strings.Join(cells, "\t"))
 }
@@ -64,10 +64,10 @@ func (a Answer) Text() string {
 	}
 
 	b := &strings.Builder{}
-	fmt.Fprintf(b, "%s\n%s: %d fit now, %d when empty\n", nodes, topology.Printable(a.VM), a.Now,
+	fmt.Fprintf(b, "%s\n%s: %d fit now, %d when empty\n", nodes, words.Printable(a.VM), a.Now,
 		a.Empty)
 	for _, note := range a.Notes {
-		fmt.Fprintln(b, topology.Printable(note))
+		fmt.Fprintln(b, words.Printable(note))
 	}
 
 	if len(a.Nodes) == 1 && len(a.Nodes[0].Devices) > 0 {

@@ -2,8 +2,8 @@ package guest
 
 import (
 	"hook-sidecar/pkg/domain"
-	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/host"
+	"hook-sidecar/pkg/kubevirt"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
@@ -12,7 +12,7 @@ import (
 // VM is the input of keys: a VM with a plan of its devices' places.
 type VM struct {
 	*placement.Plan
-	VMI *env.VMI // nil when there is none
+	VMI *kubevirt.VMI // nil when there is none
 
 	PhysBits func() int // physical address bits of the host's CPUs, 0 for unknown; may be nil
 

@@ -9,6 +9,7 @@ import (
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // writeMMIOWindow sets a window of OVMF that holds the devices' 64-bit BARs, where OVMF would
@@ -117,31 +118,31 @@ func chooseWindow(guest firmware.Guest, written uint64) (set uint64, text string
 		return 0, there, false
 	case users != nil:
 		return 0, fmt.Sprintf("%s, and the domain's own %s %q stays", need, users.Name,
-			topology.Abridge(users.Value)), false
+			words.Abridge(users.Value)), false
 
 	case enough == firmware.LeastWindow:
 		return 0, fmt.Sprintf("%s, the window has at least %s", need,
-			topology.BytesThere(enough)), true
+			words.BytesThere(enough)), true
 
 	case enough == 0:
 		return 0, fmt.Sprintf("%s, and the largest window that OVMF takes has %s", need,
-			topology.BytesThere(firmware.MostWindow)), false
+			words.BytesThere(firmware.MostWindow)), false
 
 	case bits > 0 && !guest.HasRoom(enough, bits):
 		memory := "the guest's memory"
 		if most := guest.Domain.MaxMemoryBytes; most > guest.Domain.MemoryBytes {
-			memory += ", which can grow to " + topology.BytesThere(most)
+			memory += ", which can grow to " + words.BytesThere(most)
 		}
 		return 0, fmt.Sprintf("%s, and %d bits of %s have no room for a window of %s after %s",
-			need, bits, source, topology.BytesThere(enough), memory), false
+			need, bits, source, words.BytesThere(enough), memory), false
 
 	case !fit.Known:
 		return enough,
 			fmt.Sprintf("the window has at least %s: %s; the guest's physical address bits are "+
-				"not known", topology.BytesThere(enough), need), true
+				"not known", words.BytesThere(enough), need), true
 	}
 
 	return enough, fmt.Sprintf("the window has %s: %s; without the key it has %s: %s",
-		topology.BytesThere(enough), need, topology.BytesThere(fit.Window.Bytes),
+		words.BytesThere(enough), need, words.BytesThere(fit.Window.Bytes),
 		fit.Window.Reason), true
 }

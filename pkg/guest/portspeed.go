@@ -13,6 +13,7 @@ import (
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // writePortSpeed makes ports above passthrough devices advertise the host's links, with an override
@@ -186,7 +187,7 @@ func (p *portSpeed) refusal(port portLink) string {
 		return fmt.Sprintf("QEMU has no value for %s", port.Link)
 	case port.Model == domain.RootPort && since != "" && libvirt.IsOlderThan(d.Machine, since):
 		return fmt.Sprintf("QEMU has %s GT/s since %s, and machine %q runs on older ones",
-			number(port.Speed), since, topology.Abridge(d.Machine))
+			number(port.Speed), since, words.Abridge(d.Machine))
 	}
 
 	return ""
@@ -241,7 +242,7 @@ func (p *portSpeed) String() string {
 	if p.users != nil {
 		parts = append(parts,
 			fmt.Sprintf("the domain's own %s %q stays", p.users.Name,
-				topology.Abridge(p.users.Value)))
+				words.Abridge(p.users.Value)))
 	}
 
 	switch {

@@ -11,6 +11,7 @@ import (
 
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // device reads the files of a PCI function from its directory.
@@ -165,7 +166,7 @@ func parseHex(text string, bits int) (uint64, error) {
 	n, err := strconv.ParseUint(strings.TrimPrefix(text, "0x"), 16, bits)
 	if err != nil {
 		return 0, fmt.Errorf("invalid number %q: want hex of at most %d bits",
-			topology.Abridge(text), bits)
+			words.Abridge(text), bits)
 	}
 
 	return n, nil
@@ -174,7 +175,7 @@ func parseHex(text string, bits int) (uint64, error) {
 func parseNumber(text string) (int, error) {
 	n, err := strconv.ParseUint(text, 10, 31)
 	if err != nil {
-		return 0, fmt.Errorf("invalid number %q: want a decimal number", topology.Abridge(text))
+		return 0, fmt.Errorf("invalid number %q: want a decimal number", words.Abridge(text))
 	}
 	return int(n), nil
 }
@@ -229,7 +230,7 @@ func parseBAR(line string) (bar topology.BAR, used bool, err error) {
 	fields := strings.Fields(line)
 	if len(fields) != 3 {
 		return topology.BAR{}, false, fmt.Errorf("invalid BAR %q: want start, end and flags",
-			topology.Abridge(line))
+			words.Abridge(line))
 	}
 
 	for i, into := range []*uint64{&start, &end, &flags} {
@@ -320,7 +321,7 @@ func parseNode(text string) (topology.NodeID, error) {
 	n, err := strconv.ParseUint(text, 10, 32)
 	if err != nil || n > maxNode {
 		return 0, fmt.Errorf("invalid NUMA node %q: must be between 0 and %d",
-			topology.Abridge(text), maxNode)
+			words.Abridge(text), maxNode)
 	}
 
 	return topology.NodeID(n), nil

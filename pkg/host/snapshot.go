@@ -14,8 +14,8 @@ import (
 
 	"golang.org/x/tools/txtar"
 
-	"hook-sidecar/pkg/env"
-	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/gzipped"
+	"hook-sidecar/pkg/words"
 )
 
 // maxSnapshotBytes bounds a snapshot file; one of 100 devices has 160 KB.
@@ -52,7 +52,7 @@ func OpenSysfs(name string) (fs.FS, error) {
 	var fsys fs.FS
 	data, err := os.ReadFile(name)
 	if err == nil {
-		data, err = env.Decompress(data, maxSnapshotBytes)
+		data, err = gzipped.Decompress(data, maxSnapshotBytes)
 	}
 
 	if err == nil {
@@ -178,13 +178,13 @@ func indexed(files fstest.MapFS, kernel string) (fs.FS, error) {
 func addFile(files fstest.MapFS, name string, file *fstest.MapFile) error {
 	if name == "." || !isPath(name) {
 		return fmt.Errorf("invalid path %q: want a path from the root of sysfs",
-			topology.Abridge(name))
+			words.Abridge(name))
 	}
 
 	if known, ok := files[name]; ok && known.Mode.IsDir() {
-		return fmt.Errorf("%q is both a file and a directory", topology.Abridge(name))
+		return fmt.Errorf("%q is both a file and a directory", words.Abridge(name))
 	} else if ok {
-		return fmt.Errorf("%q appears twice", topology.Abridge(name))
+		return fmt.Errorf("%q appears twice", words.Abridge(name))
 	}
 
 	files[name] = file
@@ -192,7 +192,7 @@ func addFile(files fstest.MapFS, name string, file *fstest.MapFile) error {
 	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
 		known, ok := files[dir]
 		if ok && !known.Mode.IsDir() {
-			return fmt.Errorf("%q is both a file and a directory", topology.Abridge(dir))
+			return fmt.Errorf("%q is both a file and a directory", words.Abridge(dir))
 		}
 		if ok {
 			break
@@ -215,15 +215,15 @@ func isPath(name string) bool {
 func checkLink(name, target string, data []byte) error {
 	switch {
 	case path.IsAbs(target):
-		return fmt.Errorf("link %q has an absolute target", topology.Abridge(name))
+		return fmt.Errorf("link %q has an absolute target", words.Abridge(name))
 	case target == "" || path.Clean(target) != target:
-		return fmt.Errorf("link %q: target %q is not in its shortest form", topology.Abridge(name),
-			topology.Abridge(target))
+		return fmt.Errorf("link %q: target %q is not in its shortest form", words.Abridge(name),
+			words.Abridge(target))
 
 	case !isPath(path.Join(path.Dir(name), target)):
-		return fmt.Errorf("link %q leads out of the snapshot", topology.Abridge(name))
+		return fmt.Errorf("link %q leads out of the snapshot", words.Abridge(name))
 	case len(bytes.TrimSpace(data)) > 0:
-		return fmt.Errorf("link %q has content", topology.Abridge(name))
+		return fmt.Errorf("link %q has content", words.Abridge(name))
 	}
 
 	return nil

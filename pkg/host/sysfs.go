@@ -11,6 +11,7 @@ import (
 
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // The directories where sysfs lists devices (kernel
@@ -141,7 +142,7 @@ func listed[ID fmt.Stringer](r *hostReader, dir string, parse func(string) (ID, 
 			r.problem(reasons.CodeBadSysfs, dir, err.Error())
 		case id.String() != name:
 			r.problem(reasons.CodeBadSysfs, dir,
-				fmt.Sprintf("the kernel writes %s, not %q", id, topology.Abridge(name)))
+				fmt.Sprintf("the kernel writes %s, not %q", id, words.Abridge(name)))
 
 		default:
 			ids = append(ids, id)
@@ -214,7 +215,7 @@ func (r *hostReader) deviceDir(link string) (dir string, shown bool) {
 	}
 
 	if err == nil && path.Base(dir) != base {
-		err = fmt.Errorf("links to another device, %q", topology.Abridge(path.Base(dir)))
+		err = fmt.Errorf("links to another device, %q", words.Abridge(path.Base(dir)))
 	}
 
 	if err == nil {

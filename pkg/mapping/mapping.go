@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // Rates in bytes per second.
@@ -161,7 +161,7 @@ func (e Estimate) Text() []string {
 		}
 
 		text := fmt.Sprintf("%s of %s take about %s to allocate and map",
-			topology.BytesNeeded(e.MemoryBytes), kind, seconds(e.MemorySeconds))
+			words.BytesNeeded(e.MemoryBytes), kind, seconds(e.MemorySeconds))
 		if e.vm.Spaces > 1 {
 			text += fmt.Sprintf(", once per device, of which the vIOMMU separates %d", e.vm.Spaces)
 		}
@@ -183,7 +183,7 @@ func (e Estimate) barText() string {
 		return ""
 	}
 
-	text := topology.BytesNeeded(vm.BARs) + " of BARs"
+	text := words.BytesNeeded(vm.BARs) + " of BARs"
 	if vm.isHugeBAR() {
 		return text + fmt.Sprintf(" take no time to map: Linux %s maps them by 1 GiB", vm.Kernel)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // nvidia is NVIDIA's vendor id.
@@ -83,7 +84,7 @@ func (l List) Fault(gpus []topology.Address) string {
 	}
 
 	return fmt.Sprintf("%s; of that number are: %s", fault(size),
-		cmp.Or(topology.FirstOf(others, 8, ", "), "none"))
+		cmp.Or(words.FirstOf(others, 8, ", "), "none"))
 }
 
 // fault begins a text about so many GPUs.

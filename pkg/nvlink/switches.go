@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // passthrough has, per PCI device id of NVSwitches, how many a VM takes in full passthrough, by
@@ -45,7 +46,7 @@ func SwitchFault(functions []*topology.Device) string {
 
 	return fmt.Sprintf("%s beside %s: of this board %s, and VMs with other numbers none, with "+
 		"Fabric Manager elsewhere",
-		countedSwitches(switches), topology.Counted(gpus, "GPU"), strings.Join(rules, ", "))
+		countedSwitches(switches), words.Counted(gpus, "GPU"), strings.Join(rules, ", "))
 }
 
 func countedSwitches(n int) string {

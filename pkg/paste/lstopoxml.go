@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 var lstopoTag = regexp.MustCompile(`<topology[ >]`)
@@ -139,7 +140,7 @@ func (r *lstopoReader) object(e element, in *lstopoPlace) (err error) {
 		first, _, _ := strings.Cut(strings.Replace(buses, "[", "", 1), "-")
 		if _, err := topology.ParseAddress(first + ":00.0"); err != nil {
 			return fmt.Errorf("invalid bridge_pci %q: want buses such as 0000:[e0-e4]",
-				topology.Abridge(buses))
+				words.Abridge(buses))
 		}
 		at.Root = topology.PCIeRoot("pci" + first)
 
@@ -178,7 +179,7 @@ func (r *lstopoReader) function(e element, in *lstopoPlace) error {
 	if _, err := fmt.Sscanf(ids, "%4x [%4x:%4x]", &in.at.Class, &in.at.Vendor,
 		&in.at.Device); err != nil {
 		return fmt.Errorf("invalid pci_type %q: want class and ids, such as 0302 [10de:2330]",
-			topology.Abridge(ids))
+			words.Abridge(ids))
 	}
 
 	in.at.Class <<= 8

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // Machine is what one or more outputs say of one machine. The package's comment explains it.
@@ -190,7 +191,7 @@ func (m *Machine) PathType(a, b topology.Address) (between topology.PathType, kn
 // Label returns the short name of a function: that of a program, else its address.
 func (m *Machine) Label(a topology.Address) string {
 	if name := m.Names[a]; name != "" {
-		return topology.Printable(name)
+		return words.Printable(name)
 	}
 	return strings.TrimPrefix(a.String(), "0000:")
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // Names of the rows and columns of nvidia-smi topo, and of tables made after it: GPU0, NIC0,
@@ -199,7 +200,7 @@ func (t *matrix) add(row int, fields []string) error {
 			if word == "" {
 				return fmt.Errorf("row %s: invalid path type %q: nvidia-smi writes X, PIX, PXB, "+
 					"PHB, NODE, SYS, or NV and a number",
-					t.names[row], topology.Abridge(field))
+					t.names[row], words.Abridge(field))
 			}
 
 			t.cells[row] = append(t.cells[row], word)
@@ -223,7 +224,7 @@ func (m *Machine) addTable(t matrix) error {
 
 	if t.cells == nil {
 		return fmt.Errorf("the table has names and no rows: %s",
-			topology.Abridge(strings.Join(t.names, " ")))
+			words.Abridge(strings.Join(t.names, " ")))
 	}
 
 	m.cutRows(t)
@@ -305,7 +306,7 @@ func (m *Machine) addCell(a, b topology.Address, word string) error {
 			"nvidia-smi topo -mp, too")
 
 	default:
-		return fmt.Errorf("invalid path type %q", topology.Abridge(word))
+		return fmt.Errorf("invalid path type %q", words.Abridge(word))
 	}
 
 	return nil
@@ -323,7 +324,7 @@ func (m *Machine) cutRows(t matrix) {
 	if len(cut) > 0 {
 		m.note("the table is cut: %s have fewer than %s; paste it whole, in a wide terminal or "+
 			"from a file",
-			topology.FirstOf(cut, 4, ", "), topology.Counted(len(t.names), "column"))
+			words.FirstOf(cut, 4, ", "), words.Counted(len(t.names), "column"))
 	}
 }
 

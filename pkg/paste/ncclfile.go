@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 var ncclTag = regexp.MustCompile(`<system[ >/]`)
@@ -123,7 +124,7 @@ func (r *ncclReader) pci(e element, at *topology.Device) (err error) {
 		if numbers[i], err = strconv.ParseUint(strings.TrimPrefix(value, "0x"), 16,
 			24); err != nil {
 			return fmt.Errorf("%s: %s: invalid number %q: want hex", at.Address, name,
-				topology.Abridge(value))
+				words.Abridge(value))
 		}
 	}
 

@@ -11,6 +11,7 @@ import (
 	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // format is a format that Read recognises.
@@ -63,7 +64,7 @@ func Read(data []byte) (Machine, []reasons.Warning, error) {
 	if len(data) > maxText {
 		return Machine{}, nil,
 			fmt.Errorf("%s of text; the limit is %s: cut it to the part of one machine",
-				topology.BytesNeeded(uint64(len(data))), topology.BytesThere(maxText))
+				words.BytesNeeded(uint64(len(data))), words.BytesThere(maxText))
 	}
 
 	m, err := readText(clean(data))
@@ -135,7 +136,7 @@ func unknown(t text) error {
 		}
 
 		return fmt.Errorf("<%s> is neither lstopo's <topology> nor NCCL's <system>",
-			topology.Abridge(name))
+			words.Abridge(name))
 	}
 
 	return errors.New("nothing in it is a list, a tree or a table of PCI devices")

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // element is the start of an XML element.
@@ -92,7 +93,7 @@ func onNode(number string) (topology.Affinity, error) {
 	var node topology.NodeID
 	ids, err := topology.ParseIDs(number)
 	if err != nil || strings.ContainsAny(number, ",-^ ") || ids.IsEmpty() {
-		return topology.Affinity{}, fmt.Errorf("invalid NUMA node %q", topology.Abridge(number))
+		return topology.Affinity{}, fmt.Errorf("invalid NUMA node %q", words.Abridge(number))
 	}
 
 	for id := range ids.All() {

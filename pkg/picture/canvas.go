@@ -7,6 +7,7 @@ import (
 
 	"hook-sidecar/pkg/report"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // Sizes in pixels. A row is a device with two lines of text. A picture of a large machine
@@ -172,6 +173,6 @@ func (c *canvas) box(b box) {
 // it replaces characters other than newlines that XML 1.0 cannot hold, that a terminal
 // obeys, or that turn the direction of text.
 func escape(text string) string {
-	lines := topology.Map(strings.Split(text, "\n"), topology.Printable)
+	lines := topology.Map(strings.Split(text, "\n"), words.Printable)
 	return html.EscapeString(strings.Join(lines, "\n"))
 }

@@ -8,7 +8,7 @@ import (
 
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/report"
-	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // legend explains shapes, colours and path types from y on, and returns the y after it.
@@ -91,7 +91,7 @@ func (c *canvas) swatches(r report.Report, room, y int) int {
 
 	tally := r.Tally(report.AllDevices)
 	if n := tally.By[report.Same]; n > 0 {
-		swatch(report.Same, topology.Counted(n, "pair")+" of devices as on the host")
+		swatch(report.Same, words.Counted(n, "pair")+" of devices as on the host")
 	}
 
 	for _, d := range tally.Differences {

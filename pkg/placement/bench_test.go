@@ -10,6 +10,7 @@ import (
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/host"
+	"hook-sidecar/pkg/kubevirt"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/topology"
@@ -112,7 +113,7 @@ func demoCall(b *testing.B) benchCall {
 	expect.NoError(b, err)
 	call.in = defaults(b)
 	call.in.Host, _ = host.Read(sysfs, placement.Candidates(d, nil), host.Related)
-	if call.in.VMI, err = env.ParseVMI(read(testdata.DemoVMI)); err != nil {
+	if call.in.VMI, err = kubevirt.ParseVMI(read(testdata.DemoVMI)); err != nil {
 		b.Fatal(err)
 	}
 
@@ -137,10 +138,10 @@ func crowdCall(b *testing.B, count int) benchCall {
 
 	d, err := domain.Parse(call.xml)
 	expect.NoError(b, err)
-	call.in.VMI = &env.VMI{}
+	call.in.VMI = &kubevirt.VMI{}
 
 	for i := range devices {
-		call.in.VMI.HostDevices = append(call.in.VMI.HostDevices, env.Request{
+		call.in.VMI.HostDevices = append(call.in.VMI.HostDevices, kubevirt.Request{
 			Name: fmt.Sprint(i), Resource: "example.com/device",
 		})
 	}

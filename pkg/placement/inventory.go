@@ -6,10 +6,12 @@ import (
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/kubevirt"
 	"hook-sidecar/pkg/placement/request"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // Input is everything that a plan depends on.
@@ -17,7 +19,7 @@ type Input struct {
 	Domain    *domain.Domain
 	Host      *topology.Host
 	Variables []env.Variable
-	VMI       *env.VMI // nil when there is none
+	VMI       *kubevirt.VMI // nil when there is none
 	Policy    policy.Policy
 	Warnings  []reasons.Warning // of reading the above
 }
@@ -126,7 +128,7 @@ func unknownAliases(in Input, devices []Device) []reasons.Warning {
 		if !known {
 			warnings = append(warnings, reasons.NewWarning(reasons.CodeUnknownAlias, nil,
 				fmt.Sprintf("no hostdev has the alias %q that is to be kept",
-					topology.Abridge(alias))))
+					words.Abridge(alias))))
 		}
 	}
 

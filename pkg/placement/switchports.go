@@ -8,6 +8,7 @@ import (
 	"hook-sidecar/pkg/libvirt"
 	"hook-sidecar/pkg/placement/request"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // switchPortsSpeak reports whether the switches that a layout builds will advertise the host's
@@ -32,11 +33,11 @@ func SwitchPortsRefused(d *domain.Domain, devices []Device) string {
 		return fmt.Sprintf("machine %q has no switches", d.Machine)
 	case !libvirt.HasSwitchPortLinks(d.Machine):
 		return fmt.Sprintf("QEMU has such ports since 10.0, and machine %q runs on older ones",
-			topology.Abridge(d.Machine))
+			words.Abridge(d.Machine))
 
 	case users != nil:
 		return fmt.Sprintf("the domain's own %s %q stays", users.Name,
-			topology.Abridge(users.Value))
+			words.Abridge(users.Value))
 
 	case !pinsToHost(devices):
 		return "the VM may migrate, and would lose them on the way"

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"hook-sidecar/pkg/cloudinit"
-	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/kubevirt"
 	"hook-sidecar/pkg/policy"
 )
 
@@ -13,7 +13,7 @@ import (
 type CloudInitResult struct {
 	Data   []byte        // the bytes to return, those of the call where nothing changes
 	Policy policy.Policy // zero when an error came before it
-	VMI    *env.VMI      // nil when an error came before it
+	VMI    *kubevirt.VMI // nil when an error came before it
 	Err    error         // why the data is unchanged, though it should not be
 }
 
@@ -26,7 +26,7 @@ func (p Planner) CloudInit(vmi, data []byte) (result CloudInitResult) {
 			result.Data, result.Err = data, newPanicError(cause)
 		}
 	}()
-	if result.VMI, result.Err = env.ParseVMI(vmi); result.Err != nil {
+	if result.VMI, result.Err = kubevirt.ParseVMI(vmi); result.Err != nil {
 		return result
 	}
 

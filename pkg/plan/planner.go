@@ -7,6 +7,7 @@ import (
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/guest"
 	"hook-sidecar/pkg/host"
+	"hook-sidecar/pkg/kubevirt"
 	"hook-sidecar/pkg/nvlink"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
@@ -41,8 +42,8 @@ type Planner struct {
 // Request is one domain to plan.
 type Request struct {
 	Domain []byte
-	VMI    []byte   // JSON; empty when there is none
-	Parsed *env.VMI // the VMI where the caller has parsed it; VMI is ignored then
+	VMI    []byte        // JSON; empty when there is none
+	Parsed *kubevirt.VMI // the VMI where the caller has parsed it; VMI is ignored then
 	// Discarded is true where the caller ignores the result, as KubeVirt does on the target
 	// of a migration. Strict is off then.
 	Discarded bool
@@ -105,12 +106,12 @@ func (p Planner) planNeeds(wanted policy.Policy) host.Needs {
 
 // Policy returns the policy of a VMI, which may be nil, and the warnings and the error of
 // its flags and annotations.
-func (p Planner) Policy(vmi *env.VMI) (policy.Policy, []reasons.Warning, error) {
+func (p Planner) Policy(vmi *kubevirt.VMI) (policy.Policy, []reasons.Warning, error) {
 	return policy.Resolve(p.withVMI(vmi))
 }
 
 // withVMI returns the source of the policy with a VMI, which may be nil.
-func (p Planner) withVMI(vmi *env.VMI) policy.Source {
+func (p Planner) withVMI(vmi *kubevirt.VMI) policy.Source {
 	source := p.Source
 	if vmi != nil {
 		source.HasVMI, source.Annotations = true, vmi.Annotations

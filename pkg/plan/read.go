@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"hook-sidecar/pkg/domain"
-	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/host"
+	"hook-sidecar/pkg/kubevirt"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/policy"
 )
@@ -45,7 +45,7 @@ func (p Planner) read(req Request, needs func(policy.Policy) host.Needs) (vm *VM
 
 	vm = &VM{planner: p, request: req, plans: map[variant]Result{}}
 	if vm.VMI = req.Parsed; vm.VMI == nil && len(req.VMI) > 0 {
-		if vm.VMI, vm.vmiErr = env.ParseVMI(req.VMI); vm.vmiErr != nil {
+		if vm.VMI, vm.vmiErr = kubevirt.ParseVMI(req.VMI); vm.vmiErr != nil {
 			vm.resolved = resolve(p.Source)
 			return vm
 		}

@@ -9,7 +9,7 @@ import (
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
-	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // maxRefusal is the size in bytes of the largest refusal. virt-handler writes it after some words
@@ -36,7 +36,7 @@ func refusal(plan *placement.Plan) error {
 		}
 	}
 
-	return fmt.Errorf("strict: %s", topology.AbridgeTo(text, maxRefusal))
+	return fmt.Errorf("strict: %s", words.AbridgeTo(text, maxRefusal))
 }
 
 // complaint is one cause of a refusal, with its devices.
@@ -59,12 +59,12 @@ func complaintsOf(plan *placement.Plan) []complaint {
 			index[code], all = i, append(all, c)
 		}
 
-		all[i].about = append(all[i].about, topology.Printable(about))
+		all[i].about = append(all[i].about, words.Printable(about))
 	}
 
 	for _, d := range plan.Devices {
 		if d.Outcome == placement.Unplaced {
-			about := fmt.Sprintf("%s (%s)", d.ID, cmp.Or(topology.Abridge(d.Alias), "no alias"))
+			about := fmt.Sprintf("%s (%s)", d.ID, cmp.Or(words.Abridge(d.Alias), "no alias"))
 			add(string(d.Reason), about, complaint{
 				comma: ", ", reason: string(d.Reason), remedy: ": " + d.Reason.Remedy(),
 			})
@@ -88,7 +88,7 @@ func complaintsOf(plan *placement.Plan) []complaint {
 func join(complaints []complaint, shown int) string {
 	var texts []string
 	for _, c := range complaints {
-		list := topology.FirstOf(c.about, shown, c.comma)
+		list := words.FirstOf(c.about, shown, c.comma)
 		switch {
 		case c.reason != "" && len(c.about) == 1:
 			list += " is not placed: " + c.reason

@@ -9,18 +9,19 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/domain"
-	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/guest"
+	"hook-sidecar/pkg/kubevirt"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // VM is a VM whose domain, VMI and host were read. It makes each plan at most once. It is
 // for one goroutine.
 type VM struct {
-	VMI *env.VMI // nil when there is none
+	VMI *kubevirt.VMI // nil when there is none
 
 	planner    Planner
 	request    Request
@@ -90,7 +91,7 @@ func (a Alternative) String() string {
 	if a.Direct == 0 {
 		return fmt.Sprintf("%s %d", a.Layout, a.Alike)
 	}
-	return fmt.Sprintf("%s %s direct, %d pairs", a.Layout, topology.Counted(a.Direct, "GPU"),
+	return fmt.Sprintf("%s %s direct, %d pairs", a.Layout, words.Counted(a.Direct, "GPU"),
 		a.Alike)
 }
 
@@ -272,7 +273,7 @@ type Result struct {
 	Domain []byte          // the bytes to return
 	Plan   *placement.Plan // nil when an error came before it
 	Policy policy.Policy   // zero when an error came before it
-	VMI    *env.VMI        // nil when there is none
+	VMI    *kubevirt.VMI   // nil when there is none
 	Strict bool            // whether Err has to fail the call
 	Err    error           // of the kind Kind
 	Kind   Kind

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // Key is the name of a setting, as a flag and as an annotation.
@@ -182,7 +183,7 @@ func Keys() []Key {
 // ParseKey reads the name of a key.
 func ParseKey(name string) (Key, error) {
 	if !slices.Contains(Keys(), Key(name)) {
-		return "", fmt.Errorf("invalid policy key %q: %s", topology.Abridge(name), mustBeKey(name))
+		return "", fmt.Errorf("invalid policy key %q: %s", words.Abridge(name), mustBeKey(name))
 	}
 	return Key(name), nil
 }
@@ -191,7 +192,7 @@ func ParseKey(name string) (Key, error) {
 func mustBeKey(name string) string {
 	names := topology.Map(Keys(), func(key Key) string { return string(key) })
 	return "must be one of " +
-		strings.Join(names, ", ") + topology.DidYouMean(name, names, "; ", "")
+		strings.Join(names, ", ") + words.DidYouMean(name, names, "; ", "")
 }
 
 // IsBool reports whether a setting is true or false.
@@ -268,6 +269,6 @@ func (s Setting) set(p *Policy, name, value string) error {
 		}
 	}
 
-	return fmt.Errorf("invalid %s %q: must be %s%s", name, topology.Abridge(value), s.Allowed(),
-		topology.DidYouMean(value, s.Values, "; ", ""))
+	return fmt.Errorf("invalid %s %q: must be %s%s", name, words.Abridge(value), s.Allowed(),
+		words.DidYouMean(value, s.Values, "; ", ""))
 }

@@ -9,6 +9,7 @@ import (
 
 	"hook-sidecar/pkg/paste"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // Host is the host of a record.
@@ -177,7 +178,7 @@ func (m *maker) completeCPUs() {
 	}
 
 	if unknown > 0 {
-		m.assume("The CPUs of %s are not known: %d each.", topology.Counted(unknown, "NUMA node"),
+		m.assume("The CPUs of %s are not known: %d each.", words.Counted(unknown, "NUMA node"),
 			count)
 	}
 }
@@ -220,7 +221,7 @@ func (m *maker) completeIDs() {
 	for _, as := range []model{boardGPU, cardGPU, aNIC} {
 		if counts[as] > 0 {
 			m.assume("The ids of %s are not known: they are those of %s (%04x:%04x).",
-				topology.Counted(counts[as], "device"), as.name, as.vendor, as.device)
+				words.Counted(counts[as], "device"), as.name, as.vendor, as.device)
 		}
 	}
 }
@@ -244,7 +245,7 @@ func (m *maker) completeLinks() {
 	}
 
 	if unknown > 0 {
-		m.assume("The links of %s are not known: they are %s.", topology.Counted(unknown, "device"),
+		m.assume("The links of %s are not known: they are %s.", words.Counted(unknown, "device"),
 			fastLink)
 	}
 }

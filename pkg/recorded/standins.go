@@ -7,6 +7,7 @@ import (
 
 	"hook-sidecar/pkg/paste"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // nameStandIns gives what a record shows without a name, or without a possible one, a name that the
@@ -110,7 +111,7 @@ func (n *namer) name(is topology.Address, on *bus) topology.Address {
 func (n *namer) report() {
 	if len(n.names) > n.moved+n.noAddress {
 		n.assume("Names of PCIe roots and of %s are made up.",
-			topology.Counted(len(n.names)-n.moved-n.noAddress, "bridge"))
+			words.Counted(len(n.names)-n.moved-n.noAddress, "bridge"))
 	}
 
 	if n.record.Has(paste.NCCL) {
@@ -119,12 +120,12 @@ func (n *namer) report() {
 	}
 
 	if n.noAddress > 0 {
-		n.assume("The addresses of %s are made up.", topology.Counted(n.noAddress, "device"))
+		n.assume("The addresses of %s are made up.", words.Counted(n.noAddress, "device"))
 	}
 
 	if n.moved > 0 {
 		n.assume("%s have another address than in the file, where one bus is under several ports.",
-			topology.Counted(n.moved, "device"))
+			words.Counted(n.moved, "device"))
 	}
 }
 
@@ -192,7 +193,7 @@ func (m *maker) nameNodes() {
 	}
 
 	if len(numbers) > 0 {
-		m.assume("The numbers of %s are made up.", topology.Counted(len(numbers), "NUMA node"))
+		m.assume("The numbers of %s are made up.", words.Counted(len(numbers), "NUMA node"))
 	}
 }
 

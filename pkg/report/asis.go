@@ -6,6 +6,7 @@ import (
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // TreeReason explains why the layout of the current tree was chosen.
@@ -70,15 +71,15 @@ func (p *printer) prospect(r Report) {
 
 	switch {
 	case would.Error != nil:
-		p.wrapped(Red, "nothing: "+topology.Printable(*would.Error))
+		p.wrapped(Red, "nothing: "+words.Printable(*would.Error))
 	case !would.Changed:
 		p.line("nothing")
 	case len(would.Devices) == 0:
 		p.line("no address of a device")
 	default:
 		p.line(fmt.Sprintf("%s, %s added, %d removed",
-			topology.Counted(len(would.Devices), "device"),
-			topology.Counted(would.ControllersAdded, "controller"), would.ControllersRemoved))
+			words.Counted(len(would.Devices), "device"),
+			words.Counted(would.ControllersAdded, "controller"), would.ControllersRemoved))
 	}
 
 	for _, m := range would.Devices {

@@ -9,7 +9,7 @@ import (
 
 	"hook-sidecar/pkg/picture"
 	"hook-sidecar/pkg/report"
-	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 	"hook-sidecar/test/expect"
 	"hook-sidecar/test/machines"
 )
@@ -67,7 +67,7 @@ func TestNoCells(t *testing.T) {
 	domain := regexp.MustCompile(`(?s)<numa>.*?</numa>|<numatune>.*?</numatune>`).ReplaceAll(machines.Domain(t, sysfs), nil)
 	r := machines.Report(t, sysfs, domain, "root")
 	got := text(t, r, report.Style{})
-	if !strings.HasPrefix(topology.OneLine(got), strings.Join(r.Headline[:2], "; ")+
+	if !strings.HasPrefix(words.OneLine(got), strings.Join(r.Headline[:2], "; ")+
 		"; first give the guest NUMA cells remedy: give the guest NUMA cells:") ||
 		strings.Count(got, "remedy: give") != 1 {
 		t.Errorf("the text begins otherwise:\n%s", got)

@@ -11,6 +11,7 @@ import (
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // Number is the position of a device in Devices, by which text and pictures name it, or -1.
@@ -40,7 +41,7 @@ func isMissing(f findings.Finding) bool { return f.Code == reasons.CodeNoSysfs &
 // Title is the alias of a device.
 func (d Device) Title() string { return title(d.Alias) }
 
-func title(alias *string) string { return topology.Printable(or(alias, "(no alias)")) }
+func title(alias *string) string { return words.Printable(or(alias, "(no alias)")) }
 
 // Family is a group of PCI classes with one tint and shape in pictures.
 type Family string
@@ -98,7 +99,7 @@ func (r Report) Inventory() string {
 	}
 
 	all := topology.Map(slices.Sorted(maps.Keys(counts)), func(noun string) string {
-		return topology.Counted(counts[noun], noun)
+		return words.Counted(counts[noun], noun)
 	})
 
 	return strings.Join(all, ", ")

@@ -10,6 +10,7 @@ import (
 	"hook-sidecar/pkg/paste"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // GuestComparison compares each device in the guest with the plan.
@@ -129,11 +130,11 @@ func guestNotes(guest paste.Machine, unlisted int) []string {
 
 	add(unlisted > 0 &&
 		isMatrix, "%s not compared: nvidia-smi lists more, fewer or none of the kind, so which is "+
-		"which is not known", topology.Counted(unlisted, "device"))
+		"which is not known", words.Counted(unlisted, "device"))
 
 	add(unlisted > 0 &&
 		!isMatrix, "%s not compared: the guest may have what %s does not list",
-		topology.Counted(unlisted, "device"), guest.SourceNames())
+		words.Counted(unlisted, "device"), guest.SourceNames())
 
 	return append(notes, guest.Notes...)
 }
@@ -255,7 +256,7 @@ func (r Report) guestDifferences(i int, positions []int, guest paste.Machine) []
 	}
 
 	if differing > 0 {
-		add("%s not as planned: %s", topology.Counted(differing, "path type"), first)
+		add("%s not as planned: %s", words.Counted(differing, "path type"), first)
 	}
 
 	return differences
@@ -295,7 +296,7 @@ func (c GuestComparison) WriteText(w io.Writer, style Style) error {
 	p.subject(c.subject)
 	p.line(p.Paint(bold,
 		fmt.Sprintf("guest as planned: %d of %s", c.Count(AsPlanned),
-			topology.Counted(len(c.Devices), "device"))))
+			words.Counted(len(c.Devices), "device"))))
 
 	p.line("")
 

@@ -6,7 +6,7 @@ import (
 
 	"hook-sidecar/pkg/findings"
 	"hook-sidecar/pkg/placement"
-	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // HeadlineOf returns the outcome of a plan in the parts of a line: how many GPUs use GPUDirect RDMA
@@ -30,7 +30,7 @@ func HeadlineOf(shown, planned *placement.Plan) []string {
 		parts = []string{"one device, which knows its NUMA node"}
 	default:
 		text := fmt.Sprintf("%d of %s of devices as on the host", pairs.Alike,
-			topology.Counted(pairs.All, "pair"))
+			words.Counted(pairs.All, "pair"))
 		if pairs.Known < pairs.All {
 			text += fmt.Sprintf(", %d not known", pairs.All-pairs.Known)
 		}
@@ -58,7 +58,7 @@ func gpuDirect(outcome placement.GPUDirect) []string {
 	}
 
 	text := fmt.Sprintf("%d of %s with GPUDirect RDMA", outcome.Guest,
-		topology.Counted(outcome.GPUs, "GPU"))
+		words.Counted(outcome.GPUs, "GPU"))
 	if outcome.Host < outcome.GPUs {
 		text += fmt.Sprintf(" (%d on the host)", outcome.Host)
 	}

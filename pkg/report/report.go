@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/domain"
-	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/findings"
+	"hook-sidecar/pkg/kubevirt"
 	"hook-sidecar/pkg/mapping"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/placement/bus"
@@ -201,10 +201,10 @@ type Subject struct {
 }
 
 // NewSubject names the VM of a domain. The VMI may be nil.
-func NewSubject(d *domain.Domain, vmi *env.VMI) Subject {
+func NewSubject(d *domain.Domain, vmi *kubevirt.VMI) Subject {
 	var s Subject
 
-	// As KubeVirt names it: see env.VMI.Doubt.
+	// As KubeVirt names it: see kubevirt.VMI.Doubt.
 	namespace, name, isKubeVirt := strings.Cut(d.Name, "_")
 	switch {
 	case isKubeVirt:

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // Style is how text is written for a terminal or a file.
@@ -127,7 +127,7 @@ func (p *printer) wrapped(colour Colour, text string) {
 func (p *printer) remedy(text string) {
 	const head = "  remedy: "
 	p.line("  " + p.Paint(Green, "remedy:") + " " +
-		p.wrap(topology.Printable(text), len(head), len(head)))
+		p.wrap(words.Printable(text), len(head), len(head)))
 }
 
 // columnWidths are those of the widest cells.

@@ -13,6 +13,7 @@ import (
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // WriteText writes the report for people: subject, headline, outcomes, why devices have no place,
@@ -28,7 +29,7 @@ func (r Report) WriteText(w io.Writer, style Style) error {
 	}
 
 	if r.Error != nil {
-		p.line(p.Paint(Red, p.wrap("error: "+topology.Printable(*r.Error), 0, len("error: "))))
+		p.line(p.Paint(Red, p.wrap("error: "+words.Printable(*r.Error), 0, len("error: "))))
 	}
 
 	switch {
@@ -86,17 +87,17 @@ func (p *printer) subject(s Subject) {
 	})
 
 	if len(parts) > 0 {
-		p.wrapped(plain, topology.Printable(strings.Join(parts, " | ")))
+		p.wrapped(plain, words.Printable(strings.Join(parts, " | ")))
 	}
 
 	if s.Doubt != "" {
-		p.wrapped(Yellow, "warning: "+topology.Printable(s.Doubt))
+		p.wrapped(Yellow, "warning: "+words.Printable(s.Doubt))
 	}
 }
 
 // outcome writes what became of the devices, and why.
 func (p *printer) outcome(r Report) {
-	head := topology.Counted(len(r.Devices), "device") + " in the current domain"
+	head := words.Counted(len(r.Devices), "device") + " in the current domain"
 	if !r.IsCurrent() {
 		head = fmt.Sprintf("layout %s: %d placed, %d kept, %d unplaced, %d added", r.Layout,
 			r.Count(placement.Placed), r.Count(placement.Kept), r.Count(placement.Unplaced), r.Added())
@@ -219,7 +220,7 @@ func (p *printer) devices(r Report) {
 
 		p.line(p.Paint(colour, rowText(rows[i+1], widths, gap)))
 		if d.Claim != nil {
-			p.line("  " + p.wrap(topology.Printable(*d.Claim), 2, 4))
+			p.line("  " + p.wrap(words.Printable(*d.Claim), 2, 4))
 		}
 	}
 }
@@ -313,7 +314,7 @@ func (p *printer) budgets(r Report) {
 	line("controllers of the domain", r.Budgets.ControllerIndexes, "indexes")
 	if r.Budgets.BARs.Bytes64 > 0 {
 		p.line("64-bit BARs of the devices                 " +
-			topology.BytesNeeded(r.Budgets.BARs.Bytes64))
+			words.BytesNeeded(r.Budgets.BARs.Bytes64))
 	}
 }
 
@@ -329,7 +330,7 @@ func (p *printer) warnings(r Report) {
 		}
 
 		p.wrapped(Yellow,
-			fmt.Sprintf("warning: %s: %s", warning.Code, topology.Printable(warning.Text)))
+			fmt.Sprintf("warning: %s: %s", warning.Code, words.Printable(warning.Text)))
 
 		// Warnings with the same remedy show it once.
 		last := i == len(shown)-1 || shown[i+1].Remedy != warning.Remedy

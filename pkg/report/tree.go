@@ -8,6 +8,7 @@ import (
 
 	"hook-sidecar/pkg/libvirt"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // Tree is the tree of host or guest.
@@ -142,7 +143,7 @@ func (t Tree) Label(n *topology.Node) (name, detail string) {
 // Memory names the cells of the guest that are a device's own memory, "" for none.
 func (t Tree) Memory(n *topology.Node) string {
 	if cells := t.device(n).MemoryCells; cells != "" && t.Side == GuestSide {
-		return "cells " + topology.Abridge(cells)
+		return "cells " + words.Abridge(cells)
 	}
 	return ""
 }

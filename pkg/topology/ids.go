@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"hook-sidecar/pkg/words"
 )
 
 // IDs is a set of CPU or node numbers. It has ranges, because a few bytes of text name tens of
@@ -33,7 +35,7 @@ func ParseIDs(s string) (IDs, error) {
 		r, err := parseIDRange(digits)
 		switch {
 		case err != nil:
-			return IDs{}, fmt.Errorf("invalid list of numbers %q: %w", Abridge(s), err)
+			return IDs{}, fmt.Errorf("invalid list of numbers %q: %w", words.Abridge(s), err)
 		case excluded:
 			without = addRange(without, r)
 		default:
@@ -58,7 +60,7 @@ func parseIDRange(s string) (idRange, error) {
 	for i, bound := range []string{low, high} {
 		n, err := strconv.ParseUint(bound, 10, 31)
 		if err != nil || n > maxListedID {
-			return idRange{}, fmt.Errorf("%q must be a number between 0 and %d", Abridge(bound),
+			return idRange{}, fmt.Errorf("%q must be a number between 0 and %d", words.Abridge(bound),
 				maxListedID)
 		}
 
@@ -66,7 +68,7 @@ func parseIDRange(s string) (idRange, error) {
 	}
 
 	if bounds[0] > bounds[1] {
-		return idRange{}, fmt.Errorf("range %q is reversed", Abridge(s))
+		return idRange{}, fmt.Errorf("range %q is reversed", words.Abridge(s))
 	}
 
 	return idRange{bounds[0], bounds[1]}, nil

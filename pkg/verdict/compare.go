@@ -7,6 +7,7 @@ import (
 	"hook-sidecar/pkg/ncclgraph"
 	"hook-sidecar/pkg/paste"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // Comparison compares the guest with its host.
@@ -62,7 +63,7 @@ func (v *Verdict) compare() {
 	if c.Compared = len(gpus) > 0; !c.Compared {
 		v.Notes = append(v.Notes,
 			fmt.Sprintf("the host has %s and the guest %d: which is which is "+
-				"not known, so pairs are not compared", topology.Counted(len(hostGPUs), "GPU"),
+				"not known, so pairs are not compared", words.Counted(len(hostGPUs), "GPU"),
 				len(v.gpus)))
 	}
 
@@ -122,10 +123,10 @@ func (c *Comparison) restore(v *Verdict, isPaired bool) {
 	lacksDirect := v.judged > 0 && v.direct < min(c.Direct, len(v.gpus))
 	add(switches > 0 || lacksDirect, "layout=mirror",
 		fmt.Sprintf("the host's switches: %s of PIX and PXB, GPUDirect RDMA on %d of %d GPUs",
-			topology.Counted(switches, "pair"), min(c.Direct, len(v.gpus)), len(v.gpus)))
+			words.Counted(switches, "pair"), min(c.Direct, len(v.gpus)), len(v.gpus)))
 
 	add(switches == 0 && lost("PHB") > 0, "layout=root",
-		fmt.Sprintf("the host's PCIe roots: %s of PHB", topology.Counted(lost("PHB"), "pair")))
+		fmt.Sprintf("the host's PCIe roots: %s of PHB", words.Counted(lost("PHB"), "pair")))
 	hasNodes := slices.ContainsFunc(gpusOf(v.host), func(d *topology.Device) bool {
 		return nodeOf(v.host, d) != nil
 	})

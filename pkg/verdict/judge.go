@@ -7,6 +7,7 @@ import (
 	"hook-sidecar/pkg/ncclgraph"
 	"hook-sidecar/pkg/paste"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // decide fills in each GPU with what NCCL decides.
@@ -115,7 +116,7 @@ func (v *Verdict) judgeNetwork(isUniform bool) {
 	case lacks && (v.direct == v.judged && v.judged < len(v.gpus) || isUniform):
 		v.Cost = fmt.Sprintf("NCCL uses GPUDirect RDMA on %d of the %s whose paths are in the "+
 			"text; "+
-			"others are not: paste it whole", v.direct, topology.Counted(v.judged, "GPU"))
+			"others are not: paste it whole", v.direct, words.Counted(v.judged, "GPU"))
 
 	case v.direct == 0 && isUniform:
 		v.Outcome = Flat

@@ -9,6 +9,7 @@ import (
 
 	"hook-sidecar/pkg/report"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // WriteText writes the verdict: in the first line how good the guest is and what it costs, then a
@@ -21,7 +22,7 @@ func (v Verdict) WriteText(w io.Writer, style report.Style) error {
 
 	p.paragraph(colour, fmt.Sprintf("%s: %s", v.Outcome, v.Cost))
 	p.paragraph("", fmt.Sprintf("read: %s; %s, %s", strings.Join(v.Sources, ", "),
-		topology.Counted(len(v.GPUs), "GPU"), topology.Counted(len(v.NICs), "NIC")))
+		words.Counted(len(v.GPUs), "GPU"), words.Counted(len(v.NICs), "NIC")))
 	if len(v.GPUs) > 0 {
 		p.gpus(v)
 		p.relations(v.Relations)
@@ -60,7 +61,7 @@ func (p *page) heading(text string) { p.WriteString("\n" + text + "\n") }
 // paragraph writes a text in lines of the terminal's width.
 func (p *page) paragraph(colour report.Colour, text string) {
 	width := min(cmp.Or(p.style.Width, 100), 120)
-	text = report.Wrap(topology.Printable(text), max(width, 40), 0, 2)
+	text = report.Wrap(words.Printable(text), max(width, 40), 0, 2)
 	p.WriteString(p.style.Paint(colour, text) + "\n")
 }
 
@@ -68,7 +69,7 @@ func (p *page) paragraph(colour report.Colour, text string) {
 func (p *page) table(rows [][]string) {
 	columns := tabwriter.NewWriter(p, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
-		fmt.Fprintln(columns, strings.Join(topology.Map(row, topology.Printable), "\t"))
+		fmt.Fprintln(columns, strings.Join(topology.Map(row, words.Printable), "\t"))
 	}
 
 	columns.Flush()
@@ -138,8 +139,8 @@ func (p *page) host(v Verdict) {
 			return fmt.Sprintf("%s+%s %s, on the host %s", l.A, l.B, l.Guest, l.Host)
 		})
 
-		p.paragraph(report.Red, fmt.Sprintf("lost: %s: %s", topology.Counted(n, "pair"),
-			topology.FirstOf(lost, 4, "; ")))
+		p.paragraph(report.Red, fmt.Sprintf("lost: %s: %s", words.Counted(n, "pair"),
+			words.FirstOf(lost, 4, "; ")))
 	} else if v.Host.Compared {
 		p.paragraph(report.Green, "no pair is farther apart than on the host")
 	}
@@ -159,7 +160,7 @@ func (p *page) steps(steps []Step) {
 	for _, s := range steps {
 		p.paragraph("", s.What)
 		for _, line := range s.Text {
-			p.WriteString("    " + topology.Printable(line) + "\n")
+			p.WriteString("    " + words.Printable(line) + "\n")
 		}
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 const (
@@ -92,7 +92,7 @@ func declaration(text string, at int) (int, error) {
 		i := slices.Index([]string{"version", "encoding", "standalone"}, a.Name)
 		if i <= last {
 			return 0, errorAt(text, a.Whole().Start, "unexpected %s in an XML declaration",
-				topology.Abridge(a.Name))
+				words.Abridge(a.Name))
 		}
 
 		last = i
@@ -100,15 +100,15 @@ func declaration(text string, at int) (int, error) {
 		switch {
 		case a.Name == "version" && written != "1.0":
 			return 0, errorAt(text, a.Text().Start, "invalid XML version %q: must be 1.0",
-				topology.Abridge(written))
+				words.Abridge(written))
 
 		case a.Name == "encoding" && !strings.EqualFold(written, "utf-8"):
 			return 0, errorAt(text, a.Text().Start, "invalid encoding %q: must be utf-8",
-				topology.Abridge(written))
+				words.Abridge(written))
 
 		case a.Name == "standalone" && written != "yes" && written != "no":
 			return 0, errorAt(text, a.Text().Start, "invalid standalone %q: must be yes or no",
-				topology.Abridge(written))
+				words.Abridge(written))
 		}
 	}
 
@@ -228,7 +228,7 @@ func reference(text string, within Span) (rune, int, error) {
 	case !isNumber && (name == "" || nameEnd(text, start) != start+length):
 		return 0, 0, errorAt(text, within.Start, "an unescaped &")
 	case !isNumber:
-		return 0, 0, errorAt(text, within.Start, "unknown entity &%s;", topology.Abridge(name))
+		return 0, 0, errorAt(text, within.Start, "unknown entity &%s;", words.Abridge(name))
 	}
 
 	base := 10
@@ -239,7 +239,7 @@ func reference(text string, within Span) (rune, int, error) {
 	code, err := strconv.ParseUint(digits, base, 31)
 	if err != nil || !isCharacter(rune(code)) {
 		return 0, 0, errorAt(text, within.Start, "&%s; refers to no character of XML",
-			topology.Abridge(name))
+			words.Abridge(name))
 	}
 
 	return rune(code), end, nil

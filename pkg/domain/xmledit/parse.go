@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // Parse reads a document, in time and memory proportional to its bytes. Tests compare it with
@@ -74,7 +74,7 @@ func (p *parser) parse() error {
 
 	if len(p.open) > 0 {
 		e := p.open[len(p.open)-1]
-		return p.fail(e.Open().Start, "<%s> is never closed", topology.Abridge(e.Name))
+		return p.fail(e.Open().Start, "<%s> is never closed", words.Abridge(e.Name))
 	}
 
 	if p.root == nil {
@@ -139,7 +139,7 @@ func (p *parser) start(at int) (int, error) {
 		e.Parent.Children = append(e.Parent.Children, e)
 
 	case p.root != nil:
-		return 0, p.fail(at, "second root element <%s>", topology.Abridge(e.Name))
+		return 0, p.fail(at, "second root element <%s>", words.Abridge(e.Name))
 	default:
 		p.root = e
 	}
@@ -177,7 +177,7 @@ func (p *parser) openTag(e *Element, at int) (int, error) {
 
 	if i := duplicate(attrs); i >= 0 {
 		return 0, p.fail(attrs[i].Whole().Start, "duplicate attribute %s in <%s>",
-			topology.Abridge(attrs[i].Name), topology.Abridge(e.Name))
+			words.Abridge(attrs[i].Name), words.Abridge(e.Name))
 	}
 
 	if cap(p.attrs)-len(p.attrs) < len(attrs) {
@@ -227,13 +227,13 @@ func (p *parser) end(at int) (int, error) {
 
 	end += len(">")
 	if len(p.open) == 0 {
-		return 0, p.fail(at, "</%s> closes no element", topology.Abridge(name))
+		return 0, p.fail(at, "</%s> closes no element", words.Abridge(name))
 	}
 
 	e := p.open[len(p.open)-1]
 	if e.Name != name {
-		return 0, p.fail(at, "</%s> where </%s> is expected", topology.Abridge(name),
-			topology.Abridge(e.Name))
+		return 0, p.fail(at, "</%s> where </%s> is expected", words.Abridge(name),
+			words.Abridge(e.Name))
 	}
 
 	e.closeStart, e.end = int32(at), int32(end)
@@ -280,26 +280,26 @@ func attribute(text string, start int) (Attr, error) {
 	equals := skip(text, end)
 	if equals == len(text) || text[equals] != '=' {
 		return Attr{}, errorAt(text, start, "attribute %s without a value",
-			topology.Abridge(a.Name))
+			words.Abridge(a.Name))
 	}
 
 	open := skip(text, equals+1)
 	if open == len(text) || (text[open] != '"' && text[open] != '\'') {
 		return Attr{}, errorAt(text, open, "the value of attribute %s is not in quotes",
-			topology.Abridge(a.Name))
+			words.Abridge(a.Name))
 	}
 
 	length := strings.IndexByte(text[open+1:], text[open])
 	if length < 0 {
 		return Attr{}, errorAt(text, open, "the value of attribute %s is never closed",
-			topology.Abridge(a.Name))
+			words.Abridge(a.Name))
 	}
 
 	value := Span{open + 1, open + 1 + length}
 	a.start, a.textStart, a.textEnd = int32(start), int32(value.Start), int32(value.End)
 	if i := strings.IndexByte(text[value.Start:value.End], '<'); i >= 0 {
 		return Attr{}, errorAt(text, value.Start+i, "an unescaped < in the value of attribute %s",
-			topology.Abridge(a.Name))
+			words.Abridge(a.Name))
 	}
 
 	var err error
@@ -320,7 +320,7 @@ func (p *parser) bind(e *Element) error {
 		if a.Name != "xmlns" &&
 			(prefix == "" || a.Value == "" || prefix == "xml" || prefix == "xmlns") {
 			return p.fail(a.Whole().Start, "invalid namespace declaration %s=%q",
-				topology.Abridge(a.Name), topology.Abridge(a.Value))
+				words.Abridge(a.Name), words.Abridge(a.Value))
 		}
 
 		p.scope[prefix] = append(p.scope[prefix], a.Value)

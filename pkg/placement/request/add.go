@@ -9,9 +9,11 @@ import (
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/kubevirt"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // Additions are the hostdevs that a policy adds to a domain from the variables.
@@ -79,8 +81,8 @@ func (a *adder) warn(code reasons.Code, format string, args ...any) {
 
 // addRequested adds the devices that the VMI names and the domain lacks, in the order of
 // virt-launcher: all PCI devices of a list, then all mediated ones.
-func (a *adder) addRequested(l list, present map[*env.Request]bool) {
-	var open []env.Request
+func (a *adder) addRequested(l list, present map[*kubevirt.Request]bool) {
+	var open []kubevirt.Request
 	for i, r := range l.requests {
 		switch {
 		case r.IsClaim() || present[&l.requests[i]]:
@@ -88,7 +90,7 @@ func (a *adder) addRequested(l list, present map[*env.Request]bool) {
 			a.warn(reasons.CodeBadDeviceName,
 				"%s of the VMI has no hostdev, and its name %q cannot be written in XML",
 				strings.TrimSuffix(strings.TrimPrefix(l.prefixes[0], "ua-"),
-					"-"), topology.Abridge(r.Name))
+					"-"), words.Abridge(r.Name))
 
 		default:
 			open = append(open, r)
@@ -96,7 +98,7 @@ func (a *adder) addRequested(l list, present map[*env.Request]bool) {
 	}
 
 	for _, kind := range []topology.Kind{topology.KindPCI, topology.KindMDEV} {
-		var left []env.Request
+		var left []kubevirt.Request
 		for _, r := range open {
 			if id, found := a.firstFree(kind, r.Resource); found {
 				a.add(a.hostdev(l, r, id))
@@ -124,7 +126,7 @@ func (a *adder) addRequested(l list, present map[*env.Request]bool) {
 // variable of their resource lists, or one without any, since libvirt drops an alias with other
 // characters than its own. The latter match the requests of the resource whose
 // variable lists them; those that no variable lists, one request each.
-func (a *adder) matchPresent() map[*env.Request]bool {
+func (a *adder) matchPresent() map[*kubevirt.Request]bool {
 	var unnamed, otherNames []topology.DeviceID
 	for _, h := range a.domain.Hostdevs {
 		switch {
@@ -135,8 +137,8 @@ func (a *adder) matchPresent() map[*env.Request]bool {
 		}
 	}
 
-	present := map[*env.Request]bool{}
-	match := func(isPresent func(list, env.Request) bool) {
+	present := map[*kubevirt.Request]bool{}
+	match := func(isPresent func(list, kubevirt.Request) bool) {
 		for _, l := range a.lists {
 			for i := range l.requests {
 				r := &l.requests[i]
@@ -151,20 +153,20 @@ func (a *adder) matchPresent() map[*env.Request]bool {
 		})
 	}
 
-	match(func(l list, r env.Request) bool {
+	match(func(l list, r kubevirt.Request) bool {
 		return slices.ContainsFunc(l.prefixes, func(prefix string) bool {
 			return a.aliases[prefix+r.Name]
 		})
 	})
 
-	match(func(_ list, r env.Request) bool { return take(&otherNames, a.isOf(r)) })
-	match(func(_ list, r env.Request) bool { return losesAlias(r) && take(&unnamed, a.isOf(r)) })
-	match(func(_ list, r env.Request) bool { return losesAlias(r) && take(&unnamed, isUnlisted) })
+	match(func(_ list, r kubevirt.Request) bool { return take(&otherNames, a.isOf(r)) })
+	match(func(_ list, r kubevirt.Request) bool { return losesAlias(r) && take(&unnamed, a.isOf(r)) })
+	match(func(_ list, r kubevirt.Request) bool { return losesAlias(r) && take(&unnamed, isUnlisted) })
 	return present
 }
 
 // isOf returns whether a variable of the request's resource lists a device.
-func (a *adder) isOf(r env.Request) func(topology.DeviceID) bool {
+func (a *adder) isOf(r kubevirt.Request) func(topology.DeviceID) bool {
 	return func(id topology.DeviceID) bool {
 		return slices.ContainsFunc(a.variables, func(v env.Variable) bool {
 			return v.IsFor(r.Resource) && slices.Contains(v.IDs, id)
@@ -173,7 +175,7 @@ func (a *adder) isOf(r env.Request) func(topology.DeviceID) bool {
 }
 
 // losesAlias reports whether libvirt drops the alias of a request's hostdev.
-func losesAlias(r env.Request) bool { return !r.IsClaim() && aliasPart(r.Name) != r.Name }
+func losesAlias(r kubevirt.Request) bool { return !r.IsClaim() && aliasPart(r.Name) != r.Name }
 
 // take removes the first such device, and reports whether there is one.
 func take(ids *[]topology.DeviceID, isSuch func(topology.DeviceID) bool) bool {
@@ -256,7 +258,7 @@ func mayShareGroup(x, y *topology.Device) bool {
 }
 
 // hostdev is the hostdev that virt-launcher writes for a device of request r.
-func (a *adder) hostdev(l list, r env.Request, id topology.DeviceID) domain.Hostdev {
+func (a *adder) hostdev(l list, r kubevirt.Request, id topology.DeviceID) domain.Hostdev {
 	h := domain.Hostdev{ID: id, Alias: l.prefixes[0] + r.Name}
 
 	// Without a graphics device libvirt refuses a display (src/qemu/qemu_validate.c,
@@ -284,11 +286,11 @@ func (a *adder) hostdev(l list, r env.Request, id topology.DeviceID) domain.Host
 // has display options, which then count for each of its own. First means that no
 // mediated GPU is in the domain yet.
 func displayOf(
-	r env.Request, gpus []env.Request, id topology.DeviceID, first bool,
+	r kubevirt.Request, gpus []kubevirt.Request, id topology.DeviceID, first bool,
 ) (display, ramfb bool) {
 	byDefault := false
 	if id.Kind() == topology.KindMDEV {
-		if !slices.ContainsFunc(gpus, func(g env.Request) bool {
+		if !slices.ContainsFunc(gpus, func(g kubevirt.Request) bool {
 			return g.Options.Display != nil
 		}) {
 			return first, first
@@ -296,7 +298,7 @@ func displayOf(
 		byDefault = r.Options.Display != nil
 	}
 
-	options := cmp.Or(r.Options.Display, &env.DisplayOptions{})
+	options := cmp.Or(r.Options.Display, &kubevirt.DisplayOptions{})
 	isEnabled := func(option *bool) bool {
 		return option == nil && byDefault || option != nil && *option
 	}

@@ -10,6 +10,7 @@ import (
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/kubevirt"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
@@ -26,7 +27,7 @@ type Requests struct {
 // virt-launcher gives them (KubeVirt pkg/virt-launcher/virtwrap/device/hostdevice:
 // gpu, generic, dra).
 type list struct {
-	requests []env.Request
+	requests []kubevirt.Request
 	// the first is that of devices from a device plugin; no alias begins with two of them
 	prefixes []string
 	gpus     bool
@@ -35,7 +36,7 @@ type list struct {
 
 // New reads the VMI's lists in the order in which virt-launcher writes
 // their hostdevs (KubeVirt pkg/virt-launcher/virtwrap/converter/converter.go).
-func New(vmi *env.VMI, variables []env.Variable) Requests {
+func New(vmi *kubevirt.VMI, variables []env.Variable) Requests {
 	r := Requests{
 		variables: variables,
 		resources: make([][]string, len(variables)),

@@ -1,9 +1,9 @@
-package env_test
+package kubevirt_test
 
 import (
 	"testing"
 
-	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/kubevirt"
 	"hook-sidecar/test/expect"
 )
 
@@ -12,34 +12,34 @@ import (
 func TestCloudInit(t *testing.T) {
 	for name, tc := range map[string]struct {
 		volumes string
-		want    *env.CloudInit
+		want    *kubevirt.CloudInit
 	}{
 		"none":         {`[{"name": "root", "persistentVolumeClaim": {"claimName": "a"}}]`, nil},
 		"no volumes":   {`null`, nil},
 		"another form": {`{"a": 1}`, nil},
 		"sysprep":      {`[{"name": "s", "sysprep": {"secret": {"name": "a"}}}]`, nil},
-		"text": {`[{"name": "i", "cloudInitNoCloud": {"userData": "#!", "userDataBase64": "YQ=="}}]`, &env.CloudInit{
+		"text": {`[{"name": "i", "cloudInitNoCloud": {"userData": "#!", "userDataBase64": "YQ=="}}]`, &kubevirt.CloudInit{
 			UserData: []byte("#!"),
 		}},
 		"base64": {`[{"name": "i", "cloudInitConfigDrive": {"userDataBase64": "H4s="}}]`,
-			&env.CloudInit{
+			&kubevirt.CloudInit{
 				UserData: []byte("\x1f\x8b"),
 			}},
-		"the first": {`[{"name": "r"}, {"cloudInitConfigDrive": {"userData": "a"}}, {"cloudInitNoCloud": {"userData": "b"}}]`, &env.CloudInit{
+		"the first": {`[{"name": "r"}, {"cloudInitConfigDrive": {"userData": "a"}}, {"cloudInitNoCloud": {"userData": "b"}}]`, &kubevirt.CloudInit{
 			UserData: []byte("a"),
 		}},
 		"secret": {`[{"name": "i", "cloudInitNoCloud": {"secretRef": {"name": "a"}}}]`,
-			&env.CloudInit{
+			&kubevirt.CloudInit{
 				Unknown: true,
 			}},
-		"secret, read": {`[{"name": "i", "cloudInitNoCloud": {"secretRef": {"name": "a"}, "userData": "a"}}]`, &env.CloudInit{
+		"secret, read": {`[{"name": "i", "cloudInitNoCloud": {"secretRef": {"name": "a"}, "userData": "a"}}]`, &kubevirt.CloudInit{
 			UserData: []byte("a"),
 		}},
 		"network only": {`[{"name": "i", "cloudInitNoCloud": {"networkData": "a"}}]`,
-			&env.CloudInit{}},
-		"network secret": {`[{"name": "i", "cloudInitNoCloud": {"networkDataSecretRef": {"name": "a"}}}]`, &env.CloudInit{}},
+			&kubevirt.CloudInit{}},
+		"network secret": {`[{"name": "i", "cloudInitNoCloud": {"networkDataSecretRef": {"name": "a"}}}]`, &kubevirt.CloudInit{}},
 	} {
-		vmi, err := env.ParseVMI([]byte(`{"kind": "VirtualMachineInstance", "spec": {"volumes": ` +
+		vmi, err := kubevirt.ParseVMI([]byte(`{"kind": "VirtualMachineInstance", "spec": {"volumes": ` +
 			tc.volumes + `}}`))
 		expect.NoError(t, err)
 		got := vmi.CloudInit()

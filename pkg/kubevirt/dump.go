@@ -1,12 +1,11 @@
-package env
+package kubevirt
 
 import (
 	"bytes"
-	"compress/gzip"
 	"encoding/base64"
 	"errors"
-	"fmt"
-	"io"
+
+	"hook-sidecar/pkg/gzipped"
 )
 
 // dumpMarker precedes the domain in virt-launcher's log at verbosity 2
@@ -68,7 +67,7 @@ func decodeDump(dump []byte, limit int) ([]byte, error) {
 		return nil, ErrCutOff
 	}
 
-	if xml, err = Decompress(xml, limit); err != nil {
+	if xml, err = gzipped.Decompress(xml, limit); err != nil {
 		return nil, err
 	}
 	if !isXML(xml) || !bytes.HasSuffix(bytes.TrimSpace(xml), []byte("</domain>")) {
@@ -76,24 +75,4 @@ func decodeDump(dump []byte, limit int) ([]byte, error) {
 	}
 
 	return xml, nil
-}
-
-// Decompress returns data that gzip has compressed as it was before, and other data as it
-// is. More than limit bytes are an error, before they take memory.
-func Decompress(data []byte, limit int) ([]byte, error) {
-	if bytes.HasPrefix(data, []byte("\x1f\x8b")) { // RFC 1952, 2.3.1
-		r, err := gzip.NewReader(bytes.NewReader(data))
-		if err == nil {
-			data, err = io.ReadAll(io.LimitReader(r, int64(limit)+1))
-		}
-
-		if err != nil {
-			return nil, fmt.Errorf("decompress gzip: %w", err)
-		}
-	}
-
-	if len(data) > limit {
-		return nil, fmt.Errorf("more than %d bytes", limit)
-	}
-	return data, nil
 }

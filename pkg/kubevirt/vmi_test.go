@@ -1,4 +1,4 @@
-package env_test
+package kubevirt_test
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"k8s.io/apimachinery/pkg/types"
 
-	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/kubevirt"
 	"hook-sidecar/test/expect"
 )
 
@@ -18,46 +18,46 @@ const samplesDir = "../../testdata/samples"
 
 func TestParseVMISamples(t *testing.T) {
 	h100 := "nvidia.com/GH100_H100_SXM5_80GB"
-	eight := &env.VMI{
+	eight := &kubevirt.VMI{
 		NamespacedName: types.NamespacedName{Namespace: "default", Name: "dgx-8gpu"},
 		UID:            "0f5d5f0a-6a2e-4c0e-9f5b-2f3f6b8c1d01",
-		Devices:        env.Devices{Interfaces: []env.Interface{{Name: "default"}}},
+		Devices:        kubevirt.Devices{Interfaces: []kubevirt.Interface{{Name: "default"}}},
 		DedicatedCPU:   true, Hugepages: true, GuestMappingPassthrough: true,
 	}
 
 	for i := range 8 {
-		eight.GPUs = append(eight.GPUs, env.Request{
+		eight.GPUs = append(eight.GPUs, kubevirt.Request{
 			Name: fmt.Sprintf("gpu%d", i+1), Resource: h100,
 		})
-		eight.Interfaces = append(eight.Interfaces, env.Interface{
+		eight.Interfaces = append(eight.Interfaces, kubevirt.Interface{
 			Name: fmt.Sprintf("rdma%d", i+1), SRIOV: &struct{}{},
 		})
 	}
 
-	desktop := &env.VMI{
+	desktop := &kubevirt.VMI{
 		NamespacedName: types.NamespacedName{Namespace: "default", Name: "vgpu-desktop"},
 		UID:            eight.UID,
-		Devices: env.Devices{
-			GPUs:       []env.Request{{Name: "gpu1", Resource: "nvidia.com/NVIDIA_A40-8Q"}},
-			Interfaces: []env.Interface{{Name: "default"}},
+		Devices: kubevirt.Devices{
+			GPUs:       []kubevirt.Request{{Name: "gpu1", Resource: "nvidia.com/NVIDIA_A40-8Q"}},
+			Interfaces: []kubevirt.Interface{{Name: "default"}},
 		},
 	}
 
-	desktop.GPUs[0].Options.Display = &env.DisplayOptions{Enabled: new(true)}
+	desktop.GPUs[0].Options.Display = &kubevirt.DisplayOptions{Enabled: new(true)}
 	desktop.GPUs[0].Options.Display.RamFB.Enabled = new(true)
 
-	for file, want := range map[string]*env.VMI{
+	for file, want := range map[string]*kubevirt.VMI{
 		"02-8gpu-8nic-gate-off": eight, "03-vgpu-mdev-display": desktop,
 	} {
 		data := expect.File(t, filepath.Join(samplesDir, file+".vmi.json"))
-		got, err := env.ParseVMI(data)
+		got, err := kubevirt.ParseVMI(data)
 		expect.NoError(t, err)
 		if got.Annotations["kubevirt.io/pci-topology-version"] != "v3" {
 			t.Errorf("%s: annotations %v", file, got.Annotations)
 		}
 
 		got.Annotations = nil
-		if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(env.VMI{})); diff != "" {
+		if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(kubevirt.VMI{})); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", file, diff)
 		}
 	}
@@ -106,7 +106,7 @@ func TestParseVMIRequests(t *testing.T) {
 func TestParseVMIInterfaces(t *testing.T) {
 	vmi := parseVMI(t, `{"spec":{"domain":{"devices":{"interfaces":[
 		{"name":"a","sriov":{},"pciAddress":"0000:20:00.0"},{"name":"b","bridge":{},"ports":[{"port":80}]},{"name":"c","sriov":null}]}}}}`)
-	want := []env.Interface{
+	want := []kubevirt.Interface{
 		{Name: "a", PCIAddress: "0000:20:00.0", SRIOV: &struct{}{}}, {Name: "b"}, {Name: "c"},
 	}
 
@@ -185,7 +185,7 @@ func TestParseVMIRefuses(t *testing.T) {
 		{"something else", `{"metadata":{"name":"a"},"spec":{"replicas":1}}`,
 			"it has neither a kind nor spec.domain, want a VirtualMachineInstance"},
 	} {
-		vmi, err := env.ParseVMI([]byte(tc.text))
+		vmi, err := kubevirt.ParseVMI([]byte(tc.text))
 		if err == nil || !strings.Contains(err.Error(), tc.want) ||
 			strings.Contains(err.Error(), "SECRET") || vmi != nil {
 			t.Errorf("%s: %+v, %v; want an error with %q", tc.name, vmi, err, tc.want)
@@ -207,7 +207,7 @@ func largeVMI(tb testing.TB, n int) []byte {
 }
 
 func TestParseVMILarge(t *testing.T) {
-	vmi, err := env.ParseVMI(largeVMI(t, 3<<20))
+	vmi, err := kubevirt.ParseVMI(largeVMI(t, 3<<20))
 	if err != nil || len(vmi.GPUs) != 8 {
 		t.Errorf("%d GPUs, %v", len(vmi.GPUs), err)
 	}
@@ -232,7 +232,7 @@ func TestParseVMILimit(t *testing.T) {
 			repeated(`{\"a\":[1,2],\\`, 20_002) + `"}}`, false},
 		{"after a backslash", `{"spec":{"volumes":["\\",` + repeated("{}", 20_002) + `]}}`, true},
 	} {
-		vmi, err := env.ParseVMI([]byte(tc.text))
+		vmi, err := kubevirt.ParseVMI([]byte(tc.text))
 		if tc.refused &&
 			(err == nil || vmi != nil || !strings.Contains(err.Error(), "the limit is 20000")) ||
 			!tc.refused && err != nil {
@@ -241,9 +241,9 @@ func TestParseVMILimit(t *testing.T) {
 	}
 }
 
-func parseVMI(t *testing.T, text string) *env.VMI {
+func parseVMI(t *testing.T, text string) *kubevirt.VMI {
 	t.Helper()
-	vmi, err := env.ParseVMI([]byte(text))
+	vmi, err := kubevirt.ParseVMI([]byte(text))
 	expect.NoError(t, err)
 	return vmi
 }
@@ -255,7 +255,7 @@ func BenchmarkParseVMI(b *testing.B) {
 			b.SetBytes(int64(len(data)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := env.ParseVMI(data); err != nil {
+				if _, err := kubevirt.ParseVMI(data); err != nil {
 					b.Fatal(err)
 				}
 			}

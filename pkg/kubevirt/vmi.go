@@ -1,4 +1,4 @@
-package env
+package kubevirt
 
 import (
 	"bytes"
@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // VMI holds the part of a VirtualMachineInstance that placement needs.
@@ -87,7 +87,7 @@ func (v *VMI) CloudInit() *CloudInit {
 // (pkg/virt-launcher/virtwrap/util/libvirt_helper.go, DomainFromNamespaceName); names of
 // Kubernetes have no underscore.
 func (v *VMI) Doubt(name, uid string) string {
-	own := topology.Abridge(v.String())
+	own := words.Abridge(v.String())
 	isNamed := name == v.Namespace+"_"+v.Name || v.Namespace == "" &&
 		strings.HasSuffix("_"+name, "_"+v.Name)
 	switch {
@@ -95,7 +95,7 @@ func (v *VMI) Doubt(name, uid string) string {
 		return ""
 	case !isNamed:
 		return fmt.Sprintf("the VMI is %s, and the domain is of %s", own,
-			topology.Abridge(strings.Replace(name, "_", "/", 1)))
+			words.Abridge(strings.Replace(name, "_", "/", 1)))
 
 	case uid != "" && v.UID != "" && uid != string(v.UID):
 		return fmt.Sprintf("the VMI and the domain are of two runs of %s: their uids differ", own)
@@ -213,7 +213,7 @@ func (doc *document) checkKind() error {
 	case doc.Kind == "" && doc.Spec.Domain == nil:
 		return errors.New("it has neither a kind nor spec.domain, want a VirtualMachineInstance")
 	case doc.Kind != "" && doc.Kind != "VirtualMachineInstance":
-		return fmt.Errorf("kind is %q, want VirtualMachineInstance", topology.Abridge(doc.Kind))
+		return fmt.Errorf("kind is %q, want VirtualMachineInstance", words.Abridge(doc.Kind))
 	}
 
 	return nil

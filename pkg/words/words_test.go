@@ -1,15 +1,15 @@
-package topology_test
+package words_test
 
 import (
 	"strings"
 	"testing"
 
-	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // A word that is nearly another has a question, any other none, however long.
 func TestDidYouMean(t *testing.T) {
-	words := []string{"layout", "strict", "add", "hotplug-ports", "dry-run"}
+	known := []string{"layout", "strict", "add", "hotplug-ports", "dry-run"}
 	for word, want := range map[string]string{
 		"layuot": "layout", "layot": "layout", "Layout": "layout", "laayout": "layout",
 		"hotplugports": "hotplug-ports",
@@ -19,8 +19,8 @@ func TestDidYouMean(t *testing.T) {
 		if want != "" {
 			want = "did you mean " + want + "? "
 		}
-		if got := topology.DidYouMean(word, words, "", " "); got != want {
-			t.Errorf("%s: %q, want %q", topology.Abridge(word), got, want)
+		if got := words.DidYouMean(word, known, "", " "); got != want {
+			t.Errorf("%s: %q, want %q", words.Abridge(word), got, want)
 		}
 	}
 }

@@ -1,10 +1,10 @@
-package topology_test
+package words_test
 
 import (
 	"math"
 	"testing"
 
-	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 func TestBytes(t *testing.T) {
@@ -24,10 +24,10 @@ func TestBytes(t *testing.T) {
 		{1 << 40, "1 TiB", "1 TiB"},
 		{math.MaxUint64, "16 EiB", "15.9 EiB"},
 	} {
-		if got := topology.BytesNeeded(tt.bytes); got != tt.needed {
+		if got := words.BytesNeeded(tt.bytes); got != tt.needed {
 			t.Errorf("BytesNeeded(%d) = %q, want %q", tt.bytes, got, tt.needed)
 		}
-		if got := topology.BytesThere(tt.bytes); got != tt.there {
+		if got := words.BytesThere(tt.bytes); got != tt.there {
 			t.Errorf("BytesThere(%d) = %q, want %q", tt.bytes, got, tt.there)
 		}
 	}

@@ -1,4 +1,6 @@
-package topology
+// Package words writes for people: short forms of long input, counts, sizes, and the question that
+// follows a word that is nearly another.
+package words
 
 import (
 	"fmt"

@@ -1,27 +1,27 @@
-package env_test
+package main
 
 import (
 	"testing"
 	"testing/fstest"
 
-	"hook-sidecar/pkg/env"
+	"hook-sidecar/pkg/doctor"
 	"hook-sidecar/test/expect"
 )
 
 func TestReadLimits(t *testing.T) {
 	tests := map[string]struct {
 		files map[string]string
-		want  *env.Limits
+		want  *doctor.Limits
 	}{
 		"as KubeVirt sets them for a sidecar": {map[string]string{
 			"memory.max": "63995904\n", "cpu.max": "20000 100000\n",
-		}, &env.Limits{MemoryBytes: 63995904, MilliCPU: 200}},
+		}, &doctor.Limits{MemoryBytes: 63995904, MilliCPU: 200}},
 		"none": {map[string]string{
 			"memory.max": "max\n", "cpu.max": "max 100000\n",
-		}, &env.Limits{}},
+		}, &doctor.Limits{}},
 		"more than one CPU": {map[string]string{
 			"memory.max": "max\n", "cpu.max": "250000 100000\n",
-		}, &env.Limits{MilliCPU: 2500}},
+		}, &doctor.Limits{MilliCPU: 2500}},
 		"cgroup v1": {map[string]string{}, nil},
 	}
 	for name, test := range tests {
@@ -31,7 +31,7 @@ func TestReadLimits(t *testing.T) {
 				fsys[file] = &fstest.MapFile{Data: []byte(content), Mode: 0o444}
 			}
 
-			got, err := env.ReadLimits(fsys)
+			got, err := readLimits(fsys)
 			expect.NoError(t, err)
 			expect.Same(t, test.want, got, "(-want +got)")
 		})
@@ -48,7 +48,7 @@ func TestReadLimitsErrors(t *testing.T) {
 			"memory.max": &fstest.MapFile{Data: []byte(files[0])},
 			"cpu.max":    &fstest.MapFile{Data: []byte(files[1])},
 		}
-		if got, err := env.ReadLimits(fsys); err == nil {
+		if got, err := readLimits(fsys); err == nil {
 			t.Errorf("%s: %v, want an error", name, got)
 		}
 	}
@@ -60,7 +60,7 @@ func TestParsePhysBits(t *testing.T) {
 		"processor\t: 0\nBogoMIPS\t: 100.00\n": 0, // aarch64
 		"address sizes\t: many\n":              0,
 	} {
-		if got := env.ParsePhysBits(text); got != want {
+		if got := parsePhysBits(text); got != want {
 			t.Errorf("%q: %d bits, want %d", text, got, want)
 		}
 	}

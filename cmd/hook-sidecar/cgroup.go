@@ -1,4 +1,4 @@
-package env
+package main
 
 import (
 	"cmp"
@@ -8,21 +8,16 @@ import (
 	"strconv"
 	"strings"
 
-	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/doctor"
+	"hook-sidecar/pkg/words"
 )
 
-// Limits are the resource limits of a container.
-type Limits struct {
-	MemoryBytes uint64 // memory.max, 0 for none
-	MilliCPU    int    // cpu.max in thousandths of a CPU, 0 for none
-}
-
-// ReadLimits reads the limits of a cgroup from its directory: memory.max, bytes or max, and
+// readLimits reads the limits of a cgroup from its directory: memory.max, bytes or max, and
 // cpu.max, a quota or max and a period, both in microseconds (kernel
 // Documentation/admin-guide/cgroup-v2.rst). A container sees its own as the root of
 // /sys/fs/cgroup. It returns nil without an error when the directory shows no limits, as with
 // cgroup v1 and outside a container.
-func ReadLimits(dir fs.FS) (*Limits, error) {
+func readLimits(dir fs.FS) (*doctor.Limits, error) {
 	memory, errMemory := fs.ReadFile(dir, "memory.max")
 	cpu, errCPU := fs.ReadFile(dir, "cpu.max")
 	switch err := cmp.Or(errMemory, errCPU); {
@@ -32,12 +27,12 @@ func ReadLimits(dir fs.FS) (*Limits, error) {
 		return nil, fmt.Errorf("read limits: %w", err)
 	}
 
-	var limits Limits
+	var limits doctor.Limits
 	if content := strings.TrimSpace(string(memory)); content != "max" {
 		var err error
 		if limits.MemoryBytes, err = strconv.ParseUint(content, 10, 64); err != nil {
 			return nil, fmt.Errorf("read limits: invalid memory.max %q: want bytes or max",
-				topology.Abridge(content))
+				words.Abridge(content))
 		}
 	}
 
@@ -47,7 +42,7 @@ func ReadLimits(dir fs.FS) (*Limits, error) {
 		p, errP := strconv.ParseUint(period, 10, 32)
 		if errQ != nil || errP != nil || p == 0 {
 			return nil, fmt.Errorf("read limits: invalid cpu.max %q: want quota and period",
-				topology.Abridge(content))
+				words.Abridge(content))
 		}
 
 		limits.MilliCPU = int(q * 1000 / p)
@@ -56,10 +51,10 @@ func ReadLimits(dir fs.FS) (*Limits, error) {
 	return &limits, nil
 }
 
-// ParsePhysBits returns the physical address bits of the CPUs from the content of
+// parsePhysBits returns the physical address bits of the CPUs from the content of
 // /proc/cpuinfo, "address sizes : 46 bits physical, 48 bits virtual"; 0 without that line,
 // as on aarch64.
-func ParsePhysBits(cpuinfo string) int {
+func parsePhysBits(cpuinfo string) int {
 	for line := range strings.Lines(cpuinfo) {
 		name, value, _ := strings.Cut(line, ":")
 		if strings.TrimSpace(name) != "address sizes" {
