@@ -29,7 +29,6 @@
 //	pkg/plan     accepts each result with --validate and keeps it: TestLibvirt, TestNothingElseMoves
 //	pkg/plan     calls of a boot converge: TestBoot, TestNCCLEntry
 //	pkg/plan     disks, NICs, controllers stay: TestNothingElseMoves, TestNothingElseMovesFromUnaddressed
-//	pkg/libvirt    gives its controllers the predicted addresses: TestAddressed
 //	pkg/libvirt/alloc  the simulation gives the addresses that libvirt gives, on random domains: TestLikeLibvirt
 //	test/matrix    accepts results on random hosts: TestTreesLibvirt
 //	test/oracle    the check can fail: TestRefused, TestAcceptedButWrong
@@ -49,7 +48,7 @@
 // Failures and hostile input (docs/reliability.md):
 //
 //	pkg/plan        limits: TestLimit
-//	pkg/env           VMIs that are too large: TestParseVMILimit, TestParseVMILarge
+//	pkg/kubevirt      VMIs that are too large: TestParseVMILimit, TestParseVMILarge
 //	pkg/domain        two addresses; names are escaped: TestParseRefuses, TestApplyEscapes
 //	pkg/host          sysfs that lies, loops or fails: TestReadHostHostile, TestReadHostHostileDirectory
 //	pkg/hooks         errors and panics return the input: TestRefusal, TestInputIsReturned, TestPreCloudInitIso
