@@ -36,9 +36,9 @@ func (g Guest) WithVersion(v alloc.Version) Guest {
 	return g
 }
 
-// pending counts the devices without an address that libvirt plugs into ports, and reports whether
-// it adds a bridge to conventional PCI, with a port of its own. Where that depends on QEMU's build,
-// both count.
+// pending counts the devices and bridges without an address that libvirt plugs into ports, and
+// reports whether it adds a bridge to conventional PCI, with a port of its own. Where that depends
+// on QEMU's build, both count.
 func (g Guest) pending() (count int, needsBridge bool) {
 	hostdevs := topology.CountFunc(g.Hostdevs, isOpenHostdev)
 	isKnown := libvirt.HasExpanderBuses(g.Domain) // else libvirt has other rules
@@ -84,6 +84,18 @@ func (g Guest) pendingOn(hasLSI bool) (count int, needsBridge bool) {
 
 	for i, h := range g.Hostdevs {
 		if at := whole.Domain.Hostdevs[i].Address; isOpenHostdev(h) && at != nil && isPort[at.Bus] {
+			count++
+		}
+	}
+
+	for i, c := range g.Source.Controllers {
+		at := whole.Domain.Controllers[i].Address
+		if !isBridge(c) || c.Address != nil || at == nil || !isPort[at.Bus] {
+			continue
+		}
+
+		// A bridge takes a port that is there, also one under an expander bus.
+		if n := g.Node(at.Bus); n == nil || n.Top() == g.Root() {
 			count++
 		}
 	}
