@@ -33,11 +33,12 @@ type RootBus struct {
 	RootPorts int // at the root bus and under it
 	Pending   int // devices without an address that will take a root port
 	Added     int // bridges that libvirt, KubeVirt and the hook will add
+	inPort    int // of these, the bridge to conventional PCI, which libvirt plugs into a port
 	// the highest index after libvirt has added bridges for devices without an address
 	Last        int
 	bridges     int // controllers at the root bus and under it, without expander buses
 	free        int // root ports with nothing under them
-	unaddressed int // bridges without an address that are no root ports
+	unaddressed int // bridges without an address that take a place on the root bus itself
 	otherSlots  int // slots that are not for root ports
 }
 
@@ -57,7 +58,7 @@ func (g Guest) RootBus(ports Ports, highest int) RootBus {
 				r.free++
 			}
 
-		case c.Address == nil:
+		case c.Address == nil && !isBridge(c):
 			r.unaddressed++
 		}
 
@@ -67,6 +68,7 @@ func (g Guest) RootBus(ports Ports, highest int) RootBus {
 	bridge := 0
 	if needsBridge {
 		bridge = 2 // a bridge to conventional PCI, and the root port above it
+		r.inPort = 1
 	}
 
 	// KubeVirt counts after libvirt has added its own.
@@ -85,7 +87,7 @@ func (r RootBus) BusNumbers() int { return 1 + r.bridges + r.Added }
 
 // ports is how many ports and other bridges take a place on the root bus in the
 // end, at most.
-func (r RootBus) ports() int { return r.RootPorts + r.unaddressed + r.Added }
+func (r RootBus) ports() int { return r.RootPorts + r.unaddressed + r.Added - r.inPort }
 
 // FunctionsPerSlot is how many ports, or expander buses, a slot takes (libvirt
 // src/conf/domain_addr.c, virDomainPCIAddressBusSetModel).
