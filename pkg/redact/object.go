@@ -303,9 +303,12 @@ func cloudInitHeader(data string, isBase64 bool) string {
 }
 
 // bareSecrets removes the secrets that need no name.
-func bareSecrets(text string) string {
+func bareSecrets(text string) string { return bareIn(text, strings.ToLower(text)) }
+
+// bareIn is bareSecrets of a text that is known in lower case.
+func bareIn(text, lower string) string {
 	for _, b := range bare {
-		if !mayHave(text, b.in...) {
+		if !hasOne(lower, b.in...) {
 			continue
 		}
 		text = b.form.ReplaceAllStringFunc(text, func(found string) string {

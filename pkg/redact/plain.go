@@ -9,7 +9,8 @@ var hints = []string{
 	"passw", "passphrase", "passcode", "pwd", "secret", "token", "credential", "key", "cookie",
 	"signature",
 	"pass", "auth", "sig", "salt", "pin", "value", "x-",
-	"-----begin", "eyj", "gh", "glpat-", "hf_", "nvapi-", "xox", "sk-", "akia", "asia", "@",
+	"-----begin", "eyj", "gho_", "ghp_", "ghr_", "ghs_", "ghu_", "github_pat_", "glpat-",
+	"hf_", "nvapi-", "xox", "sk-", "akia", "asia", "@",
 	"bearer", "basic", "ssh-", "ecdsa-", "data",
 }
 

@@ -25,8 +25,11 @@ var bare = []struct {
 		[]string{"eyj"},
 	},
 	{
-		regexp.MustCompile(`\b(?:gh[a-z]_|github_pat_|glpat-|hf_|nvapi-|xox[a-z]-|sk-|AKIA|ASIA)[\w-]{8,}`), Mark,
-		[]string{"gh", "glpat-", "hf_", "nvapi-", "xox", "sk-", "akia", "asia"},
+		regexp.MustCompile(`\b(?:gh[oprsu]_|github_pat_|glpat-|hf_|nvapi-|xox[a-z]-|sk-|AKIA|ASIA)[\w-]{8,}`), Mark,
+		[]string{
+			"gho_", "ghp_", "ghr_", "ghs_", "ghu_", "github_pat_", "glpat-", "hf_", "nvapi-", "xox",
+			"sk-", "akia", "asia",
+		},
 	},
 	{
 		regexp.MustCompile(`://[^/\s@]+@`), "://" + Mark + "@",
@@ -52,13 +55,12 @@ var cloudInit = regexp.MustCompile(`#cloud-config|(?i:user-?data|network-?data)|
 // secretWord is a part of a name whose value is a secret.
 const secretWord = `(?:passw(?:or)?d|passphrase|passcode|pwd|secret|token|credential|api[_.-]?key|(?:access|private|signing|account|encryption|license)[_.-]?key|cookie|signature)`
 
-// named is a name with its value after it: an assignment, an entry of JSON or YAML, a header, a
-// flag. The groups are what precedes the name, its quote, the name, and the sign between.
-var named = regexp.MustCompile(`(^|[^\w.$%/-]|--?)(\\*["'])?([A-Za-z_][\w.$/-]*(?:\[[^\]\s]*\])?)(\\*["'])?(\s*:=\s*|\s*=>?\s*|\s*:[ \t]*)`)
-
 // secretName is a name whose value is a secret, whatever sign is between.
 var secretName = regexp.MustCompile(`(?i)` + secretWord +
 	`|(?:^|[_.-])(?:key|pass|auth|sig|salt|pin|value)$|^(?:proxy-)?authorization$|^x-[\w-]+$`)
+
+// ofSecrets are in every name, in lower case, that secretName matches.
+var ofSecrets = strings.Fields(`pass pwd secret token credential key cookie sig auth salt pin value x-`)
 
 // variableName is a name that nothing but a variable has.
 var variableName = regexp.MustCompile(`^[A-Z][A-Z0-9]*_[A-Z0-9_]+$`)
@@ -96,27 +98,33 @@ func Text(text string) string {
 	return removeAll(text)
 }
 
-// removeAll is Text of a text in which a rule may match. It leaves out the rules that cannot.
+// removeAll is Text of a text in which a rule may match. It leaves out the rules that cannot: what
+// a rule removes gives none of the later ones more to find.
 func removeAll(text string) string {
 	text = strings.ReplaceAll(text, `\n`, "\n")
-	if mayHave(text, "#", "data") {
+	lower := strings.ToLower(text)
+	if hasOne(lower, "#", "data") {
 		text = cutAt(cloudInit, text)
 	}
 
-	if mayHave(text, "[", "{", "data") {
+	if hasOne(lower, "[", "{", "data") {
 		text = cutAt(dump, text)
 	}
 
-	text = bareSecrets(text)
-	if mayHave(text, "=", ":") {
+	text = bareIn(text, lower)
+	if hasOne(lower, "=", ":") {
 		text = redactNamed(text)
 	}
 
-	if mayHave(text, "passw", "passphrase", "token", "api", "secret") {
+	if hasOne(lower, "passw", "passphrase", "token", "api", "secret") {
 		text = spoken.ReplaceAllString(text, "${1}"+Mark+"${4}")
 	}
 
-	return element.ReplaceAllString(text, "${1}"+Mark)
+	if hasOne(lower, "<") {
+		text = element.ReplaceAllString(text, "${1}"+Mark)
+	}
+
+	return text
 }
 
 // cutAt removes what a form begins.
@@ -127,9 +135,8 @@ func cutAt(form *regexp.Regexp, text string) string {
 	return text
 }
 
-// mayHave reports whether a text has one of these, in any case.
-func mayHave(text string, hints ...string) bool {
-	lower := strings.ToLower(text)
+// hasOne reports whether a text in lower case has one of these.
+func hasOne(lower string, hints ...string) bool {
 	return slices.ContainsFunc(hints, func(hint string) bool {
 		return strings.Contains(lower, hint)
 	})
@@ -141,46 +148,33 @@ func lineEnds(text string) string { return strings.Repeat("\n", strings.Count(te
 // redactNamed removes the values of names.
 func redactNamed(text string) string {
 	var b strings.Builder
+	ps := pairs{text: text}
 	for at := 0; ; {
-		found := named.FindStringSubmatchIndex(text[at:])
-		if found == nil {
+		p, isFound := ps.next(at)
+		if !isFound {
 			b.WriteString(text[at:])
 			return b.String()
 		}
 
-		group := func(n int) string {
-			if found[2*n] < 0 {
-				return ""
-			}
-			return text[at+found[2*n] : at+found[2*n+1]]
-		}
-
-		value := at + found[1]
-		of := pair{before: group(1), name: group(3), quote: group(4), sign: group(5)}
-		end := valueEnd(text, value, of)
-		b.WriteString(text[at:value])
-		if end > value {
-			b.WriteString(Mark + lineEnds(text[value:end]))
+		end := p.valueEnd(text)
+		b.WriteString(text[at:p.value])
+		if end > p.value {
+			b.WriteString(Mark + lineEnds(text[p.value:end]))
 		}
 
 		at = end
 	}
 }
 
-// pair is a name of a value, and how it is written.
-type pair struct {
-	before, name, quote string // quote is what ends the name's
-	sign                string // between name and value, with blanks
-}
-
 // isJSON is the begin of a quoted text or of a number.
 var isJSON = regexp.MustCompile(`^\\*["'0-9-]`)
 
-// valueEnd returns where the value of a name ends that begins at a place of a text, or the place
-// itself if the value is no secret.
-func valueEnd(text string, at int, p pair) int {
+// valueEnd returns where the pair's value ends in the text, or where it begins if the value is no
+// secret.
+func (p pair) valueEnd(text string) int {
+	at := p.value
 	value := text[at:]
-	isSecret := secretName.MatchString(p.name) || variableName.MatchString(p.name)
+	isSecret := p.isSecret()
 	isColon := strings.TrimSpace(p.sign) == ":" && p.quote == ""
 	switch {
 	case value == "" || !isSecret && isColon || strings.HasPrefix(value, Mark):
@@ -217,10 +211,18 @@ func valueEnd(text string, at int, p pair) int {
 	return at + wordEnd(value)
 }
 
+// isSecret reports whether the name says that its value is a secret, or is a variable's.
+func (p pair) isSecret() bool {
+	return hasOne(strings.ToLower(p.name), ofSecrets...) && secretName.MatchString(p.name) ||
+		strings.Contains(p.name, "_") && variableName.MatchString(p.name)
+}
+
 // isPublic reports whether the name's value can be shown.
 func (p pair) isPublic(value string) bool {
 	isOption := p.quote != "" || p.before == "," || p.before == "(" || p.before == "{"
-	isResource := strings.Contains(p.name, "/") || resourceName.MatchString(p.name)
+	isNumber := value[0] >= '0' && value[0] <= '9'
+	isResource := isNumber &&
+		(strings.Contains(p.name, "/") || resourceName.MatchString(p.name))
 	return isOption && slices.Contains(public, p.name) || slices.Contains(logged, p.name) ||
 		p.before == " " && (p.name == "Domain" || p.name == "Message") || isResource &&
 		quantity.MatchString(value)
