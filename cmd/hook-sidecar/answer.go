@@ -32,7 +32,7 @@ const onDefineDomainName = "onDefineDomain"
 
 // answerer answers calls and logs each.
 type answerer struct {
-	mutator plan.Planner
+	planner plan.Planner
 	log     *slog.Logger
 	logs    *sync.WaitGroup // of calls that are not logged yet
 }
@@ -40,7 +40,7 @@ type answerer struct {
 // answer returns the answer to a call, and a function that logs it.
 func (a answerer) answer(protocol string, req plan.Request) (result plan.Result, log func()) {
 	start := time.Now()
-	result = a.mutator.Answer(req)
+	result = a.planner.Answer(req)
 	took := time.Since(start)
 	return result, func() { a.logAnswer(protocol, result, took) }
 }
@@ -89,7 +89,7 @@ func hookAnswerer(
 		m.Sysfs = embed.FS{} // without any file
 	}
 
-	return answerer{mutator: m, log: log, logs: calls}, invalid
+	return answerer{planner: m, log: log, logs: calls}, invalid
 }
 
 // logAnswer logs one line per call, device and warning, with the field names of the report. It
@@ -102,7 +102,7 @@ func (a answerer) logAnswer(protocol string, answer plan.Result, took time.Durat
 		}
 	}()
 
-	result := a.mutator.Diagnose(answer)
+	result := a.planner.Diagnose(answer)
 	log := withVMI(a.log, result.VMI)
 	r := report.New(result.Plan, result.Changed(), result.Err)
 	logCall(log, protocol, result, r, took)
@@ -198,8 +198,8 @@ func errorAttrs(err error) []any {
 
 // announcesCloudInit reports whether the hook requests the VM's cloud-init data.
 func (a answerer) announcesCloudInit() bool {
-	return a.mutator.Invalid == nil &&
-		a.mutator.Flags[policy.KeyNCCLTopology] == policy.NCCLTopologyCloudInit
+	return a.planner.Invalid == nil &&
+		a.planner.Flags[policy.KeyNCCLTopology] == policy.NCCLTopologyCloudInit
 }
 
 // noReader returns the reason why a protocol has no call for cloud-init's data; "" if it
@@ -222,7 +222,7 @@ func (a answerer) noReader(protocol string) string {
 // cloudInit answers a call of virt-launcher before it writes cloud-init's data, and logs
 // it. User data holds passwords and is never logged.
 func (a answerer) cloudInit(call hooks.CloudInitCall) []byte {
-	result := a.mutator.CloudInit(call.VMI, call.Data)
+	result := a.planner.CloudInit(call.VMI, call.Data)
 	log := withVMI(a.log.With("protocol", call.Protocol), result.VMI)
 	if result.Err == nil {
 		log.Info("cloud-init data planned", "changed", !bytes.Equal(result.Data, call.Data))

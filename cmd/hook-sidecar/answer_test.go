@@ -43,13 +43,13 @@ func (h breaksAt) Handle(ctx context.Context, r slog.Record) error {
 // answer.
 func TestLogPanic(t *testing.T) {
 	s := demoSample(t)
-	want := answerTo(t, quiet(s.mutator), s.request.Domain, s.request.VMI)
+	want := answerTo(t, quiet(s.planner), s.request.Domain, s.request.VMI)
 	if bytes.Equal(want, s.request.Domain) {
 		t.Fatal("the sample is not placed")
 	}
 
 	var log bytes.Buffer
-	broken := logging(s.mutator, breaksAt{slog.NewJSONHandler(&log, nil), "device"})
+	broken := logging(s.planner, breaksAt{slog.NewJSONHandler(&log, nil), "device"})
 	if got := answerTo(t, broken, s.request.Domain, s.request.VMI); !bytes.Equal(got, want) {
 		t.Error("the answer differs when the log panics")
 	}
@@ -77,14 +77,14 @@ func TestAnswerTooLong(t *testing.T) {
 		t.Fatalf("the domain has %d bytes, want %d", len(long), hooks.MaxReply)
 	}
 
-	a := quiet(s.mutator)
-	a.mutator.Limit = serveLimit()
-	a.mutator.Limit.Bytes = 0
+	a := quiet(s.planner)
+	a.planner.Limit = serveLimit()
+	a.planner.Limit.Bytes = 0
 	if got := answerTo(t, a, long, s.request.VMI); !bytes.Equal(got, long) {
 		t.Errorf("the answer has %d bytes, want the domain unchanged", len(got))
 	}
 
-	a.mutator.Flags = map[policy.Key]string{policy.KeyStrict: "true"}
+	a.planner.Flags = map[policy.Key]string{policy.KeyStrict: "true"}
 	_, err := a.Mutate(t.Context(), hooks.Call{Domain: long, VMI: s.request.VMI})
 	if status.Code(err) != codes.FailedPrecondition {
 		t.Errorf("strict: error %v, want a refusal", err)
@@ -97,7 +97,7 @@ func quiet(m plan.Planner) answerer {
 }
 
 func logging(m plan.Planner, log slog.Handler) answerer {
-	return answerer{mutator: m, log: slog.New(log), logs: &sync.WaitGroup{}}
+	return answerer{planner: m, log: slog.New(log), logs: &sync.WaitGroup{}}
 }
 
 func demoSample(t *testing.T) demoInput {
@@ -121,7 +121,7 @@ func TestLogCutsNames(t *testing.T) {
 	s.request.VMI = bytes.Replace(s.request.VMI, []byte(`"uid": "`), []byte(`"uid": "`+long), 1)
 	s.request.Domain = bytes.ReplaceAll(s.request.Domain, []byte("ua-gpu-"), []byte("ua-gpu-"+long))
 	var log bytes.Buffer
-	a := logging(s.mutator, slog.NewJSONHandler(&log, nil))
+	a := logging(s.planner, slog.NewJSONHandler(&log, nil))
 	answerTo(t, a, s.request.Domain, s.request.VMI)
 	a.logs.Wait()
 	if !strings.Contains(log.String(), strings.Repeat("é", 100)) {
@@ -154,7 +154,7 @@ func TestLogThatHangs(t *testing.T) {
 	s := demoSample(t)
 	synctest.Test(t, func(t *testing.T) {
 		forever := make(chan struct{})
-		a := logging(s.mutator, hangs{slog.DiscardHandler, forever})
+		a := logging(s.planner, hangs{slog.DiscardHandler, forever})
 		for range 3 {
 			if got, err := a.Mutate(t.Context(), hooks.Call{
 				Domain: s.request.Domain, VMI: s.request.VMI,

@@ -71,7 +71,7 @@ Exit status:
 
 // demoInput is the input of demo.
 type demoInput struct {
-	mutator plan.Planner
+	planner plan.Planner
 	request plan.Request
 }
 
@@ -82,7 +82,7 @@ func readDemo(flags *cli.PolicyFlags) (demoInput, error) {
 		return demoInput{}, err
 	}
 
-	s := demoInput{mutator: plan.Planner{Source: source}}
+	s := demoInput{planner: plan.Planner{Source: source}}
 	var snapshot []byte
 	for name, to := range map[string]*[]byte{
 		testdata.DemoHost: &snapshot, testdata.DemoDomain: &s.request.Domain,
@@ -93,7 +93,7 @@ func readDemo(flags *cli.PolicyFlags) (demoInput, error) {
 		}
 	}
 
-	s.mutator.Sysfs, err = host.ParseSnapshot(snapshot)
+	s.planner.Sysfs, err = host.ParseSnapshot(snapshot)
 	return s, err
 }
 
@@ -113,7 +113,7 @@ func useHost(p *cli.Program, s *demoInput, files []string) error {
 		return cli.Failed("pass a host with GPUs", err)
 	}
 
-	s.mutator.Sysfs, s.request = made.sysfs, plan.Request{}
+	s.planner.Sysfs, s.request = made.sysfs, plan.Request{}
 	s.request.Domain, err = vm.Domain()
 	return err
 }
@@ -121,15 +121,15 @@ func useHost(p *cli.Program, s *demoInput, files []string) error {
 // assumeVFIO binds all GPUs and NICs of a host to vfio-pci where no GPU is: the host was not
 // prepared for VMs.
 func assumeVFIO(p *cli.Program, sysfs fs.FS, shown *topology.Host) {
-	isPrepared := func(d topology.Device) bool { return d.IsGPU() && d.IsVFIO() }
+	isPrepared := func(d topology.Function) bool { return d.IsGPU() && d.IsVFIO() }
 	machine, _ := paste.ReadSysfs(sysfs)
-	if slices.ContainsFunc(shown.Devices, isPrepared) || len(machine.GPUs()) == 0 {
+	if slices.ContainsFunc(shown.Functions, isPrepared) || len(machine.GPUs()) == 0 {
 		return
 	}
 
 	for _, d := range append(machine.GPUs(), machine.NICs()...) {
 		if d.PhysFn == nil {
-			shown.Device(d.Address).Driver = "vfio-pci"
+			shown.FunctionAt(d.Address).Driver = "vfio-pci"
 		}
 	}
 
@@ -142,7 +142,7 @@ type demoOutput struct{ full, diff, domain bool }
 
 // demo plans the sample and prints the result.
 func runDemo(p *cli.Program, s demoInput, shows demoOutput) error {
-	vm := s.mutator.Read(s.request)
+	vm := s.planner.Read(s.request)
 	before, after := vm.Current().Plan, vm.Plan()
 	result := report.New(after.Plan, after.Changed(), after.Err)
 

@@ -72,7 +72,7 @@ func readRecord(p *cli.Program, files []string) (made recordedHost, err error) {
 func recordHeader(name string, record *paste.Machine, h recorded.Host, unknown []string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Host snapshot, made of %s (%s): %s, %s.\n\n", name, record.SourceNames(),
-		words.Counted(len(h.Nodes), "NUMA node"), words.Counted(len(h.Devices),
+		words.Counted(len(h.Nodes), "NUMA node"), words.Counted(len(h.Functions),
 			"PCI function"))
 
 	b.WriteString("What the record does not say:\n")

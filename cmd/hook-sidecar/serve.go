@@ -85,7 +85,7 @@ func runServe(
 	fitIntoSidecar(p)
 	logger := log.start(p)
 	answerer, err := hookAnswerer(p, logger, &log.calls, flags.sysfs, flags.policy)
-	answerer.mutator.Limit = serveLimit()
+	answerer.planner.Limit = serveLimit()
 	invalid = cmp.Or(invalid, err)
 	for _, version := range flags.versions {
 		if all := hooks.Versions(); invalid == nil && !slices.Contains(all, version) {
@@ -96,9 +96,9 @@ func runServe(
 	}
 
 	if invalid != nil {
-		answerer.mutator.Invalid = fmt.Errorf("the arguments of the hook are wrong: %w (%s)",
+		answerer.planner.Invalid = fmt.Errorf("the arguments of the hook are wrong: %w (%s)",
 			invalid, reasons.HintOf(invalid))
-		logger.Error("no domain will be changed", "error", answerer.mutator.Invalid)
+		logger.Error("no domain will be changed", "error", answerer.planner.Invalid)
 	}
 
 	config := hooks.Config{

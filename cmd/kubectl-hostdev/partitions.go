@@ -63,7 +63,7 @@ func mayLackPartition(vm cluster.VM) bool {
 	}
 
 	shown, _ := host.Read(vm.Host, placement.Candidates(d, nil), host.Classes)
-	count := topology.CountFunc(shown.Devices, func(f topology.Device) bool {
+	count := topology.CountFunc(shown.Functions, func(f topology.Function) bool {
 		return nvlink.IsSwitched(&f)
 	})
 

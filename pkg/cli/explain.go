@@ -142,7 +142,7 @@ func (p *Program) CompareGuest(e Explanation, r report.Report, name string, data
 func isHost(r report.Report, guest paste.Machine) bool {
 	isThere := func(d report.Device) bool {
 		a, isPCI := d.ID.PCI()
-		found := guest.Device(a)
+		found := guest.FunctionAt(a)
 		return isPCI && found != nil && d.PCIeRoot != nil && found.Root == *d.PCIeRoot &&
 			slices.Equal(found.Bridges, d.HostPath) &&
 			(d.Predicted == nil || *d.Predicted != a)

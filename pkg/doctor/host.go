@@ -14,7 +14,7 @@ import (
 )
 
 func sysfs(in Inputs) []Result {
-	if len(in.Host.Devices) == 0 {
+	if len(in.Host.Functions) == 0 {
 		return fail("pass --sysfs the node's /sys or a snapshot of it",
 			"sysfs shows no PCI devices")
 	}
@@ -35,14 +35,14 @@ func sysfs(in Inputs) []Result {
 		}
 	}
 
-	return orPass(found, "%s, %s and %s", words.Counted(len(in.Host.Devices), "PCI function"),
+	return orPass(found, "%s, %s and %s", words.Counted(len(in.Host.Functions), "PCI function"),
 		words.Counted(len(in.Host.MDEVs),
 			"mediated device"), words.Counted(len(in.Host.Nodes), "NUMA node"))
 }
 
 // IsGuest reports whether the host is a virtual machine: it has a bridge of QEMU or VMware.
 func (in Inputs) IsGuest() bool {
-	return slices.ContainsFunc(in.Host.Devices, func(d topology.Device) bool {
+	return slices.ContainsFunc(in.Host.Functions, func(d topology.Function) bool {
 		return d.IsBridge && (d.Vendor == 0x1b36 || d.Vendor == 0x15ad)
 	})
 }
@@ -60,7 +60,7 @@ func (in Inputs) hostHint(hint, ofGuest string) string {
 // refuses devices without one (kernel Documentation/driver-api/vfio.rst).
 func iommuEnabled(in Inputs) []Result {
 	groups := map[int]bool{}
-	for _, d := range in.Host.Devices {
+	for _, d := range in.Host.Functions {
 		if d.IOMMUGroup != nil {
 			groups[*d.IOMMUGroup] = true
 		}
@@ -158,7 +158,7 @@ func driverBound(in Inputs) []Result {
 	case len(functions) > 0:
 		return orPass(found, "%s bound to a passthrough driver",
 			words.Counted(len(functions), "function"))
-	case in.Plan == nil && len(in.Host.MDEVs) == 0 && len(in.Host.Devices) > 0:
+	case in.Plan == nil && len(in.Host.MDEVs) == 0 && len(in.Host.Functions) > 0:
 		return note("bind the devices for guests to vfio-pci, or create mediated devices",
 			"no function is bound to a VFIO driver")
 	}
@@ -251,7 +251,7 @@ func resetMethod(in Inputs) []Result {
 	var unknown []topology.Address
 
 	// A function without a method has no file: one file anywhere shows a kernel that has them.
-	hasFiles := slices.ContainsFunc(in.Host.Devices, func(d topology.Device) bool {
+	hasFiles := slices.ContainsFunc(in.Host.Functions, func(d topology.Function) bool {
 		return d.Details != nil && d.Details.ResetKnown
 	})
 

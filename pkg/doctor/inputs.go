@@ -84,7 +84,7 @@ type SocketFile struct {
 }
 
 // The conditions of checks.
-func (in Inputs) hasPCI() bool       { return len(in.Host.Devices) > 0 && !in.isElsewhere() }
+func (in Inputs) hasPCI() bool       { return len(in.Host.Functions) > 0 && !in.isElsewhere() }
 func (in Inputs) hasFunctions() bool { return len(in.functions()) > 0 }
 func (in Inputs) hasHardware() bool  { return len(in.hardware()) > 0 }
 func (in Inputs) hasDomain() bool    { return in.Plan != nil }
@@ -116,7 +116,7 @@ func (in Inputs) subjects() []topology.DeviceID {
 	}
 
 	if len(ids) == 0 && in.Plan == nil {
-		for _, f := range in.Host.Devices {
+		for _, f := range in.Host.Functions {
 			if f.IsAssignable() {
 				ids = append(ids, topology.PCIDevice(f.Address))
 			}
@@ -140,11 +140,11 @@ func (in Inputs) isElsewhere() bool {
 func (in Inputs) vms() []VMInputs { return append([]VMInputs{in.VMInputs}, in.Others...) }
 
 // functions returns the subjects that are PCI functions of the host.
-func (in Inputs) functions() []*topology.Device {
-	var all []*topology.Device
+func (in Inputs) functions() []*topology.Function {
+	var all []*topology.Function
 	for _, id := range in.subjects() {
-		if a, isPCI := id.PCI(); isPCI && in.Host.Device(a) != nil {
-			all = append(all, in.Host.Device(a))
+		if a, isPCI := id.PCI(); isPCI && in.Host.FunctionAt(a) != nil {
+			all = append(all, in.Host.FunctionAt(a))
 		}
 	}
 
@@ -165,14 +165,14 @@ func (in Inputs) hardware() []topology.DeviceID {
 }
 
 // paths returns the ports above the hardware, and the other functions on its paths, each once.
-func (in Inputs) paths() (ports, others []*topology.Device) {
+func (in Inputs) paths() (ports, others []*topology.Function) {
 	ids := in.hardware()
 	tree := in.Host.Tree(ids)
 	for _, id := range ids {
 		for _, n := range tree.Node(id).Path() {
 			f := in.Host.Function(id)
 			if a, isBridge := n.ID.(topology.Address); isBridge {
-				f = in.Host.Device(a)
+				f = in.Host.FunctionAt(a)
 			}
 
 			switch {

@@ -27,7 +27,7 @@ func linkDegraded(in Inputs) []Result {
 }
 
 // judgeLink compares a function's link with the best that both ends support.
-func judgeLink(lower *topology.Device, best topology.Link) []Result {
+func judgeLink(lower *topology.Function, best topology.Link) []Result {
 	a, id := lower.Address, topology.PCIDevice(lower.Address)
 	switch now, own := *lower.Details.Link, *lower.MaxLink; {
 	case now.Width < best.Width:
@@ -93,7 +93,7 @@ func (in Inputs) sharedGroups() []Result {
 			continue
 		}
 
-		i := slices.IndexFunc(in.Host.Devices, func(d topology.Device) bool {
+		i := slices.IndexFunc(in.Host.Functions, func(d topology.Function) bool {
 			return topology.Same(d.IOMMUGroup, f.IOMMUGroup) && !d.IsBridge &&
 				!d.Address.SameDevice(f.Address)
 		})
@@ -104,7 +104,8 @@ func (in Inputs) sharedGroups() []Result {
 				about(topology.PCIDevice(f.Address),
 					warn("pass both to one guest or to none; enable ACS in the firmware, or use "+
 						"slots under different ports",
-						"%s and %s share IOMMU group %d: no port above isolates them", f.Address, in.Host.Devices[i].Address, *f.IOMMUGroup))...)
+						"%s and %s share IOMMU group %d: no port above isolates them",
+						f.Address, in.Host.Functions[i].Address, *f.IOMMUGroup))...)
 		}
 	}
 

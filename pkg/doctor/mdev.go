@@ -32,7 +32,7 @@ func (in Inputs) vgpus() []vgpu {
 		}
 	}
 
-	for _, f := range in.Host.Devices {
+	for _, f := range in.Host.Functions {
 		if f.Details != nil && f.Details.VGPU != nil && f.Details.VGPU.Type != 0 {
 			all = append(all, vgpu{
 				topology.PCIDevice(f.Address), in.physical(f.Address), in.typeName(f),
@@ -46,7 +46,7 @@ func (in Inputs) vgpus() []vgpu {
 // physical returns the physical function of a virtual one, which since Ampere is the parent
 // of a mediated device.
 func (in Inputs) physical(a topology.Address) topology.Address {
-	if f := in.Host.Device(a); f != nil && f.PhysFn != nil {
+	if f := in.Host.FunctionAt(a); f != nil && f.PhysFn != nil {
 		return *f.PhysFn
 	}
 	return a
@@ -54,9 +54,9 @@ func (in Inputs) physical(a topology.Address) topology.Address {
 
 // typeName returns the type of a virtual function with its name, which the GPU lists as long
 // as it can be created.
-func (in Inputs) typeName(f topology.Device) string {
+func (in Inputs) typeName(f topology.Function) string {
 	number := fmt.Sprint(f.Details.VGPU.Type)
-	for _, other := range in.Host.Devices {
+	for _, other := range in.Host.Functions {
 		if other.Details == nil || other.Details.VGPU == nil {
 			continue
 		}
@@ -207,7 +207,7 @@ type vgpuType struct {
 // show it.
 func (in Inputs) supported() map[topology.Address]*supported {
 	gpus := map[topology.Address]*supported{}
-	for _, f := range in.Host.Devices {
+	for _, f := range in.Host.Functions {
 		d := f.Details
 		if d == nil || d.VGPU == nil &&
 			!slices.ContainsFunc(d.MDEVTypes, func(t topology.MDEVType) bool {

@@ -94,7 +94,7 @@ func (in Inputs) windowHint() string {
 	return strings.Join(ways, ", or ")
 }
 
-func (in Inputs) firmware() firmware.Guest {
+func (in Inputs) firmware() firmware.Input {
 	return guest.Firmware(in.Plan, in.Plan.Domain(), in.HostPhysBits)
 }
 

@@ -114,7 +114,7 @@ func OfCheck(plan *placement.Plan, check string) []Finding {
 
 // OfGroup returns the findings of the IOMMU group of a host's function, without those about the
 // function itself. They need no plan.
-func OfGroup(host *topology.Host, function *topology.Device) []Finding {
+func OfGroup(host *topology.Host, function *topology.Function) []Finding {
 	if function.IOMMUGroup == nil {
 		return nil
 	}

@@ -29,8 +29,8 @@ func blockedGroups(plan *placement.Plan) []Finding {
 // othersInGroup finds the other functions of a device's IOMMU group that the host's drivers hold.
 func othersInGroup(host *topology.Host, id topology.DeviceID, group int) []Finding {
 	var all []Finding
-	for i := range host.Devices {
-		other := &host.Devices[i]
+	for i := range host.Functions {
+		other := &host.Functions[i]
 		isBlocking := other.BlocksGroup() && *other.IOMMUGroup == group
 		if !isBlocking || id == topology.PCIDevice(other.Address) {
 			continue

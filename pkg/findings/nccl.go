@@ -61,7 +61,7 @@ func slowRootPorts(plan *placement.Plan) []Finding {
 		return nil
 	}
 
-	var fast []*topology.Device
+	var fast []*topology.Function
 	lowest, highest := 0.0, 0.0
 	for _, d := range plan.Devices {
 		n := plan.GuestTree.Node(d.ID)

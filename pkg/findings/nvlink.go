@@ -9,7 +9,7 @@ import (
 // nvSwitches finds other NVSwitches than the GPUs take.
 func nvSwitches(plan *placement.Plan) []Finding {
 	functions := topology.Map(plan.Devices,
-		func(d placement.Decision) *topology.Device { return d.Function })
+		func(d placement.Decision) *topology.Function { return d.Function })
 	if fault := nvlink.SwitchFault(functions); fault != "" {
 		return one("%s", fault)
 	}
@@ -19,7 +19,7 @@ func nvSwitches(plan *placement.Plan) []Finding {
 // noPartition finds GPUs that are no NVLink partition. Without the host's partitions it is known
 // only of a number of GPUs that no board has.
 func noPartition(plan *placement.Plan) []Finding {
-	var functions []*topology.Device
+	var functions []*topology.Function
 	var gpus []topology.Address
 	for _, d := range plan.Devices {
 		if d.Function != nil && d.Function.IsGPU() {

@@ -14,11 +14,11 @@ import (
 	"hook-sidecar/pkg/words"
 )
 
-// Guest is the input of the model.
-type Guest struct {
+// Input is the input of the model.
+type Input struct {
 	Domain    *domain.Domain
 	Tree      *topology.Tree
-	Functions []*topology.Device // of the host, that are passed through
+	Functions []*topology.Function // of the host, that are passed through
 
 	HostPhysBits int // physical address bits of the host's CPUs, 0 when not known
 	// IntelHost is false where the host's CPUs are known to be of another vendor.
@@ -56,7 +56,7 @@ type Taken struct{ RootBus, Expanders Aperture }
 // guest's tree: a bridge's window begins at a multiple of the largest BAR under it, so that the
 // space after it is lost to the next one. 8 GPUs with BARs of 512 GiB take 8 TiB (edk2 pull request
 // 12997).
-func (g Guest) BARs() (sum uint64, taken Taken) {
+func (g Input) BARs() (sum uint64, taken Taken) {
 	own := map[topology.ID][]Aperture{}
 	var root, expanders []Aperture
 	for _, f := range g.Functions {
@@ -85,7 +85,7 @@ func (g Guest) BARs() (sum uint64, taken Taken) {
 
 // Required returns the bytes taken of a window, with hotplug ports, and with the small BARs of
 // virtio devices on the root bus (QEMU hw/virtio/virtio-pci.c, VIRTIO_PCI_FLAG_MODERN).
-func (g Guest) Required(taken Taken, window uint64) uint64 {
+func (g Input) Required(taken Taken, window uint64) uint64 {
 	root := taken.RootBus.Bytes + g.hotplugBytes(window)
 	if root == 0 && slices.ContainsFunc(g.Domain.Others, isVirtio) {
 		root = 1
@@ -99,7 +99,7 @@ func isVirtio(d domain.Device) bool {
 
 // under returns the space of the devices at and under a node. SeaBIOS makes a bridge's window a
 // multiple of its alignment, too (src/fw/pciinit.c, pci_bios_check_devices).
-func (g Guest) under(n *topology.Node, own map[topology.ID][]Aperture) []Aperture {
+func (g Input) under(n *topology.Node, own map[topology.ID][]Aperture) []Aperture {
 	parts := slices.Clone(own[n.ID])
 	for _, child := range n.Children {
 		parts = append(parts, g.under(child, own)...)
@@ -120,7 +120,7 @@ func (g Guest) under(n *topology.Node, own map[topology.ID][]Aperture) []Apertur
 // hotplugBytes returns the space of hotpluggable ports in OVMF's window: of one larger than the
 // default a 256th each, rounded up to a power of two (edk2
 // OvmfPkg/PciHotPlugInitDxe/PciHotPlugInit.c, GetResourcePadding). SeaBIOS takes free space only.
-func (g Guest) hotplugBytes(window uint64) uint64 {
+func (g Input) hotplugBytes(window uint64) uint64 {
 	d := g.Domain
 	if !d.UEFI || window <= LeastWindow {
 		return 0
@@ -161,7 +161,7 @@ type Window struct {
 }
 
 // Window returns the window for 64-bit BARs; false when it is unknown.
-func (g Guest) Window(taken Taken) (w Window, known bool) {
+func (g Input) Window(taken Taken) (w Window, known bool) {
 	guest, source := g.Bits()
 	d := g.Domain
 	switch set := d.WindowBytes(); {
@@ -196,7 +196,7 @@ func (g Guest) Window(taken Taken) (w Window, known bool) {
 // memoryEnd returns the address after the guest's memory, 4 GiB at least, and after the region for
 // hotplugged memory, which begins at a multiple of 1 GiB and has 1 GiB more per slot for alignment
 // (QEMU hw/i386/pc.c, pc_memory_init). Both firmwares read it from etc/reserved-memory-end.
-func (g Guest) memoryEnd() uint64 {
+func (g Input) memoryEnd() uint64 {
 	const align = 1 << 30
 	end, d := uint64(4<<30), g.Domain
 	if d.MemoryBytes >= allLow {
@@ -222,7 +222,7 @@ type Fit struct {
 }
 
 // Fit looks at the window that the guest has.
-func (g Guest) Fit() Fit {
+func (g Input) Fit() Fit {
 	var f Fit
 	f.Sum, f.Taken = g.BARs()
 	f.Window, f.Known = g.Window(f.Taken)
@@ -250,7 +250,7 @@ func (f Fit) Have(need string) string {
 
 // SmallestWindow returns the smallest window of OVMF, a power of two, that holds the taken space;
 // 0 where OVMF has none so large.
-func (g Guest) SmallestWindow(taken Taken) uint64 {
+func (g Input) SmallestWindow(taken Taken) uint64 {
 	for window := uint64(LeastWindow); window <= MostWindow; window *= 2 {
 		if g.Required(taken, window) <= window {
 			return window
@@ -261,7 +261,7 @@ func (g Guest) SmallestWindow(taken Taken) uint64 {
 
 // HasRoom reports whether OVMF has room for a window, a power of two, in an address space of these
 // bits: after the memory, at a multiple of its size.
-func (g Guest) HasRoom(window uint64, bits int) bool {
+func (g Input) HasRoom(window uint64, bits int) bool {
 	const space = 1 << ovmfBits
 	return g.memoryEnd() < space &&
 		roundUp(g.memoryEnd(), window)+window <= space>>max(0, ovmfBits-bits)
@@ -270,7 +270,7 @@ func (g Guest) HasRoom(window uint64, bits int) bool {
 // ovmfWindow returns the window of OVMF in a guest with address bits. It is at the end of the
 // address space; where OVMF does not trust the bits, which could be QEMU's default, or the memory
 // leaves no eighth of the space, it is after the memory.
-func (g Guest) ovmfWindow(guest int, source string) Window {
+func (g Input) ovmfWindow(guest int, source string) Window {
 	least, name := uint64(LeastWindow), "its default"
 	if set := g.Domain.WindowBytes(); set > 0 && set <= MostWindow {
 		least, name = set, "X-PciMmio64Mb"
@@ -305,7 +305,7 @@ const HostBits = "the host"
 // maxphysaddr of libvirt's domain capabilities. A named model has them where QEMU's vendor has set
 // them by the machine: Red Hat for all of its own, Ubuntu for those with the suffix -hpb. QEMU
 // decides which machine "q35" is.
-func (g Guest) Bits() (bits int, source string) {
+func (g Input) Bits() (bits int, source string) {
 	d := g.Domain
 	a := d.Addressing
 	switch {
@@ -332,7 +332,7 @@ const modelBits = "the CPU model"
 // SureBits is Bits, but the same in all calls of a boot: libvirt replaces "q35" by a version of it,
 // and only then it is known whether the machine is Red Hat's. So with a CPU model's name it counts
 // QEMU's own bits, or the host's where these are fewer.
-func (g Guest) SureBits() (bits int, source string) {
+func (g Input) SureBits() (bits int, source string) {
 	bits, source = g.Bits()
 	d := g.Domain
 	isNamed := !d.Addressing.HostBits &&

@@ -26,7 +26,7 @@ const (
 )
 
 // LowWindow returns the least space of a firmware for BARs below 4 GiB.
-func (g Guest) LowWindow() uint64 {
+func (g Input) LowWindow() uint64 {
 	if g.Domain.Arch == "aarch64" {
 		return lowWindowVirt
 	}
@@ -36,7 +36,7 @@ func (g Guest) LowWindow() uint64 {
 // Low returns the space below 4 GiB that bridges' windows take for the 32-bit BARs of the PCI
 // devices, for hotplug, and for the BARs of switch ports whose link is set, and how much is for
 // the last.
-func (g Guest) Low() (all, forPorts uint64) {
+func (g Input) Low() (all, forPorts uint64) {
 	linked := map[topology.ID]bool{}
 	for _, o := range g.Domain.PortOverrides() {
 		for _, c := range g.Domain.Controllers {
@@ -51,7 +51,7 @@ func (g Guest) Low() (all, forPorts uint64) {
 }
 
 // low returns the space below 4 GiB where these ports have a BAR.
-func (g Guest) low(linked map[topology.ID]bool) (sum uint64) {
+func (g Input) low(linked map[topology.ID]bool) (sum uint64) {
 	own := map[topology.ID][]Aperture{}
 	for _, f := range g.Functions {
 		id := topology.PCIDevice(f.Address)
@@ -77,7 +77,7 @@ func (g Guest) low(linked map[topology.ID]bool) (sum uint64) {
 
 // lowUnder returns the space of a node on the bus that it is on: a bridge's window, and its own
 // BAR.
-func (g Guest) lowUnder(
+func (g Input) lowUnder(
 	n *topology.Node, own map[topology.ID][]Aperture, canHotplug, linked map[topology.ID]bool,
 ) []Aperture {
 	parts := own[n.ID]

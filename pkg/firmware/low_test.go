@@ -40,10 +40,10 @@ func TestLow(t *testing.T) {
 }
 
 // switches returns a guest with 8 root ports, each with a switch with some devices.
-func switches(devices int, uefi, hotplugOff, linked bool) firmware.Guest {
+func switches(devices int, uefi, hotplugOff, linked bool) firmware.Input {
 	d := &domain.Domain{UEFI: uefi}
 	tree := topology.NewTree(8*devices, 0)
-	guest := firmware.Guest{Domain: d, Tree: tree}
+	guest := firmware.Input{Domain: d, Tree: tree}
 	add := func(parent *topology.Node, kind topology.NodeKind, model domain.Model,
 		driver string) *topology.Node {
 		c := domain.Controller{Index: len(d.Controllers), Model: model, HotplugOff: hotplugOff}
@@ -63,7 +63,7 @@ func switches(devices int, uefi, hotplugOff, linked bool) firmware.Guest {
 			domain.UpstreamPort, "cxl-upstream")
 		for slot := range devices {
 			address := topology.Address{Bus: uint8(1 + i), Device: uint8(slot)}
-			guest.Functions = append(guest.Functions, &topology.Device{
+			guest.Functions = append(guest.Functions, &topology.Function{
 				Address: address, BARs: []topology.BAR{{Bytes: 16 << 10}},
 			})
 

@@ -60,7 +60,7 @@ func TestBounds(t *testing.T) {
 // randomSelection offers up to twelve devices of the host, of two drivers, and wants some of each.
 func randomSelection(random *rand.Rand, host *topology.Host) (*node, map[string]int) {
 	n := &node{host: host}
-	ends := slices.DeleteFunc(slices.Clone(host.Devices), func(d topology.Device) bool {
+	ends := slices.DeleteFunc(slices.Clone(host.Functions), func(d topology.Function) bool {
 		return d.IsBridge
 	})
 
@@ -117,7 +117,7 @@ func TestBoundsOfManyDevices(t *testing.T) {
 			}
 
 			address := topology.Address{Bus: uint8(16 * root), Device: uint8(i)}
-			n.host.Devices = append(n.host.Devices, topology.Device{
+			n.host.Functions = append(n.host.Functions, topology.Function{
 				Address: address, Root: topology.PCIeRoot(fmt.Sprintf("pci0000:%02x", 16*root)),
 				Node: topology.OnNode(topology.NodeID(root / 8)),
 			})

@@ -206,7 +206,7 @@ func hostOf(devices []Device) *topology.Host {
 			})
 		}
 
-		at := topology.Device{Address: d.place.address}
+		at := topology.Function{Address: d.place.address}
 		if len(d.place.roots) > 0 {
 			at.Root = mostShared(d.place.roots, func(root topology.PCIeRoot) int {
 				return shares(func(p place) bool { return slices.Contains(p.roots, root) })
@@ -219,10 +219,10 @@ func hostOf(devices []Device) *topology.Host {
 			}))
 		}
 
-		h.Devices = append(h.Devices, at)
+		h.Functions = append(h.Functions, at)
 	}
 
-	slices.SortStableFunc(h.Devices, func(a, b topology.Device) int {
+	slices.SortStableFunc(h.Functions, func(a, b topology.Function) int {
 		return a.Address.Compare(b.Address)
 	})
 
@@ -242,7 +242,7 @@ func (n *node) ofPlugins() (devices []Device) {
 	for _, k := range n.KubeVirts {
 		permitted := ptr.Deref(k.Spec.Configuration.PermittedHostDevices, v1.PermittedHostDevices{})
 		for _, p := range permitted.PciHostDevices {
-			for _, f := range n.host.Devices {
+			for _, f := range n.host.Functions {
 				if !strings.EqualFold(p.PCIVendorSelector, f.IDs()) {
 					continue
 				}

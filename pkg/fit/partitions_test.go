@@ -363,7 +363,7 @@ func TestPartitionsOfPlugins(t *testing.T) {
 	list := partitionsOf(t, "hgx-h100")
 	var held topology.DeviceID
 	module := nvlink.Module(0)
-	for _, d := range read.Devices {
+	for _, d := range read.Functions {
 		if d.IDs() == "10de:2330" {
 			module++
 			list.Addresses[module] = d.Address

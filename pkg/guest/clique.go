@@ -15,7 +15,7 @@ import (
 // writeCliques writes GPUDirect cliques: GPUs that NVIDIA's driver may let talk to each other over
 // PCIe. The common bridge of the GPUs must be known, and no ACS between them may redirect
 // requests. KubeVirt's types lack qemu:override, so that every call writes it.
-func writeCliques(vm VM) Writing {
+func writeCliques(vm Planned) Writing {
 	found := findCliques(vm.Plan)
 	return Writing{
 		Marked:   domain.Marked{Fragments: found.overrides},
@@ -151,7 +151,7 @@ func reach(plan *placement.Plan, gpu placement.Decision) (top *topology.Node, bl
 			top = at
 		case topology.RootPort, topology.DownstreamPort:
 			address := at.ID.(topology.Address)
-			if why := redirects(plan.Host.Device(address),
+			if why := redirects(plan.Host.FunctionAt(address),
 				at.Kind == topology.RootPort); why != "" {
 				return top, fmt.Sprintf("%s %s", address, why)
 			}
@@ -167,7 +167,7 @@ func reach(plan *placement.Plan, gpu placement.Decision) (top *topology.Node, bl
 // redirects returns why a port may not pass requests to its siblings, "" when it does. A switch
 // has to pass them, a root complex does not: a root port that does has the capability to redirect
 // them (PCI Express 5.0, 6.12.1.1).
-func redirects(port *topology.Device, isRootPort bool) string {
+func redirects(port *topology.Function, isRootPort bool) string {
 	switch {
 	case port == nil || port.Details == nil || !port.Details.ExtendedConfig:
 		return "has an ACS capability that is unreadable here"

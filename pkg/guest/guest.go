@@ -40,7 +40,7 @@ func Needs(p policy.Policy) host.Needs {
 
 // Write returns the plan with the fragments of the policy's keys. Without a VMI, and without a
 // flag for it, a key is unknown: its fragments in the domain stay as they are.
-func Write(vm VM) *placement.Plan {
+func Write(vm Planned) *placement.Plan {
 	marked := map[domain.Mark]domain.Marked{}
 	var extras []placement.Extra
 	var warnings []reasons.Warning

@@ -9,8 +9,8 @@ import (
 	"hook-sidecar/pkg/reasons"
 )
 
-// VM is the input of keys: a VM with a plan of its devices' places.
-type VM struct {
+// Planned is the input of keys: a VM with a plan of its devices' places.
+type Planned struct {
 	*placement.Plan
 	VMI *kubevirt.VMI // nil when there is none
 
@@ -24,9 +24,9 @@ type VM struct {
 // key is a policy key that writes fragments into a domain.
 type key struct {
 	name  policy.Key
-	mark  domain.Mark      // of all that it writes
-	needs host.Needs       // of the host beside places
-	write func(VM) Writing // unless the key is off
+	mark  domain.Mark           // of all that it writes
+	needs host.Needs            // of the host beside places
+	write func(Planned) Writing // unless the key is off
 }
 
 // Writing lists the fragments that a domain has to have for a key.

@@ -17,7 +17,7 @@ import (
 //
 // pcihole64 does not matter: no firmware reads it, and QEMU reports all that the firmware has given
 // to the root bus (hw/pci-host/q35.c, q35_host_get_pci_hole64_end).
-func writeMMIOWindow(vm VM) Writing {
+func writeMMIOWindow(vm Planned) Writing {
 	if len(vm.Devices) == 0 {
 		return Writing{}
 	}
@@ -50,8 +50,8 @@ func writeMMIOWindow(vm VM) Writing {
 // Firmware returns the input of the firmware model: a domain with the devices of a plan, on a host
 // with these physical address bits, 0 for unknown. Ports that libvirt and KubeVirt will yet add to
 // the root bus can hotplug.
-func Firmware(plan *placement.Plan, d *domain.Domain, hostPhysBits int) firmware.Guest {
-	guest := firmware.Guest{Domain: d, Tree: plan.GuestTree, HostPhysBits: hostPhysBits}
+func Firmware(plan *placement.Plan, d *domain.Domain, hostPhysBits int) firmware.Input {
+	guest := firmware.Input{Domain: d, Tree: plan.GuestTree, HostPhysBits: hostPhysBits}
 	for _, device := range plan.Devices {
 		if device.ID.Kind() == topology.KindPCI && device.Function != nil {
 			guest.Functions = append(guest.Functions, device.Function)
@@ -75,13 +75,13 @@ func Firmware(plan *placement.Plan, d *domain.Domain, hostPhysBits int) firmware
 
 // isIntel reports whether the host's CPUs are Intel's, as the root ports above the devices are.
 // If unknown it is true: OVMF then has the smaller window.
-func isIntel(host *topology.Host, functions []*topology.Device) bool {
+func isIntel(host *topology.Host, functions []*topology.Function) bool {
 	const intel = 0x8086
 	for _, f := range functions {
 		if len(f.Bridges) == 0 {
 			continue
 		}
-		if port := host.Device(f.Bridges[0]); port != nil && port.Vendor != 0 {
+		if port := host.FunctionAt(f.Bridges[0]); port != nil && port.Vendor != 0 {
 			return port.Vendor == intel
 		}
 	}
@@ -93,7 +93,7 @@ func isIntel(host *topology.Host, functions []*topology.Device) bool {
 // it, and a line about it. The line is a warning if the window is not enough. The window of an
 // earlier call stays, though it may be needless now: between two calls libvirt replaces machine
 // q35 by its version, and then the guest's address bits are known.
-func chooseWindow(guest firmware.Guest, written uint64) (set uint64, text string, isEnough bool) {
+func chooseWindow(guest firmware.Input, written uint64) (set uint64, text string, isEnough bool) {
 	fit := guest.Fit()
 	if fit.Sum == 0 {
 		return 0, "no device has a 64-bit BAR on the host", true

@@ -20,7 +20,7 @@ const NCCLEntry = domain.EntryPrefix + "nccl-topology"
 // call: KubeVirt's types lose it in between (virtwrap/api/schema.go, SysInfo). It is in base64
 // because libvirt 9 keeps XML references and single commas, and QEMU ends the value at a comma
 // (src/qemu/qemu_command.c, qemuBuildSysinfoCommandLine; seen in its arguments).
-func writeNCCLTopology(vm VM) Writing {
+func writeNCCLTopology(vm Planned) Writing {
 	file := nccl.New(vm.Plan)
 	if file.IsEmpty() {
 		return Writing{Warnings: file.Warnings}
@@ -61,7 +61,7 @@ func NCCLExtras(plan *placement.Plan) []placement.Extra {
 
 // missingReader returns why cloud-init will not copy the topology file in the guest, "" where it
 // will, and without a VMI.
-func missingReader(vm VM) string {
+func missingReader(vm Planned) string {
 	if vm.VMI == nil {
 		return ""
 	}

@@ -19,7 +19,7 @@ import (
 // writePortSpeed makes ports above passthrough devices advertise the host's links, with an override
 // per port: a root port with a device that is faster than QEMU's port, and all ports of a switch
 // together with its root port. KubeVirt's types lack qemu:override, so that every call writes it.
-func writePortSpeed(vm VM) Writing {
+func writePortSpeed(vm Planned) Writing {
 	switch {
 	case len(vm.Devices) == 0:
 		return Writing{}

@@ -13,7 +13,7 @@ import (
 // writeVIOMMU gives the guest an IOMMU. KubeVirt's types lose its alias, its driver's attributes
 // and the I/O APIC between two calls (virtwrap/api/schema.go, IOMMUDevice and Features), so that
 // every call writes them.
-func writeVIOMMU(vm VM) Writing {
+func writeVIOMMU(vm Planned) Writing {
 	d, wanted := vm.Domain(), vm.Policy.VIOMMU
 	if why := conflict(d, wanted); why != "" {
 		return refused(reasons.CodeVIOMMURefused,

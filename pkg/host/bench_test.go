@@ -19,8 +19,8 @@ func BenchmarkReadHost(b *testing.B) {
 	expect.NoError(b, os.CopyFS(dir, snapshot))
 	whole, _ := host.Read(snapshot, nil, host.All)
 	var ids []topology.DeviceID
-	for i := range whole.Devices {
-		if d := &whole.Devices[i]; d.Driver == "vfio-pci" && d.Class != 0x068000 {
+	for i := range whole.Functions {
+		if d := &whole.Functions[i]; d.Driver == "vfio-pci" && d.Class != 0x068000 {
 			ids = append(ids, topology.PCIDevice(d.Address))
 		}
 	}

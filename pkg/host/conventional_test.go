@@ -33,12 +33,12 @@ func TestConventional(t *testing.T) {
 		{Device: 0x14}: true, {Device: 0x02}: false, {Bus: 1}: false,
 	} {
 		live, _ := host.Read(fsys, nil, host.All)
-		if got := live.Device(address).Conventional; got != want {
+		if got := live.FunctionAt(address).Conventional; got != want {
 			t.Errorf("%s: conventional %v, want %v", address, got, want)
 		}
 
 		read, _ := host.Read(copied, nil, host.All)
-		if got := read.Device(address).Conventional; got != want {
+		if got := read.FunctionAt(address).Conventional; got != want {
 			t.Errorf("%s in a snapshot: conventional %v, want %v", address, got, want)
 		}
 	}

@@ -100,7 +100,7 @@ func detailsOf(t *testing.T, fsys fstest.MapFS) *topology.Details {
 	t.Helper()
 	whole, problems := readAll(fsys)
 	expect.Problems(t, problems, nil)
-	return whole.Device(topology.Address{Bus: 1}).Details
+	return whole.FunctionAt(topology.Address{Bus: 1}).Details
 }
 
 // Without privileges the kernel shows 64 bytes of the configuration space. A loop
@@ -134,7 +134,7 @@ func TestSnapshotKeepsVGPUs(t *testing.T) {
 	expect.NoError(t, err)
 	whole, problems := readAll(parse(t, string(data)))
 	expect.Problems(t, problems, nil)
-	got := whole.Device(topology.Address{Bus: 1}).Details
+	got := whole.FunctionAt(topology.Address{Bus: 1}).Details
 	if d := cmp.Diff(detailsOf(t, fsys), got); d != "" || got.VGPU == nil ||
 		len(got.MDEVTypes) != 1 {
 		t.Errorf("(-host +snapshot):\n%s", d)
@@ -168,7 +168,7 @@ func TestReadVGPUProblems(t *testing.T) {
 
 	if d := cmp.Diff(&topology.Details{
 		MDEVTypes: types,
-	}, whole.Device(topology.Address{Bus: 1}).Details, emptyIsNil); d != "" {
+	}, whole.FunctionAt(topology.Address{Bus: 1}).Details, emptyIsNil); d != "" {
 		t.Errorf("details (-want +got):\n%s", d)
 	}
 }
@@ -183,7 +183,7 @@ func TestReadDetailsProblems(t *testing.T) {
 		t.Errorf("problems %v, want one about current_link_speed", problems)
 	}
 
-	if d := whole.Device(topology.Address{Bus: 1}).Details; d.Link != nil {
+	if d := whole.FunctionAt(topology.Address{Bus: 1}).Details; d.Link != nil {
 		t.Errorf("link %v of an invalid speed", d.Link)
 	}
 }

@@ -15,8 +15,8 @@ import (
 )
 
 // device reads the files of a PCI function from its directory.
-func (r *hostReader) device(a topology.Address, dir string) *topology.Device {
-	d := &topology.Device{Address: a, Conventional: r.configSize(dir) == conventionalBytes}
+func (r *hostReader) device(a topology.Address, dir string) *topology.Function {
+	d := &topology.Function{Address: a, Conventional: r.configSize(dir) == conventionalBytes}
 	if r.needs.Has(LinkSpeeds) {
 		d.MaxLink = r.link(dir, "max")
 	}

@@ -66,9 +66,9 @@ func wantPathType(t *testing.T, host *topology.Host, a, b string, want topology.
 	}
 }
 
-func device(t *testing.T, host *topology.Host, a string) *topology.Device {
+func device(t *testing.T, host *topology.Host, a string) *topology.Function {
 	t.Helper()
-	d := host.Device(address(t, a))
+	d := host.FunctionAt(address(t, a))
 	if d == nil {
 		t.Fatalf("%s was not read", a)
 	}

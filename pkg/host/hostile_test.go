@@ -190,7 +190,7 @@ func TestReadHostHostile(t *testing.T) {
 
 			host, problems := readHost(fsys, ids)
 			expect.Problems(t, problems, tc.want)
-			gpu := host.Device(address(t, "0000:00:02.0"))
+			gpu := host.FunctionAt(address(t, "0000:00:02.0"))
 			if (gpu != nil) != tc.shown {
 				t.Errorf("device: %+v", gpu)
 			}
@@ -227,7 +227,7 @@ func TestReadWholeHostNames(t *testing.T) {
 		`bad-sysfs bus/pci/devices: "x"`, `bad-sysfs bus/mdev/devices: "y"`,
 	})
 
-	if len(host.Devices) != 1 {
-		t.Errorf("devices: %+v", host.Devices)
+	if len(host.Functions) != 1 {
+		t.Errorf("devices: %+v", host.Functions)
 	}
 }

@@ -49,8 +49,8 @@ func TestReadHostHostileDirectory(t *testing.T) {
 		"bad-sysfs bus/pci/devices/0000:00:05.0: symbolic link",
 	})
 
-	if len(host.Devices) != 1 || host.Devices[0].Vendor != 0x10de {
-		t.Errorf("devices: %+v", host.Devices)
+	if len(host.Functions) != 1 || host.Functions[0].Vendor != 0x10de {
+		t.Errorf("devices: %+v", host.Functions)
 	}
 }
 
@@ -99,8 +99,8 @@ func TestReadHostOpensFewFiles(t *testing.T) {
 	})
 
 	host, problems := host.Read(open(t, sys), nil, host.All)
-	if len(problems) > 0 || len(host.Devices) != devices+1 {
-		t.Errorf("%d devices, want %d; %d problems, the first %.1v", len(host.Devices), devices+1,
+	if len(problems) > 0 || len(host.Functions) != devices+1 {
+		t.Errorf("%d devices, want %d; %d problems, the first %.1v", len(host.Functions), devices+1,
 			len(problems), problems)
 	}
 }

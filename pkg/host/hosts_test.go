@@ -55,7 +55,7 @@ func TestReadHostHGX(t *testing.T) {
 				nic.PhysFn, pf.Driver)
 		}
 
-		for _, d := range []*topology.Device{gpu, nic} {
+		for _, d := range []*topology.Function{gpu, nic} {
 			if d.Root != p.root || d.Node != topology.OnNode(p.node) || d.Driver != "vfio-pci" ||
 				d.IsBridge || d.IOMMUGroup == nil {
 				t.Errorf("%s: %+v", d.Address, d)
@@ -101,8 +101,8 @@ func TestReadHostHGX(t *testing.T) {
 
 	// 8 pairs of a GPU, a VF, its PF and 4 ports make 56. The NVSwitches on
 	// pci0000:b0 were not requested.
-	if len(host.Devices) != 56 {
-		t.Errorf("read %d devices, want 56", len(host.Devices))
+	if len(host.Functions) != 56 {
+		t.Errorf("read %d devices, want 56", len(host.Functions))
 	}
 }
 
@@ -157,7 +157,7 @@ func TestReadHostConsumer(t *testing.T) {
 	expect.Same(t, want, gpu.BARs, "BARs of 0000:01:00.0 (-want +got)")
 
 	// 0000:02:00.0 was not requested and shares no group.
-	if host.Device(address(t, "0000:02:00.0")) != nil {
+	if host.FunctionAt(address(t, "0000:02:00.0")) != nil {
 		t.Error("0000:02:00.0 was read")
 	}
 }
@@ -204,14 +204,14 @@ func TestReadHostIsPartOfWholeHost(t *testing.T) {
 			whole, problems := host.Read(fsys, nil, host.All)
 			expect.Problems(t, problems, nil)
 			entries, err := fs.ReadDir(fsys, "bus/pci/devices")
-			if err != nil || len(entries) != len(whole.Devices) {
-				t.Fatalf("%d devices in %d entries of bus/pci/devices, %v", len(whole.Devices),
+			if err != nil || len(entries) != len(whole.Functions) {
+				t.Fatalf("%d devices in %d entries of bus/pci/devices, %v", len(whole.Functions),
 					len(entries), err)
 			}
 
 			var ids []topology.DeviceID
-			for i := range whole.Devices {
-				ids = append(ids, topology.PCIDevice(whole.Devices[i].Address))
+			for i := range whole.Functions {
+				ids = append(ids, topology.PCIDevice(whole.Functions[i].Address))
 			}
 
 			for i := range whole.MDEVs {
@@ -224,9 +224,9 @@ func TestReadHostIsPartOfWholeHost(t *testing.T) {
 
 			for _, id := range ids {
 				part, _ := readHost(fsys, []topology.DeviceID{id})
-				for i := range part.Devices {
-					if diff := cmp.Diff(whole.Device(part.Devices[i].Address), &part.Devices[i],
-						compare); diff != "" {
+				for i := range part.Functions {
+					want := whole.FunctionAt(part.Functions[i].Address)
+					if diff := cmp.Diff(want, &part.Functions[i], compare); diff != "" {
 						t.Errorf("requested %s (-whole +part):\n%s", id, diff)
 					}
 				}
@@ -238,15 +238,15 @@ func TestReadHostIsPartOfWholeHost(t *testing.T) {
 				t.Errorf("requested all (-whole +all):\n%s", diff)
 			}
 
-			for i, d := range all.Devices {
-				all.Devices[i] = topology.Device{
+			for i, d := range all.Functions {
+				all.Functions[i] = topology.Function{
 					Address: d.Address, Class: d.Class, Node: d.Node, Root: d.Root,
 					Bridges: d.Bridges,
 					PhysFn:  d.PhysFn, IOMMUGroup: d.IOMMUGroup, IsBridge: d.IsBridge,
 					Conventional: d.Conventional,
 				}
 				if d.IsGPU() { // whether its board joins it with others over NVLink
-					all.Devices[i].Vendor, all.Devices[i].Device = d.Vendor, d.Device
+					all.Functions[i].Vendor, all.Functions[i].Device = d.Vendor, d.Device
 				}
 			}
 
@@ -282,8 +282,8 @@ func TestReadHostLive(t *testing.T) {
 	}
 
 	host, problems := host.Read(open(t, "/sys"), nil, host.All)
-	if len(host.Devices) != len(entries) {
-		t.Errorf("read %d devices of %d; problems %v", len(host.Devices), len(entries), problems)
+	if len(host.Functions) != len(entries) {
+		t.Errorf("read %d devices of %d; problems %v", len(host.Functions), len(entries), problems)
 	}
 
 	for _, entry := range entries {

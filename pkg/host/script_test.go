@@ -121,8 +121,8 @@ func TestScriptOfDevices(t *testing.T) {
 		dir := directoryOf(t, fsys)
 		whole, _ := host.Read(fsys, nil, host.All)
 		var all []topology.DeviceID
-		for i := range whole.Devices {
-			all = append(all, topology.PCIDevice(whole.Devices[i].Address))
+		for i := range whole.Functions {
+			all = append(all, topology.PCIDevice(whole.Functions[i].Address))
 		}
 
 		for _, m := range whole.MDEVs {
@@ -150,9 +150,9 @@ func TestScriptOfDevices(t *testing.T) {
 
 			// and VMD's own function
 			if shown, _ := host.Read(printed, nil,
-				host.All); len(shown.Devices) > len(want.Devices)+1 {
-				t.Errorf("%s, %v: %d functions, want %d", name, ids, len(shown.Devices),
-					len(want.Devices))
+				host.All); len(shown.Functions) > len(want.Functions)+1 {
+				t.Errorf("%s, %v: %d functions, want %d", name, ids, len(shown.Functions),
+					len(want.Functions))
 			}
 		}
 	}

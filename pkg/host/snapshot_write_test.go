@@ -116,7 +116,7 @@ func TestSnapshotKeepsDetails(t *testing.T) {
 		got, gotProblems := readAll(copied)
 		expect.Problems(t, slices.Concat(problems, gotProblems), nil)
 
-		if !slices.ContainsFunc(want.Devices, func(d topology.Device) bool {
+		if !slices.ContainsFunc(want.Functions, func(d topology.Function) bool {
 			return d.MaxLink != nil && d.Details.ResetKnown
 		}) {
 			t.Fatalf("%s: no details were read", file)
@@ -143,8 +143,8 @@ pci0000:00/0000:00:02.0/0000:02:00.0 conventional`)
 	second := take(t, parse(t, string(first)), "")
 	got, gotProblems := readAll(parse(t, string(second)))
 	expect.Problems(t, slices.Concat(problems, gotProblems), nil)
-	if d := cmp.Diff(want, got, compare); d != "" || !want.Devices[0].Details.ExtendedConfig ||
-		want.Devices[0].Details.ACS == nil {
+	if d := cmp.Diff(want, got, compare); d != "" || !want.Functions[0].Details.ExtendedConfig ||
+		want.Functions[0].Details.ACS == nil {
 		t.Errorf("-source +snapshot of the snapshot:\n%s", d)
 	}
 

@@ -100,17 +100,18 @@ type hostReader struct {
 	problems []reasons.Warning
 
 	nodes   []topology.NUMANode
-	devices map[topology.Address]*topology.Device // nil: cannot be read
-	mdevs   map[topology.UUID]*topology.MDEV      // nil: cannot be read
-	groups  map[int]bool                          // whose members are read
+	devices map[topology.Address]*topology.Function // nil: cannot be read
+	mdevs   map[topology.UUID]*topology.MDEV        // nil: cannot be read
+	groups  map[int]bool                            // whose members are read
 }
 
 // newHostReader returns a reader that has read the NUMA nodes, which every device needs.
 func newHostReader(fsys fs.FS, needs Needs) *hostReader {
 	r := &hostReader{
 		tree: newTree(fsys), needs: needs,
-		devices: map[topology.Address]*topology.Device{}, mdevs: map[topology.UUID]*topology.MDEV{},
-		groups: map[int]bool{},
+		devices: map[topology.Address]*topology.Function{},
+		mdevs:   map[topology.UUID]*topology.MDEV{},
+		groups:  map[int]bool{},
 	}
 
 	r.nodes = r.numaNodes()
@@ -263,7 +264,7 @@ func (r *hostReader) addRequested(a topology.Address) {
 }
 
 // addGroup reads the members of a device's IOMMU group.
-func (r *hostReader) addGroup(device *topology.Device) {
+func (r *hostReader) addGroup(device *topology.Function) {
 	if device.IOMMUGroup == nil || r.groups[*device.IOMMUGroup] {
 		return
 	}
@@ -281,7 +282,7 @@ func (r *hostReader) addGroup(device *topology.Device) {
 
 // add reads a PCI function, and the bridges above it. It returns false when sysfs does not
 // show the function, and nil when it cannot be read, which is a warning.
-func (r *hostReader) add(a topology.Address) (device *topology.Device, shown bool) {
+func (r *hostReader) add(a topology.Address) (device *topology.Function, shown bool) {
 	if device, seen := r.devices[a]; seen {
 		return device, true
 	}
@@ -317,7 +318,7 @@ func (r *hostReader) fill(host *topology.Host) (*topology.Host, []reasons.Warnin
 	r.close()
 	for _, a := range slices.SortedFunc(maps.Keys(r.devices), topology.Address.Compare) {
 		if device := r.devices[a]; device != nil {
-			host.Devices = append(host.Devices, *device)
+			host.Functions = append(host.Functions, *device)
 		}
 	}
 

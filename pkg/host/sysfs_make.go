@@ -18,8 +18,8 @@ import (
 func Sysfs(h *topology.Host) (fs.FS, error) {
 	w := sysfsMaker{files: fstest.MapFS{}}
 	w.nodes(h.Nodes)
-	for i := range h.Devices {
-		w.function(&h.Devices[i])
+	for i := range h.Functions {
+		w.function(&h.Functions[i])
 	}
 
 	if w.err != nil {
@@ -69,7 +69,7 @@ func (w *sysfsMaker) nodes(nodes []topology.NUMANode) {
 	}
 }
 
-func (w *sysfsMaker) function(d *topology.Device) {
+func (w *sysfsMaker) function(d *topology.Function) {
 	if d.Root == "" && w.err == nil {
 		w.err = fmt.Errorf("%s has no PCIe root", d.Address)
 	}

@@ -37,7 +37,7 @@ func TestSysfs(t *testing.T) {
 
 // shown has a line per function, with what the comment of host.Sysfs says.
 func shown(h *topology.Host) []string {
-	return topology.Map(h.Devices, func(d topology.Device) string {
+	return topology.Map(h.Functions, func(d topology.Function) string {
 		link := "unknown"
 		if d.MaxLink != nil {
 			link = d.MaxLink.String()
@@ -50,7 +50,7 @@ func shown(h *topology.Host) []string {
 
 // TestSysfsWithoutRoot: a function that is nowhere cannot be shown.
 func TestSysfsWithoutRoot(t *testing.T) {
-	_, err := host.Sysfs(&topology.Host{Devices: []topology.Device{{}}})
+	_, err := host.Sysfs(&topology.Host{Functions: []topology.Function{{}}})
 	if err == nil || err.Error() != "make sysfs: 0000:00:00.0 has no PCIe root" {
 		t.Errorf("error %v", err)
 	}

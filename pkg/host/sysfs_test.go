@@ -78,7 +78,7 @@ func TestReadHostShapes(t *testing.T) {
 
 	expect.Problems(t, problems, nil)
 	none := topology.Affinity{}
-	for _, want := range []topology.Device{
+	for _, want := range []topology.Function{
 		// Under VMD the nearest root counts, and the VMD endpoint is not a bridge.
 		{Address: address(t, "10000:01:00.0"), Node: topology.OnNode(1), Root: "pci10000:00",
 			Bridges: []topology.Address{
@@ -110,7 +110,7 @@ func TestReadHostShapes(t *testing.T) {
 	}
 
 	// The VMD endpoint itself was not requested.
-	if host.Device(address(t, "0000:80:05.5")) != nil {
+	if host.FunctionAt(address(t, "0000:80:05.5")) != nil {
 		t.Error("0000:80:05.5 was read")
 	}
 
@@ -142,8 +142,8 @@ func TestReadHostRelatives(t *testing.T) {
 		host, problems := readHost(parse(t, shapes), []topology.DeviceID{pci(t, tc.id)})
 		expect.Problems(t, problems, nil)
 		var got []string
-		for i := range host.Devices {
-			got = append(got, host.Devices[i].Address.String())
+		for i := range host.Functions {
+			got = append(got, host.Functions[i].Address.String())
 		}
 
 		expect.Same(t, tc.want, got, "%s (-want +got)", tc.name)
@@ -171,7 +171,7 @@ func TestReadHostAbsent(t *testing.T) {
 			t.Errorf("%s: the problems are about %v", name, named)
 		}
 
-		if len(host.Devices)+len(host.MDEVs) > 0 {
+		if len(host.Functions)+len(host.MDEVs) > 0 {
 			t.Errorf("%s: %+v", name, host)
 		}
 	}
@@ -238,8 +238,8 @@ func TestReadHostFailingFiles(t *testing.T) {
 			simple(nil), tc.path, errors.New("input/output error"),
 		}, []topology.DeviceID{pci(t, "0000:00:02.0")})
 
-		if shown := len(host.Devices) == 1; shown != tc.shown {
-			t.Errorf("%s: devices %+v", tc.path, host.Devices)
+		if shown := len(host.Functions) == 1; shown != tc.shown {
+			t.Errorf("%s: devices %+v", tc.path, host.Functions)
 		}
 	}
 

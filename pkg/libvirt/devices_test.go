@@ -53,7 +53,7 @@ func plugged(t *testing.T, machine, xml string, hasLSI bool) (ports int, isBridg
 	expect.NoError(t, err)
 	given := libvirt.Devices(d)
 	layout, err := alloc.Simulate(d, given,
-		alloc.Machine{Version: alloc.Libvirt11, HasLSI: hasLSI})
+		alloc.Libvirt{Version: alloc.Libvirt11, HasLSI: hasLSI})
 	if err != nil {
 		t.Fatalf("%s: %v", xml, err)
 	}

@@ -43,8 +43,8 @@ const (
 	NewQEMU = "9.2"
 )
 
-// VM has what decides how long its start maps.
-type VM struct {
+// Start has what decides how long its start maps.
+type Start struct {
 	Memory    uint64 // bytes
 	HugePages bool   // that memory is made of
 	CPUs      int    // vCPUs
@@ -66,11 +66,11 @@ type Estimate struct {
 	Kernel     *string `json:"kernel"` // release of the node's kernel; null where it is not known
 	Cure       string  `json:"cure"`   // what makes the longer of both shorter; "" if nothing does
 
-	vm VM
+	vm Start
 }
 
 // Estimate returns the estimate of a start.
-func (vm VM) Estimate() Estimate {
+func (vm Start) Estimate() Estimate {
 	e := Estimate{MemoryBytes: vm.Memory, BARBytes: vm.BARs, vm: vm}
 	if vm.Spaces > 0 {
 		e.MemorySeconds = vm.memorySeconds()
@@ -89,7 +89,7 @@ func (vm VM) Estimate() Estimate {
 }
 
 // memorySeconds returns how long memory is allocated, and mapped into each address space.
-func (vm VM) memorySeconds() float64 {
+func (vm Start) memorySeconds() float64 {
 	memory, again := float64(vm.Memory), float64(vm.Spaces-1)
 	if vm.HugePages {
 		threads := float64(min(max(vm.CPUs, 1), clearingThreads))
@@ -100,9 +100,9 @@ func (vm VM) memorySeconds() float64 {
 }
 
 // isHugeBAR reports whether BARs are mapped by large pages for sure.
-func (vm VM) isHugeBAR() bool { return vm.hasNewKernel() && !vm.OldQEMU }
+func (vm Start) isHugeBAR() bool { return vm.hasNewKernel() && !vm.OldQEMU }
 
-func (vm VM) hasNewKernel() bool {
+func (vm Start) hasNewKernel() bool {
 	major, minor, isKnown := kernelVersion(vm.Kernel)
 	return isKnown && (major > kernelMajor || major == kernelMajor && minor >= kernelMinor)
 }

@@ -12,29 +12,29 @@ import (
 const gib = 1 << 30
 
 // eightGPUs is a VM with 8 GPUs of 180 GB, whose BARs have 256 GiB, and 2 TiB of memory.
-var eightGPUs = mapping.VM{Memory: 2048 * gib, CPUs: 128, Spaces: 1, BARs: 8 * 256 * gib}
+var eightGPUs = mapping.Start{Memory: 2048 * gib, CPUs: 128, Spaces: 1, BARs: 8 * 256 * gib}
 
 // hugepages is a VM with 1 TiB of them.
-func hugepages(cpus int) mapping.VM {
-	return mapping.VM{Memory: 1024 * gib, HugePages: true, CPUs: cpus, Spaces: 1}
+func hugepages(cpus int) mapping.Start {
+	return mapping.Start{Memory: 1024 * gib, HugePages: true, CPUs: cpus, Spaces: 1}
 }
 
 // TestMeasured: the estimate returns what was measured where the rates come from.
 func TestMeasured(t *testing.T) {
 	for name, tt := range map[string]struct {
-		vm           mapping.VM
+		vm           mapping.Start
 		memory, bars float64 // seconds
 	}{
-		"Linux 4d83de6da265, 120 GB":        {mapping.VM{Memory: 120 * gib, Spaces: 1}, 29.69, 0},
+		"Linux 4d83de6da265, 120 GB":        {mapping.Start{Memory: 120 * gib, Spaces: 1}, 29.69, 0},
 		"QEMU 1e356fc14bea, 1 TB, 1 thread": {hugepages(1), 536, 0},
 		"8 threads":                         {hugepages(8), 70, 0},
 		"16 threads":                        {hugepages(16), 40, 0},
 		"64 vCPUs":                          {hugepages(64), 40, 0},
-		"Linux 0fd06844de5d, a BAR":         {mapping.VM{BARs: 32 * gib, Spaces: 1}, 0, 1},
-		"a BAR, Linux 6.15": {mapping.VM{
+		"Linux 0fd06844de5d, a BAR":         {mapping.Start{BARs: 32 * gib, Spaces: 1}, 0, 1},
+		"a BAR, Linux 6.15": {mapping.Start{
 			BARs: 32 * gib, Spaces: 1, Kernel: "6.15.0",
 		}, 0, 0},
-		"no device": {mapping.VM{Memory: 1024 * gib}, 0, 0},
+		"no device": {mapping.Start{Memory: 1024 * gib}, 0, 0},
 	} {
 		e := tt.vm.Estimate()
 		if !isNear(e.MemorySeconds, tt.memory) || !isNear(e.BARSeconds, tt.bars) {

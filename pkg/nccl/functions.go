@@ -11,11 +11,11 @@ import (
 
 // Function is a GPU or NIC of a guest, with what is known of its place on the host.
 type Function struct {
-	Address  topology.Address // in the guest
-	Node     int              // NUMA cell of the guest; -1 for none
-	Device   *topology.Device // in the guest: class and ids
-	Link     *topology.Link   // of the function itself; nil where it is not known
-	Switches []*topology.Node // above it, the outermost first
+	Address  topology.Address   // in the guest
+	Node     int                // NUMA cell of the guest; -1 for none
+	Device   *topology.Function // in the guest: class and ids
+	Link     *topology.Link     // of the function itself; nil where it is not known
+	Switches []*topology.Node   // above it, the outermost first
 }
 
 // Of makes the file of functions, for a guest whose domain is not known. A switch has the fastest

@@ -202,7 +202,7 @@ func (b *builder) pciSwitch(n *topology.Node, parent *element) *element {
 	}
 
 	const bridge = 0x060400 // topo.cc, PCI_BRIDGE_DEVICE_CLASS
-	s := b.pci(address, bridge, b.plan.Host.Device(n.ID.(topology.Address)), true)
+	s := b.pci(address, bridge, b.plan.Host.FunctionAt(n.ID.(topology.Address)), true)
 	b.switches[n] = s
 	parent.children = append(parent.children, s)
 	return s
@@ -246,7 +246,7 @@ func guestAddresses(plan *placement.Plan) map[*topology.Node]topology.Address {
 // pci returns a PCI element with the link of a function of the host, and with its ids. The function
 // is nil where the host does not show it.
 func (b *builder) pci(
-	address topology.Address, class uint32, f *topology.Device, hasIDs bool,
+	address topology.Address, class uint32, f *topology.Function, hasIDs bool,
 ) *element {
 	e := &element{name: "pci", address: address}
 	e.set("busid", address.String())

@@ -282,9 +282,9 @@ pci0000:00/0000:00:03.0/0000:03:00.0 node=0
 			{0},
 		}, []string{"0000:01:00.0", "0000:02:00.1", "0000:03:00.0"}), policy.LayoutNUMA)
 
-	for i := range plan.Host.Devices {
-		if link, known := links[plan.Host.Devices[i].Address.String()]; known {
-			plan.Host.Devices[i].MaxLink = &link
+	for i := range plan.Host.Functions {
+		if link, known := links[plan.Host.Functions[i].Address.String()]; known {
+			plan.Host.Functions[i].MaxLink = &link
 		}
 	}
 

@@ -227,13 +227,13 @@ func TestWithoutNICs(t *testing.T) {
 func TestHasNVLink(t *testing.T) {
 	physical := topology.Address{Bus: 1}
 	for name, test := range map[string]struct {
-		function *topology.Device
+		function *topology.Function
 		want     bool
 	}{
-		"H100 SXM5": {&topology.Device{Vendor: 0x10de, Device: 0x2330}, true},
-		"H100 PCIe": {&topology.Device{Vendor: 0x10de, Device: 0x2331}, false},
-		"MI300X":    {&topology.Device{Vendor: 0x1002, Device: 0x74a1}, false},
-		"vGPU of H100 SXM5": {&topology.Device{
+		"H100 SXM5": {&topology.Function{Vendor: 0x10de, Device: 0x2330}, true},
+		"H100 PCIe": {&topology.Function{Vendor: 0x10de, Device: 0x2331}, false},
+		"MI300X":    {&topology.Function{Vendor: 0x1002, Device: 0x74a1}, false},
+		"vGPU of H100 SXM5": {&topology.Function{
 			Vendor: 0x10de, Device: 0x2330, PhysFn: &physical,
 		}, false},
 		"not shown": {nil, false},

@@ -26,6 +26,6 @@ var boardGPUs = []uint16{
 
 // HasNVLink reports whether a function is a whole GPU that its board joins with others over NVLink;
 // false for nil.
-func HasNVLink(f *topology.Device) bool {
+func HasNVLink(f *topology.Function) bool {
 	return f != nil && f.Vendor == nvidia && f.PhysFn == nil && slices.Contains(boardGPUs, f.Device)
 }

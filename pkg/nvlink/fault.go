@@ -27,7 +27,7 @@ var switched = map[uint16]bool{
 
 // IsSwitched reports whether a function is a GPU, or a virtual function of one, of a board that may
 // have NVSwitches; false for nil.
-func IsSwitched(f *topology.Device) bool {
+func IsSwitched(f *topology.Function) bool {
 	if f == nil || f.Vendor != nvidia {
 		return false
 	}
@@ -41,7 +41,7 @@ var numbers = []int{1, 2, 4, 8, 16}
 // NumberFault says that no board has partitions of as many GPUs as these functions of a VM, ""
 // where some have, or where the board may be one without NVSwitches. No machine with more than 16
 // is known.
-func NumberFault(functions []*topology.Device) string {
+func NumberFault(functions []*topology.Function) string {
 	const largestUnswitched, largest = 4, 16
 	count, mustBeSwitched := 0, false
 	for _, f := range functions {

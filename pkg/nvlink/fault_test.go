@@ -90,9 +90,9 @@ func TestNumberFault(t *testing.T) {
 		{b200, 3, true}, {b200, 4, false}, {b200, 8, false},
 		{l40s, 3, false}, {l40s, 7, false},
 	} {
-		functions := []*topology.Device{nil}
+		functions := []*topology.Function{nil}
 		for range test.count {
-			functions = append(functions, &topology.Device{Vendor: 0x10de, Device: test.model})
+			functions = append(functions, &topology.Function{Vendor: 0x10de, Device: test.model})
 		}
 
 		if got := nvlink.NumberFault(functions); (got != "") != test.isFault {

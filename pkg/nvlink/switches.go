@@ -21,7 +21,7 @@ var passthrough = map[uint16]map[int]int{
 // SwitchFault says what is wrong with the NVSwitches of a VM with these functions, "" where
 // nothing is known to be. A VM with NVSwitches alone runs Fabric Manager for others, and one
 // without needs none if Fabric Manager runs elsewhere.
-func SwitchFault(functions []*topology.Device) string {
+func SwitchFault(functions []*topology.Function) string {
 	const bridgeOther = 0x068000
 	gpus, switches, model := 0, 0, uint16(0)
 	for _, f := range functions {

@@ -32,16 +32,16 @@ func TestSwitchFault(t *testing.T) {
 			"6 NVSwitches beside 4 GPUs: of this board 2 GPUs take 1, 4 GPUs take 3, 8 GPUs take 6, 16 GPUs take 12, and VMs with other numbers none, with Fabric Manager elsewhere"},
 		{b200, 4, 2, ""}, // no such board is known
 	} {
-		functions := []*topology.Device{
+		functions := []*topology.Function{
 			nil, {Vendor: 0x15b3, Class: 0x020700}, {Vendor: 0x8086, Class: 0x068000, Device: h100},
 		}
 
 		for range test.gpus {
-			functions = append(functions, &topology.Device{Vendor: 0x10de, Class: 0x030200})
+			functions = append(functions, &topology.Function{Vendor: 0x10de, Class: 0x030200})
 		}
 
 		for range test.switches {
-			functions = append(functions, &topology.Device{
+			functions = append(functions, &topology.Function{
 				Vendor: 0x10de, Class: 0x068000, Device: test.model,
 			})
 		}

@@ -60,7 +60,7 @@ func TestCorpus(t *testing.T) {
 		}
 
 		if pattern := pairedIn[kind]; pattern != nil {
-			got := topology.CountFunc(m.Devices, func(d topology.Device) bool {
+			got := topology.CountFunc(m.Functions, func(d topology.Function) bool {
 				return d.IsGPUOrNIC()
 			})
 			if want := len(pattern.FindAll(data, -1)); got != want {
@@ -86,8 +86,8 @@ func TestManyDevices(t *testing.T) {
 
 	m, _, err := paste.Read([]byte(b.String() + "</cpu></system>"))
 	expect.NoError(t, err)
-	if len(m.Devices) != 1024 {
-		t.Errorf("%d devices of 1024", len(m.Devices))
+	if len(m.Functions) != 1024 {
+		t.Errorf("%d devices of 1024", len(m.Functions))
 	}
 
 	text := b.String() + strings.Repeat(`<pci busid="0000:ff:00.0" class="0x030200"/>`, 200_000)

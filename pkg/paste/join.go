@@ -36,9 +36,8 @@ func join(parts []Machine) (Machine, error) {
 	}
 
 	m, err := m.sorted()
-	if m.Farthest != topology.Self || slices.ContainsFunc(m.Devices, func(d topology.Device) bool {
-		return d.Root != ""
-	}) {
+	hasRoot := func(f topology.Function) bool { return f.Root != "" }
+	if m.Farthest != topology.Self || slices.ContainsFunc(m.Functions, hasRoot) {
 		m = m.withTree()
 	}
 
@@ -48,18 +47,18 @@ func join(parts []Machine) (Machine, error) {
 // add adds a part.
 func (m *Machine) add(part Machine) {
 	same := m.match(&part)
-	if same == nil && len(m.Devices) > 0 {
+	if same == nil && len(m.Functions) > 0 {
 		m.note("%s and %s show different devices: the second is left out; are both of one machine?",
 			m.SourceNames(), part.SourceNames())
 		return
 	}
 
-	for i := range part.Devices {
-		d := part.Devices[i]
+	for i := range part.Functions {
+		d := part.Functions[i]
 		if to, found := same[d.Address]; found {
-			m.fill(m.at(to), &part, &part.Devices[i])
+			m.fill(m.at(to), &part, &part.Functions[i])
 		} else {
-			m.Devices = append(m.Devices, d)
+			m.Functions = append(m.Functions, d)
 			same[d.Address] = d.Address
 			if part.nodeless[d.Address] {
 				m.lacksNode(d.Address)
@@ -99,7 +98,7 @@ func (m *Machine) add(part Machine) {
 }
 
 // fill adds to a function what a part says of it in addition.
-func (m *Machine) fill(d *topology.Device, part *Machine, from *topology.Device) {
+func (m *Machine) fill(d *topology.Function, part *Machine, from *topology.Function) {
 	d.Class = cmp.Or(d.Class, from.Class)
 	d.Vendor, d.Device = cmp.Or(d.Vendor, from.Vendor), cmp.Or(d.Device, from.Device)
 	d.Driver = cmp.Or(d.Driver, from.Driver)
@@ -125,11 +124,11 @@ func (m *Machine) fill(d *topology.Device, part *Machine, from *topology.Device)
 func (m *Machine) match(part *Machine) map[topology.Address]topology.Address {
 	same := map[topology.Address]topology.Address{}
 	known := map[topology.Address]bool{}
-	for _, d := range m.Devices {
+	for _, d := range m.Functions {
 		known[d.Address] = HasAddress(d.Address)
 	}
 
-	for _, d := range part.Devices {
+	for _, d := range part.Functions {
 		if known[d.Address] {
 			same[d.Address] = d.Address
 		}
@@ -161,12 +160,12 @@ func (m *Machine) matchNames(part *Machine, same map[topology.Address]topology.A
 
 // matchOrder matches those of a kind that lack an address on one side.
 func (m *Machine) matchOrder(
-	part *Machine, kind func(*Machine) []*topology.Device,
+	part *Machine, kind func(*Machine) []*topology.Function,
 	same map[topology.Address]topology.Address,
 ) {
 	own, theirs := kind(m), kind(part)
-	hasAddresses := func(all []*topology.Device) bool {
-		return !slices.ContainsFunc(all, func(d *topology.Device) bool {
+	hasAddresses := func(all []*topology.Function) bool {
+		return !slices.ContainsFunc(all, func(d *topology.Function) bool {
 			return !HasAddress(d.Address)
 		})
 	}

@@ -37,8 +37,8 @@ func readLspciList(t text) (Machine, error) {
 			if err := r.device(match[1], match[2]); err != nil {
 				return Machine{}, err
 			}
-		case len(r.m.Devices) > 0 && strings.TrimSpace(line) != "":
-			r.detail(strings.TrimSpace(line), &r.m.Devices[len(r.m.Devices)-1])
+		case len(r.m.Functions) > 0 && strings.TrimSpace(line) != "":
+			r.detail(strings.TrimSpace(line), &r.m.Functions[len(r.m.Functions)-1])
 		}
 	}
 
@@ -59,7 +59,7 @@ func readLspciList(t text) (Machine, error) {
 // device reads the line of a device: class, ": ", vendor and device, with ids in brackets for
 // -nn, or "0302: 10de:2330" for -n.
 func (r *lspciReader) device(slot, rest string) (err error) {
-	var d topology.Device
+	var d topology.Function
 	if d.Address, err = lspciAddress(slot); err != nil {
 		return err
 	}
@@ -73,13 +73,13 @@ func (r *lspciReader) device(slot, rest string) (err error) {
 	d.Vendor, d.Device = idsIn(name)
 	d.IsBridge = d.Class>>8 == classBridge
 
-	if slices.ContainsFunc(r.m.Devices, func(o topology.Device) bool {
+	if slices.ContainsFunc(r.m.Functions, func(o topology.Function) bool {
 		return o.Address == d.Address
 	}) {
 		return nil // a second list of the same machine
 	}
 
-	if r.m.Devices = append(r.m.Devices, d); len(r.m.Devices) > 2*maxDevices {
+	if r.m.Functions = append(r.m.Functions, d); len(r.m.Functions) > 2*maxDevices {
 		return errTooMany
 	}
 
@@ -102,7 +102,7 @@ func idsIn(name string) (vendor, device uint16) {
 }
 
 // detail reads a line under a device.
-func (r *lspciReader) detail(line string, d *topology.Device) {
+func (r *lspciReader) detail(line string, d *topology.Function) {
 	tag, value, _ := strings.Cut(line, ":")
 	value = strings.TrimSpace(value)
 	switch {
@@ -136,7 +136,7 @@ var (
 // nodes says of which functions the NUMA node is not known: without -v of all. With -v lspci leaves
 // out a node of -1 (pciutils lspci.c, show_verbose).
 func (r *lspciReader) nodes() {
-	for _, d := range r.m.Devices {
+	for _, d := range r.m.Functions {
 		if !r.verbose {
 			r.m.lacksNode(d.Address)
 		}
@@ -146,8 +146,8 @@ func (r *lspciReader) nodes() {
 // tree gives each function its PCIe root and bridges. The bridge above a function is the one with
 // its bus directly under it; virtual functions may be on a later bus of those under it.
 func (r *lspciReader) tree() {
-	for i := range r.m.Devices {
-		d := &r.m.Devices[i]
+	for i := range r.m.Functions {
+		d := &r.m.Functions[i]
 		at := d.Address
 		for len(d.Bridges) <= maxDepth {
 			above, found := r.above(at)

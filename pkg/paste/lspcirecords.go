@@ -37,10 +37,10 @@ func readLspciRecords(t text) (Machine, error) {
 
 		d, err := lspciDevice(record)
 		if err != nil {
-			return fmt.Errorf("device %d: %w", len(m.Devices)+1, err)
+			return fmt.Errorf("device %d: %w", len(m.Functions)+1, err)
 		}
 
-		if m.Devices = append(m.Devices, d); len(m.Devices) > maxDevices {
+		if m.Functions = append(m.Functions, d); len(m.Functions) > maxDevices {
 			return errTooMany
 		}
 
@@ -69,7 +69,7 @@ func readLspciRecords(t text) (Machine, error) {
 }
 
 // lspciDevice returns the function of a record.
-func lspciDevice(fields map[string]string) (d topology.Device, err error) {
+func lspciDevice(fields map[string]string) (d topology.Function, err error) {
 	if d.Address, err = lspciAddress(fields["Slot"]); err != nil {
 		return d, err
 	}

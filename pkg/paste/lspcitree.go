@@ -54,12 +54,12 @@ func readLspciTree(t text) (Machine, error) {
 			}
 		}
 
-		if len(m.Devices) > 2*maxDevices {
+		if len(m.Functions) > 2*maxDevices {
 			return Machine{}, errTooMany
 		}
 	}
 
-	if !slices.ContainsFunc(m.Devices, func(d topology.Device) bool { return d.Vendor != 0 }) {
+	if !slices.ContainsFunc(m.Functions, func(d topology.Function) bool { return d.Vendor != 0 }) {
 		m.note("the tree has no names: lspci -tvnn prints them with ids")
 	}
 
@@ -85,19 +85,19 @@ func (m *Machine) treeLine(line string, from int, open *[]branch) {
 		}
 
 		on := (*open)[len(*open)-1]
-		d := topology.Device{Root: on.root, Bridges: on.bridges}
+		d := topology.Function{Root: on.root, Bridges: on.bridges}
 		d.Address = treeAddress(on, line[at:at+4])
 		m.lacksNode(d.Address)
 
 		if found[4] < 0 { // a device, with its name to the end of the line
 			d.Vendor, d.Device = idsIn(strings.TrimSpace(line[at+4:]))
 			d.Class = classOfName(d.Vendor, line[at+4:])
-			m.Devices = append(m.Devices, d)
+			m.Functions = append(m.Functions, d)
 			return
 		}
 
 		d.Class, d.IsBridge = classBridge<<8, true
-		m.Devices = append(m.Devices, d)
+		m.Functions = append(m.Functions, d)
 		bus, _ := strconv.ParseUint(line[at+found[4]:at+found[5]], 16, 8)
 		at += found[1]
 		*open = append(*open, branch{column: at, domain: on.domain, bus: uint8(bus), root: on.root,

@@ -30,7 +30,7 @@ func isLstopoText(t text) bool {
 // topoPlace is an object of the text, with what is known of those further in.
 type topoPlace struct {
 	indent int
-	at     topology.Device
+	at     topology.Function
 	nodes  []topology.NodeID // directly inside it
 }
 
@@ -64,10 +64,10 @@ func readLstopoText(t text) (Machine, error) {
 		r.object(object[2], object[3], indent)
 	}
 
-	for i := range r.m.Devices {
+	for i := range r.m.Functions {
 		if r.nodes < 2 {
-			r.m.Devices[i].Node = topology.Affinity{}
-			r.m.lacksNode(r.m.Devices[i].Address)
+			r.m.Functions[i].Node = topology.Affinity{}
+			r.m.lacksNode(r.m.Functions[i].Address)
 		}
 	}
 
@@ -115,7 +115,7 @@ func (r *lstopoTextReader) object(kind, rest string, indent int) {
 }
 
 // function reads a PCI function.
-func (r *lstopoTextReader) function(d topology.Device, rest string) topology.Device {
+func (r *lstopoTextReader) function(d topology.Function, rest string) topology.Function {
 	d.Address = ofLstopo.address(r.count)
 	if id := topoBusID.FindStringSubmatch(rest); id != nil {
 		if a, err := lspciAddress(id[1]); err == nil {
@@ -141,7 +141,7 @@ func (r *lstopoTextReader) function(d topology.Device, rest string) topology.Dev
 		}
 	}
 
-	r.m.Devices = append(r.m.Devices, d)
+	r.m.Functions = append(r.m.Functions, d)
 	return d
 }
 

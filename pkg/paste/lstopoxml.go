@@ -32,7 +32,7 @@ type lstopoReader struct {
 // lstopoPlace is an open XML element, with the root, bridges and NUMA node of the devices inside
 // it.
 type lstopoPlace struct {
-	at      topology.Device // what is known of a device there
+	at      topology.Function // what is known of a device there
 	nodeset string
 	all     int                 // NUMA nodes directly inside it, so far
 	main    []topology.Affinity // of these, those that are more than memory
@@ -50,8 +50,8 @@ func readLstopoXML(t text) (Machine, error) {
 
 	// With one node lstopo shows a device without a node at the same place as one on it.
 	if r.isOther || r.count < 2 {
-		for i := range r.m.Devices {
-			d := &r.m.Devices[i]
+		for i := range r.m.Functions {
+			d := &r.m.Functions[i]
 			d.Node = topology.Affinity{}
 			r.m.lacksNode(d.Address)
 		}
@@ -80,7 +80,7 @@ func (r *lstopoReader) enter(e element, around *lstopoPlace) (lstopoPlace, error
 		return in, err
 	case len(in.at.Bridges) > maxDepth:
 		return in, fmt.Errorf("more than %d bridges above %s", maxDepth, in.at.Address)
-	case len(r.m.Devices) > maxDevices:
+	case len(r.m.Functions) > maxDevices:
 		return in, errTooMany
 	}
 
@@ -184,7 +184,7 @@ func (r *lstopoReader) function(e element, in *lstopoPlace) error {
 
 	in.at.Class <<= 8
 	in.at.Node = r.nodes[in.nodeset] // none for a set of several
-	r.m.Devices = append(r.m.Devices, in.at)
+	r.m.Functions = append(r.m.Functions, in.at)
 	return nil
 }
 

@@ -111,16 +111,16 @@ func (m *Machine) SourceNames() string {
 
 // ShowsAll reports whether the machine has no other devices of the kind of d, which may be nil,
 // than those shown: lstopo shows only classes that it finds important, and others what they use.
-func (m *Machine) ShowsAll(d *topology.Device) bool {
+func (m *Machine) ShowsAll(d *topology.Function) bool {
 	return m.Has(Lspci) || m.Has(Snapshot) || m.Has(Lstopo) && d.IsGPUOrNIC()
 }
 
 // KnowsNode reports whether the NUMA node of a function is known, which may be none.
-func (m *Machine) KnowsNode(d *topology.Device) bool { return !m.nodeless[d.Address] }
+func (m *Machine) KnowsNode(d *topology.Function) bool { return !m.nodeless[d.Address] }
 
 // HasNodes reports whether the NUMA node of any GPU or NIC is known.
 func (m *Machine) HasNodes() bool {
-	return slices.ContainsFunc(m.Devices, func(d topology.Device) bool {
+	return slices.ContainsFunc(m.Functions, func(d topology.Function) bool {
 		return !d.IsBridge && m.KnowsNode(&d)
 	})
 }
@@ -175,7 +175,7 @@ func (m *Machine) PathType(a, b topology.Address) (between topology.PathType, kn
 		return between, known
 	}
 
-	x, y := m.Device(a), m.Device(b)
+	x, y := m.FunctionAt(a), m.FunctionAt(b)
 	switch {
 	case x == nil || y == nil || isSettled(x.Root) || isSettled(y.Root):
 		return between, false
@@ -198,16 +198,16 @@ func (m *Machine) Label(a topology.Address) string {
 
 // GPUs returns the GPUs in the order of their addresses, which is that of CUDA with
 // CUDA_DEVICE_ORDER=PCI_BUS_ID; without addresses in that of the text.
-func (m *Machine) GPUs() []*topology.Device { return m.which((*topology.Device).IsGPU) }
+func (m *Machine) GPUs() []*topology.Function { return m.which((*topology.Function).IsGPU) }
 
 // NICs returns the NICs in the order of their addresses, or of the text.
-func (m *Machine) NICs() []*topology.Device { return m.which((*topology.Device).IsNIC) }
+func (m *Machine) NICs() []*topology.Function { return m.which((*topology.Function).IsNIC) }
 
 // which returns the passthrough functions that are of a kind.
-func (m *Machine) which(isKind func(*topology.Device) bool) []*topology.Device {
-	var those []*topology.Device
-	for i := range m.Devices {
-		if d := &m.Devices[i]; !d.IsBridge && isKind(d) && !isEmulated(d) {
+func (m *Machine) which(isKind func(*topology.Function) bool) []*topology.Function {
+	var those []*topology.Function
+	for i := range m.Functions {
+		if d := &m.Functions[i]; !d.IsBridge && isKind(d) && !isEmulated(d) {
 			those = append(those, d)
 		}
 	}
@@ -230,7 +230,7 @@ var emulators = map[uint16]bool{
 
 // isEmulated reports whether a device is one that NCCL's users did not ask for: emulated, or a
 // server's own display.
-func isEmulated(d *topology.Device) bool {
+func isEmulated(d *topology.Function) bool {
 	const intel, realtek, amazon = 0x8086, 0x10ec, 0x1d0f
 	isOldNIC := d.Vendor == intel && (d.Device == 0x100e || d.Device == 0x10d3) ||
 		d.Vendor == realtek && d.Device == 0x8139
@@ -242,7 +242,7 @@ func isEmulated(d *topology.Device) bool {
 // withTree adds the tree of the functions, whose Root and Bridges are known.
 func (m Machine) withTree() Machine {
 	var ids []topology.DeviceID
-	for _, d := range m.Devices {
+	for _, d := range m.Functions {
 		if !d.IsBridge {
 			ids = append(ids, topology.PCIDevice(d.Address))
 		}
@@ -255,20 +255,20 @@ func (m Machine) withTree() Machine {
 // sorted returns the machine with its functions by address, by which a Host finds them. The
 // addresses have to differ.
 func (m Machine) sorted() (Machine, error) {
-	isFunction := func(d topology.Device) bool { return !d.IsBridge }
-	if topology.CountFunc(m.Devices, isFunction) > maxDevices {
+	isFunction := func(d topology.Function) bool { return !d.IsBridge }
+	if topology.CountFunc(m.Functions, isFunction) > maxDevices {
 		return m, errTooMany
 	}
-	if len(m.Devices) == 0 {
+	if len(m.Functions) == 0 {
 		return m, errors.New("no PCI devices in it; lstopo on Windows reads none")
 	}
 
-	slices.SortStableFunc(m.Devices, func(a, b topology.Device) int {
+	slices.SortStableFunc(m.Functions, func(a, b topology.Function) int {
 		return a.Address.Compare(b.Address)
 	})
 
-	for i := range m.Devices[1:] {
-		a, b := &m.Devices[i], &m.Devices[i+1]
+	for i := range m.Functions[1:] {
+		a, b := &m.Functions[i], &m.Functions[i+1]
 		if a.Address == b.Address {
 			return m, fmt.Errorf("%s appears twice", a.Address)
 		}

@@ -246,18 +246,18 @@ func (m *Machine) addTable(t matrix) error {
 // named returns the address of the device with a name, which it adds if the machine has none;
 // label is its name in the table.
 func (m *Machine) named(name, label string) topology.Address {
-	for _, d := range m.Devices {
+	for _, d := range m.Functions {
 		if m.Names[d.Address] == name {
 			return d.Address
 		}
 	}
 
-	d := topology.Device{Address: ofMatrix.address(len(m.Devices)), Class: 0x020000}
+	d := topology.Function{Address: ofMatrix.address(len(m.Functions)), Class: 0x020000}
 	if isGPUName(label) {
 		d.Class = 0x030000
 	}
 
-	m.Devices = append(m.Devices, d)
+	m.Functions = append(m.Functions, d)
 	m.name(d.Address, name)
 	m.lacksNode(d.Address)
 	return d.Address
@@ -271,9 +271,9 @@ func isGPUName(name string) bool {
 }
 
 // at returns the device at an address, before the machine is sorted.
-func (m *Machine) at(a topology.Address) *topology.Device {
-	i := slices.IndexFunc(m.Devices, func(d topology.Device) bool { return d.Address == a })
-	return &m.Devices[i]
+func (m *Machine) at(a topology.Address) *topology.Function {
+	i := slices.IndexFunc(m.Functions, func(d topology.Function) bool { return d.Address == a })
+	return &m.Functions[i]
 }
 
 // addCell adds what a cell says of two devices.
@@ -330,7 +330,7 @@ func (m *Machine) cutRows(t matrix) {
 
 // affinity reads the columns after those of devices: the CPUs of a GPU, and its NUMA node, of which
 // "N/A" and several are none. Where one is empty, which is not known.
-func (m *Machine) affinity(d *topology.Device, titles, fields []string) {
+func (m *Machine) affinity(d *topology.Function, titles, fields []string) {
 	if len(fields) < len(titles) {
 		return
 	}

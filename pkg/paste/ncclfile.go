@@ -23,7 +23,7 @@ type ncclReader struct{ m Machine }
 
 // ncclPlace is an open element, with what is known of a device inside it.
 type ncclPlace struct {
-	at topology.Device
+	at topology.Function
 }
 
 // readNCCLFile reads the file that NCCL_TOPO_DUMP_FILE names, or one that is made for
@@ -41,7 +41,7 @@ func readNCCLFile(t text) (Machine, error) {
 		return Machine{}, err
 	}
 
-	if !slices.ContainsFunc(m.Devices, func(d topology.Device) bool { return d.Class != 0 }) {
+	if !slices.ContainsFunc(m.Functions, func(d topology.Function) bool { return d.Class != 0 }) {
 		m.note("the file has no classes, by which GPUs and NICs are recognised: NCCL adds them in " +
 			"the file of NCCL_TOPO_DUMP_FILE")
 	}
@@ -53,11 +53,11 @@ func readNCCLFile(t text) (Machine, error) {
 // hand. Only their links get lost.
 func (r *ncclReader) dropBridges() {
 	users := map[topology.Address]int{}
-	for _, d := range r.m.Devices {
+	for _, d := range r.m.Functions {
 		users[d.Address]++
 	}
 
-	r.m.Devices = slices.DeleteFunc(r.m.Devices, func(d topology.Device) bool {
+	r.m.Functions = slices.DeleteFunc(r.m.Functions, func(d topology.Function) bool {
 		return d.IsBridge && users[d.Address] > 1
 	})
 }
@@ -84,7 +84,7 @@ func (r *ncclReader) enter(e element, around *ncclPlace) (in ncclPlace, err erro
 		return in, err
 	case len(in.at.Bridges) > maxDepth:
 		return in, fmt.Errorf("more than %d bridges above %s", maxDepth, in.at.Address)
-	case len(r.m.Devices) > 2*maxDevices:
+	case len(r.m.Functions) > 2*maxDevices:
 		return in, errTooMany
 	}
 
@@ -92,7 +92,7 @@ func (r *ncclReader) enter(e element, around *ncclPlace) (in ncclPlace, err erro
 }
 
 // cpu reads a CPU, which is a NUMA node. No more is known of the PCIe roots under it.
-func (r *ncclReader) cpu(e element, at *topology.Device) (err error) {
+func (r *ncclReader) cpu(e element, at *topology.Function) (err error) {
 	node := e.attribute("numaid")
 	at.Root = topology.PCIeRoot("cpu " + e.attribute("host_hash") + node)
 	if node == "-1" {
@@ -113,7 +113,7 @@ const classBridge = 0x0604
 
 // pci reads a switch or a device. Of a switch the file has the upstream port; stand-ins for the
 // ports above and below make the path one of sysfs. Older versions write no IDs.
-func (r *ncclReader) pci(e element, at *topology.Device) (err error) {
+func (r *ncclReader) pci(e element, at *topology.Function) (err error) {
 	if at.Address, err = topology.ParseAddress(e.attribute("busid")); err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (r *ncclReader) pci(e element, at *topology.Device) (err error) {
 	at.Class, at.Vendor, at.Device = uint32(numbers[0]), uint16(numbers[1]), uint16(numbers[2])
 	at.MaxLink = linkOf(e.attribute("link_speed"), e.attribute("link_width"))
 	at.IsBridge = at.Class>>8 == classBridge
-	r.m.Devices = append(r.m.Devices, *at)
+	r.m.Functions = append(r.m.Functions, *at)
 	if at.IsBridge {
 		at.Bridges = append(slices.Clip(at.Bridges), at.Address)
 	}

@@ -38,7 +38,7 @@ func isNCCLLog(t text) bool {
 // logPlace is a node of the log's tree whose children begin at a column.
 type logPlace struct {
 	column int
-	at     topology.Device
+	at     topology.Function
 	isCPU  bool
 }
 
@@ -74,14 +74,14 @@ func readNCCLLog(t text) (Machine, error) {
 		case isHeading && r.who == "" && strings.Contains(said, "System"):
 			r.who = who
 		case isHeading && who == r.who:
-			r.isOver = r.isOver || len(r.m.Devices) > 0 && len(r.open) > 0
+			r.isOver = r.isOver || len(r.m.Functions) > 0 && len(r.open) > 0
 		case !r.isOver && (r.who == "" || who == r.who):
 			if r.node(said) {
 				r.who = cmp.Or(r.who, who)
 			}
 		}
 
-		if len(r.m.Devices) > 2*maxDevices {
+		if len(r.m.Functions) > 2*maxDevices {
 			return Machine{}, errTooMany
 		}
 	}
@@ -97,16 +97,16 @@ func (r *logReader) machine(t text) (Machine, error) {
 		}
 	}
 
-	isFunction := func(d topology.Device) bool { return !d.IsBridge }
-	if slices.ContainsFunc(r.m.Devices, isFunction) {
+	isFunction := func(d topology.Function) bool { return !d.IsBridge }
+	if slices.ContainsFunc(r.m.Functions, isFunction) {
 		r.m.Farthest = topology.PHB
 		m, err := r.m.sorted()
 		return m.withTree(), err
 	}
 
-	r.m.Devices = nil
+	r.m.Functions = nil
 
-	if r.fromPaths(t); len(r.m.Devices) > 0 {
+	if r.fromPaths(t); len(r.m.Functions) > 0 {
 		r.m.Farthest = topology.PHB
 		r.m.settle()
 		m, err := r.m.sorted()
@@ -115,7 +115,7 @@ func (r *logReader) machine(t text) (Machine, error) {
 
 	r.fromInit(t)
 
-	if len(r.m.Devices) == 0 {
+	if len(r.m.Functions) == 0 {
 		return Machine{},
 			errors.New("NCCL's log is cut: the lines from \"=== System\" on, with CPU, " +
 				"PCI, GPU and NIC, are missing")
@@ -182,7 +182,7 @@ func (r *logReader) node(said string) bool {
 }
 
 // cpu returns what is known of a device under a CPU, which is a NUMA node, in hex, or -1.
-func (r *logReader) cpu(id string) (at topology.Device) {
+func (r *logReader) cpu(id string) (at topology.Function) {
 	at.Root = topology.PCIeRoot("cpu " + id)
 	if n, err := strconv.ParseInt(id, 16, 32); err == nil && n < maxDevices {
 		at.Node = topology.OnNode(topology.NodeID(n))
@@ -194,7 +194,7 @@ func (r *logReader) cpu(id string) (at topology.Device) {
 
 // function adds a switch, a GPU or a NIC at the other end of a link, whose children begin at a
 // column.
-func (r *logReader) function(kind, id, bandwidth string, at topology.Device, column int) {
+func (r *logReader) function(kind, id, bandwidth string, at topology.Function, column int) {
 	number, err := strconv.ParseUint(id, 16, 64)
 	if err != nil || len(at.Bridges) > maxDepth {
 		return
@@ -208,10 +208,10 @@ func (r *logReader) function(kind, id, bandwidth string, at topology.Device, col
 
 	at.MaxLink = linkWith(bandwidth)
 
-	if !slices.ContainsFunc(r.m.Devices, func(d topology.Device) bool {
+	if !slices.ContainsFunc(r.m.Functions, func(d topology.Function) bool {
 		return d.Address == at.Address
 	}) {
-		r.m.Devices = append(r.m.Devices, at)
+		r.m.Functions = append(r.m.Functions, at)
 	}
 
 	inside := at
@@ -254,7 +254,7 @@ func (r *logReader) fromPaths(t text) {
 	for _, line := range t.lines {
 		who, said, _ := strings.Cut(line, ncclMark)
 		row := logPaths.FindStringSubmatch(said)
-		if row == nil || first != "" && who != first || len(r.m.Devices) > maxDevices {
+		if row == nil || first != "" && who != first || len(r.m.Functions) > maxDevices {
 			continue
 		}
 
@@ -277,15 +277,15 @@ func (r *logReader) fromPaths(t text) {
 // inPath returns the address of a GPU or the stand-in of a NIC in a table of paths.
 func (r *logReader) inPath(kind, id string) topology.Address {
 	number, _ := strconv.ParseUint(id, 16, 64)
-	d := topology.Device{Address: ofLog.address(int(number & 0xffff)), Class: 0x020000}
+	d := topology.Function{Address: ofLog.address(int(number & 0xffff)), Class: 0x020000}
 	if kind == "GPU" {
 		d.Address, d.Class = addressOf(number), 0x030200
 	}
 
-	if !slices.ContainsFunc(r.m.Devices, func(o topology.Device) bool {
+	if !slices.ContainsFunc(r.m.Functions, func(o topology.Function) bool {
 		return o.Address == d.Address
 	}) {
-		r.m.Devices = append(r.m.Devices, d)
+		r.m.Functions = append(r.m.Functions, d)
 		r.m.lacksNode(d.Address)
 		if name := r.names[int(number)]; kind == "NET" {
 			r.m.name(d.Address, cmp.Or(name, "NET"+id))
@@ -311,17 +311,17 @@ func (r *logReader) fromInit(t text) {
 		who, said, _ := strings.Cut(line, ncclMark)
 		name, _, _ := strings.Cut(who, ":")
 		id := logBusID.FindStringSubmatch(said)
-		if id == nil || host != "" && name != host || len(r.m.Devices) >= maxDevices {
+		if id == nil || host != "" && name != host || len(r.m.Functions) >= maxDevices {
 			continue
 		}
 
 		host = name
 		number, _ := strconv.ParseUint(id[1], 16, 64)
 		a := addressOf(number)
-		if !slices.ContainsFunc(r.m.Devices, func(d topology.Device) bool {
+		if !slices.ContainsFunc(r.m.Functions, func(d topology.Function) bool {
 			return d.Address == a
 		}) {
-			r.m.Devices = append(r.m.Devices, topology.Device{
+			r.m.Functions = append(r.m.Functions, topology.Function{
 				Address: a, Class: 0x030200, Vendor: nvidia,
 			})
 			r.m.lacksNode(a)
@@ -331,7 +331,7 @@ func (r *logReader) fromInit(t text) {
 	for n := range len(r.names) {
 		if name := r.names[n]; name != "" {
 			a := ofLog.address(n)
-			r.m.Devices = append(r.m.Devices, topology.Device{Address: a, Class: 0x020000})
+			r.m.Functions = append(r.m.Functions, topology.Function{Address: a, Class: 0x020000})
 			r.m.name(a, name)
 			r.m.lacksNode(a)
 		}

@@ -36,13 +36,13 @@ func readNICNames(t text) (Machine, error) {
 	for _, line := range t.lines {
 		d, name, found := nicIn(line)
 		if found && !HasAddress(d.Address) {
-			d.Address = ofNames.address(len(m.Devices))
+			d.Address = ofNames.address(len(m.Functions))
 		}
 
-		isKnown := func(o topology.Device) bool {
+		isKnown := func(o topology.Function) bool {
 			return o.Address == d.Address || m.Names[o.Address] == name
 		}
-		if !found || slices.ContainsFunc(m.Devices, isKnown) {
+		if !found || slices.ContainsFunc(m.Functions, isKnown) {
 			continue
 		}
 
@@ -56,7 +56,7 @@ func readNICNames(t text) (Machine, error) {
 			m.lacksNode(d.Address)
 		}
 
-		if m.Devices = append(m.Devices, d); len(m.Devices) > maxDevices {
+		if m.Functions = append(m.Functions, d); len(m.Functions) > maxDevices {
 			return Machine{}, errTooMany
 		}
 	}
@@ -65,7 +65,7 @@ func readNICNames(t text) (Machine, error) {
 }
 
 // nicIn returns the NIC in a line, and its name.
-func nicIn(line string) (d topology.Device, name string, found bool) {
+func nicIn(line string) (d topology.Function, name string, found bool) {
 	d.Address = ofNames.address(0)
 	if match := ibLink.FindStringSubmatch(line); match != nil {
 		parts := strings.Split(match[1], "/")

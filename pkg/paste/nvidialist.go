@@ -38,27 +38,27 @@ func readNVIDIAList(t text) (Machine, error) {
 				return Machine{}, err
 			}
 
-			current = slices.IndexFunc(m.Devices, func(d topology.Device) bool {
+			current = slices.IndexFunc(m.Functions, func(d topology.Function) bool {
 				return d.Address == a
 			})
 
 			if current < 0 {
-				current = len(m.Devices)
+				current = len(m.Functions)
 				m.name(a, fmt.Sprintf("GPU%d", current))
 				m.lacksNode(a)
-				m.Devices = append(m.Devices, topology.Device{
+				m.Functions = append(m.Functions, topology.Function{
 					Address: a, Class: vga, Vendor: nvidia,
 				})
 			}
 		}
 
-		if len(m.Devices) > maxDevices {
+		if len(m.Functions) > maxDevices {
 			return Machine{}, errTooMany
 		}
 
 		tag, value, _ := strings.Cut(line, ":")
 		if tag, value = strings.TrimSpace(tag), strings.TrimSpace(value); current >= 0 {
-			section = nvidiaDetail(tag, value, section, &m.Devices[current])
+			section = nvidiaDetail(tag, value, section, &m.Functions[current])
 		}
 	}
 
@@ -66,7 +66,7 @@ func readNVIDIAList(t text) (Machine, error) {
 }
 
 // nvidiaDetail reads a line of nvidia-smi -q about a GPU, and returns the section that it is in.
-func nvidiaDetail(tag, value, section string, d *topology.Device) string {
+func nvidiaDetail(tag, value, section string, d *topology.Function) string {
 	switch {
 	case tag == "Device Id" && len(value) == len("0x233010DE"):
 		d.Device = lspciID(strings.ToLower(value[2:6]))

@@ -27,7 +27,7 @@ func pasted(t testing.TB, name string) string {
 func machineText(m paste.Machine) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s nodes=%v\n", m.SourceNames(), m.HasNodes())
-	for i, d := range m.Devices {
+	for i, d := range m.Functions {
 		if d.IsBridge {
 			continue
 		}
@@ -39,7 +39,7 @@ func machineText(m paste.Machine) string {
 
 		fmt.Fprintf(&b, "%s %06x %s node %s", label(m, d.Address), d.Class, d.IDs(), node)
 
-		for _, before := range m.Devices[:i] {
+		for _, before := range m.Functions[:i] {
 			if between, known := m.PathType(before.Address, d.Address); known && !before.IsBridge {
 				fmt.Fprintf(&b, " %s", between)
 			}

@@ -54,7 +54,7 @@ func Read(data []byte) (Machine, []reasons.Warning, error) {
 		}
 
 		m, problems := ReadSysfs(fsys)
-		if len(m.Devices) == 0 {
+		if len(m.Functions) == 0 {
 			return m, problems, errors.New("snapshot: no PCI devices in it")
 		}
 

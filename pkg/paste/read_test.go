@@ -66,7 +66,7 @@ func TestReadSnapshot(t *testing.T) {
 
 	m, _, err := paste.Read([]byte(snapshot))
 	expect.NoError(t, err)
-	gpu := m.Devices[1]
+	gpu := m.Functions[1]
 	if gpu.Root != "pci0000:c0" || !slices.Equal(gpu.Bridges, []topology.Address{{Bus: 0xc0}}) ||
 		m.Farthest != topology.NODE {
 		t.Errorf("GPU %+v, farthest %s", gpu, m.Farthest)
@@ -104,10 +104,10 @@ func FuzzRead(f *testing.F) {
 			return
 		}
 
-		for i, d := range m.Devices {
-			m.PathType(d.Address, m.Devices[0].Address)
-			if i > 0 && m.Devices[i-1].Address.Compare(d.Address) >= 0 {
-				t.Errorf("%s comes after %s", d.Address, m.Devices[i-1].Address)
+		for i, d := range m.Functions {
+			m.PathType(d.Address, m.Functions[0].Address)
+			if i > 0 && m.Functions[i-1].Address.Compare(d.Address) >= 0 {
+				t.Errorf("%s comes after %s", d.Address, m.Functions[i-1].Address)
 			}
 		}
 	})

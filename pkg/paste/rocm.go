@@ -29,7 +29,7 @@ func isROCmSMI(t text) bool {
 // joined over XGMI. It shows no paths through PCI Express.
 func readROCmSMI(t text) (Machine, error) {
 	m := Machine{Sources: []Source{ROCmSMI}}
-	gpus := map[int]*topology.Device{}
+	gpus := map[int]*topology.Function{}
 	linked, hasNode := map[int]bool{}, map[int]bool{}
 	for _, line := range t.lines {
 		n, joined, isRow := rocmRow(line)
@@ -42,7 +42,9 @@ func readROCmSMI(t text) (Machine, error) {
 
 		linked[n] = linked[n] || joined
 		if gpus[n] == nil {
-			gpus[n] = &topology.Device{Address: ofROCm.address(n), Class: accelerator, Vendor: amd}
+			gpus[n] = &topology.Function{
+				Address: ofROCm.address(n), Class: accelerator, Vendor: amd,
+			}
 			m.lacksNode(gpus[n].Address)
 		}
 
@@ -66,7 +68,7 @@ func readROCmSMI(t text) (Machine, error) {
 	}
 
 	for n, d := range gpus {
-		m.Devices = append(m.Devices, *d)
+		m.Functions = append(m.Functions, *d)
 		m.name(d.Address, fmt.Sprintf("GPU%d", n))
 		if linked[n] {
 			m.link(d.Address)
@@ -119,12 +121,12 @@ func readAMDSMI(t text) (Machine, error) {
 			return -1
 		}
 
-		i := slices.IndexFunc(m.Devices, func(d topology.Device) bool { return d.Address == a })
+		i := slices.IndexFunc(m.Functions, func(d topology.Function) bool { return d.Address == a })
 		if i < 0 {
-			i = len(m.Devices)
+			i = len(m.Functions)
 			m.name(a, fmt.Sprintf("GPU%d", i))
 			m.lacksNode(a)
-			m.Devices = append(m.Devices, topology.Device{
+			m.Functions = append(m.Functions, topology.Function{
 				Address: a, Class: accelerator, Vendor: amd,
 			})
 		}
@@ -139,17 +141,17 @@ func readAMDSMI(t text) (Machine, error) {
 			current = find(bdf[1])
 		case len(fields) == 2 && fields[0] == "NODE:" && current >= 0:
 			if node, err := onNode(fields[1]); err == nil {
-				m.Devices[current].Node = node
-				delete(m.nodeless, m.Devices[current].Address)
+				m.Functions[current].Node = node
+				delete(m.nodeless, m.Functions[current].Address)
 			}
 
 		case len(fields) > 1:
 			if row := find(fields[0]); row >= 0 && slices.Contains(fields[1:], "XGMI") {
-				m.link(m.Devices[row].Address)
+				m.link(m.Functions[row].Address)
 			}
 		}
 
-		if len(m.Devices) > maxDevices {
+		if len(m.Functions) > maxDevices {
 			return Machine{}, errTooMany
 		}
 	}

@@ -15,7 +15,7 @@ func (m *Machine) settle() {
 		return
 	}
 
-	n := len(m.Devices)
+	n := len(m.Functions)
 	groups := map[topology.PathType][]int{}
 	for _, farthest := range []topology.PathType{
 		topology.PIX, topology.PXB, topology.PHB, topology.NODE,
@@ -38,8 +38,8 @@ func (m *Machine) settle() {
 	}
 
 	const outerPort, outer, innerPort, inner, port, own = 0, 1, 2, 3, 4, 5
-	for i := range m.Devices {
-		d := &m.Devices[i]
+	for i := range m.Functions {
+		d := &m.Functions[i]
 		d.Root = ofMatrix.root(n + groups[topology.PHB][i])
 		wide, near := groups[topology.PXB][i], groups[topology.PIX][i]
 		if !isShared(groups[topology.PXB], i) { // alone under a root port
@@ -59,9 +59,9 @@ func (m *Machine) settle() {
 // groups returns the group of each function: two are in one if a chain of pairs up to a path type
 // connects them.
 func (m *Machine) groups(farthest topology.PathType) []int {
-	group := make([]int, len(m.Devices))
+	group := make([]int, len(m.Functions))
 	position := map[topology.Address]int{}
-	for i, d := range m.Devices {
+	for i, d := range m.Functions {
 		group[i], position[d.Address] = i, i
 	}
 
@@ -95,7 +95,7 @@ func (m *Machine) groups(farthest topology.PathType) []int {
 // joinNodes puts functions of one known NUMA node into one group.
 func (m *Machine) joinNodes(group []int, find func(int) int) {
 	first := map[topology.NodeID]int{}
-	for i, d := range m.Devices {
+	for i, d := range m.Functions {
 		node, known := d.Node.Node()
 		if !known {
 			continue
@@ -114,15 +114,15 @@ func (m *Machine) joinNodes(group []int, find func(int) int) {
 // nodes, but pairs that are on different ones, stand-ins keep these apart.
 func (m *Machine) shareNodes(group []int) {
 	nodes := map[int]topology.Affinity{}
-	for i, d := range m.Devices {
+	for i, d := range m.Functions {
 		if d.Node != (topology.Affinity{}) {
 			nodes[group[i]] = d.Node
 		}
 	}
 
 	isFlat := !slices.ContainsFunc(group, func(g int) bool { return g != group[0] })
-	for i := range m.Devices {
-		d := &m.Devices[i]
+	for i := range m.Functions {
+		d := &m.Functions[i]
 		if m.KnowsNode(d) || isFlat && nodes[group[i]] == (topology.Affinity{}) {
 			continue
 		}

@@ -183,10 +183,10 @@ func crowd(count int) (host string, devices []string) {
 // devices: virtual functions of a device that is not passed through.
 func onLargeHost(call benchCall) benchCall {
 	host := *call.in.Host
-	host.Devices = slices.Clone(host.Devices)
+	host.Functions = slices.Clone(host.Functions)
 	parent := topology.Address{Domain: 0x10}
 	for i := range 4096 {
-		f := topology.Device{
+		f := topology.Function{
 			Address: topology.Address{
 				Domain:   0x10,
 				Bus:      uint8(1 + i/256),
@@ -196,7 +196,7 @@ func onLargeHost(call benchCall) benchCall {
 		}
 
 		f.Root, f.PhysFn, f.IOMMUGroup, f.Driver = "pci0010:00", &parent, new(1000+i), "iavf"
-		host.Devices = append(host.Devices, f)
+		host.Functions = append(host.Functions, f)
 	}
 
 	call.in.Host, call.name = &host, call.name+"-of-4112"

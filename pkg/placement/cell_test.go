@@ -31,15 +31,15 @@ func ids(list string) topology.IDs {
 }
 
 func twoNodeHost() *topology.Host {
-	device := func(id topology.DeviceID, node topology.Affinity) topology.Device {
+	device := func(id topology.DeviceID, node topology.Affinity) topology.Function {
 		a, _ := id.PCI()
-		return topology.Device{
+		return topology.Function{
 			Address: a, Node: node, Root: topology.PCIeRoot(fmt.Sprintf("pci0000:%02x", a.Device)),
 		}
 	}
 	return &topology.Host{
 		Nodes: []topology.NUMANode{{ID: 0, CPUs: ids("0-3")}, {ID: 1, CPUs: ids("4-7")}},
-		Devices: []topology.Device{
+		Functions: []topology.Function{
 			device(onNode0, topology.OnNode(0)), device(onNode1, topology.OnNode(1)),
 			device(noNode, topology.Affinity{}),
 		},

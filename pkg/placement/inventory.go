@@ -61,7 +61,7 @@ type Device struct {
 	HostPath   []topology.Address // bridges above it, root port first
 	IOMMUGroup *int
 	// the host's function that it is, or that its parent is; nil when not known
-	Function *topology.Device
+	Function *topology.Function
 
 	position   int                  // in Domain.Hostdevs; after these, in those to add
 	current    *domain.GuestAddress // in the domain as it came

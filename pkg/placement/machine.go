@@ -70,7 +70,7 @@ func hostLinks(host *topology.Host) func(*topology.Node) topology.Link {
 		case topology.DeviceID:
 			return maxLink(host, host.Function(id))
 		case topology.Address:
-			return maxLink(host, host.Device(id))
+			return maxLink(host, host.FunctionAt(id))
 		}
 
 		return fastest
@@ -78,7 +78,7 @@ func hostLinks(host *topology.Host) func(*topology.Node) topology.Link {
 }
 
 // maxLink returns the fastest link of a function of the host; fastest where it was not read.
-func maxLink(host *topology.Host, function *topology.Device) topology.Link {
+func maxLink(host *topology.Host, function *topology.Function) topology.Link {
 	if link := host.MaxLink(function); link != nil {
 		return *link
 	}

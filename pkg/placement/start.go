@@ -72,7 +72,7 @@ func withoutMode(d *domain.Domain) []int {
 // guestAsIs is the guest of the domain as it came.
 func guestAsIs(in Input) bus.Guest {
 	g := bus.New(in.Domain, libvirt.Devices(in.Domain))
-	g.Machine = alloc.Machine{Version: alloc.Libvirt11, IsConventional: in.isConventional}
+	g.Libvirt = alloc.Libvirt{Version: alloc.Libvirt11, IsConventional: in.isConventional}
 	return g.Completed()
 }
 

@@ -11,11 +11,11 @@ import (
 	"hook-sidecar/pkg/reasons"
 )
 
-// machines returns what libvirt's answer may depend on. The first is the one that bus.Guest asks.
+// libvirts returns what libvirt's answer may depend on. The first is the one that bus.Guest asks.
 // Versions differ where a controller's index is missing, where libvirt adds a controller, and
 // where a bridge has no address; QEMU's builds where the domain leaves the model of a SCSI
 // controller to them.
-func machines(g bus.Guest) []alloc.Machine {
+func libvirts(g bus.Guest) []alloc.Libvirt {
 	d, devices := g.Source, g.Others
 	hasLSI := []bool{false}
 	if slices.ContainsFunc(devices, func(d libvirt.Device) bool {
@@ -35,11 +35,11 @@ func machines(g bus.Guest) []alloc.Machine {
 		versions = append(versions, alloc.Libvirt9, alloc.Libvirt12)
 	}
 
-	var all []alloc.Machine
+	var all []alloc.Libvirt
 	for _, version := range versions {
 		for _, lsi := range hasLSI {
-			all = append(all, alloc.Machine{
-				Version: version, HasLSI: lsi, IsConventional: g.Machine.IsConventional,
+			all = append(all, alloc.Libvirt{
+				Version: version, HasLSI: lsi, IsConventional: g.Libvirt.IsConventional,
 			})
 		}
 	}
@@ -51,14 +51,14 @@ func isAddedController(d libvirt.Device) bool { return d.Implicit && d.Element =
 
 // without is the domain as one libvirt completes it without the hook.
 type without struct {
-	machine alloc.Machine
-	layout  alloc.Layout
+	libvirt alloc.Libvirt
+	layout  alloc.Completed
 	devices []libvirt.Device // that libvirt completes
 }
 
 // withoutHook returns what each libvirt makes of the guest as it came; none where it refuses it.
 func withoutHook(asIs bus.Guest) (all []without) {
-	for _, m := range machines(asIs) {
+	for _, m := range libvirts(asIs) {
 		if layout, err := simulate(asIs, asIs.Others, m); err == nil {
 			all = append(all, without{m, layout, asIs.Others})
 		}
@@ -68,8 +68,8 @@ func withoutHook(asIs bus.Guest) (all []without) {
 
 // simulate returns what a libvirt makes of a guest with these devices. The guest knows the answer
 // of its own libvirt, unless room is reserved in it.
-func simulate(g bus.Guest, devices []libvirt.Device, m alloc.Machine) (alloc.Layout, error) {
-	isOwn := m.Version == g.Machine.Version && m.HasLSI == g.Machine.HasLSI
+func simulate(g bus.Guest, devices []libvirt.Device, m alloc.Libvirt) (alloc.Completed, error) {
+	isOwn := m.Version == g.Libvirt.Version && m.HasLSI == g.Libvirt.HasLSI
 	if isOwn && len(g.Others) == len(devices) {
 		if known, isAccepted := g.Layout(); isAccepted {
 			return known, nil
@@ -88,11 +88,11 @@ var staying = []string{"disk", "interface", "filesystem", "controller"}
 // domain.
 func checkUnmoved(all []without, changed bus.Guest) []reasons.Warning {
 	for _, w := range all {
-		if w.machine.Version == alloc.Libvirt9 {
+		if w.libvirt.Version == alloc.Libvirt9 {
 			continue
 		}
 		if why := w.moves(changed); why != "" {
-			return []reasons.Warning{bus.Violated("libvirt %s would %s", w.machine.Name, why)}
+			return []reasons.Warning{bus.Violated("libvirt %s would %s", w.libvirt.Name, why)}
 		}
 	}
 
@@ -104,7 +104,7 @@ func checkUnmoved(all []without, changed bus.Guest) []reasons.Warning {
 // that cannot always be helped.
 func isUnmovedAlways(all []without, changed bus.Guest) bool {
 	for _, w := range all {
-		if w.machine.Version == alloc.Libvirt9 && w.moves(changed) != "" {
+		if w.libvirt.Version == alloc.Libvirt9 && w.moves(changed) != "" {
 			return false
 		}
 	}
@@ -114,7 +114,7 @@ func isUnmovedAlways(all []without, changed bus.Guest) bool {
 // moves says what a libvirt would do with a changed guest that it does not without the hook; "" for
 // nothing.
 func (w without) moves(changed bus.Guest) string {
-	next, err := simulate(changed, w.devices, w.machine)
+	next, err := simulate(changed, w.devices, w.libvirt)
 	if err != nil {
 		return fmt.Sprintf("refuse the domain: %v", err)
 	}

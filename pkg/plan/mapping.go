@@ -12,7 +12,7 @@ import (
 func (r Result) Mapping() mapping.Estimate {
 	d := r.Plan.Domain()
 	passed := guest.Firmware(r.Plan, d, 0)
-	vm := mapping.VM{
+	vm := mapping.Start{
 		Memory: d.MemoryBytes, HugePages: d.HugePages, CPUs: d.VCPUs,
 		Spaces:  min(1, len(passed.Functions)),
 		Kernel:  host.Kernel(r.vm.planner.Sysfs),

@@ -222,7 +222,7 @@ func (v *VM) place(of variant, wanted resolved) (*placement.Plan, error) {
 	if err != nil || of.current {
 		return plan, err
 	}
-	return guest.Write(guest.VM{
+	return guest.Write(guest.Planned{
 		Plan:             plan,
 		VMI:              v.VMI,
 		PhysBits:         v.planner.PhysBits,

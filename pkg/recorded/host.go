@@ -59,8 +59,8 @@ func New(record *paste.Machine) (Host, error) {
 type maker struct {
 	record  *paste.Machine
 	nodes   []topology.NUMANode
-	devices []topology.Device // without bridges
-	bridges map[topology.Address]topology.Device
+	devices []topology.Function // without bridges
+	bridges map[topology.Address]topology.Function
 	buses   buses
 
 	assumed []string                              // see Host
@@ -70,12 +70,12 @@ type maker struct {
 func newMaker(record *paste.Machine) *maker {
 	m := &maker{
 		record:  record,
-		bridges: map[topology.Address]topology.Device{},
+		bridges: map[topology.Address]topology.Function{},
 		was:     map[topology.Address]topology.Address{},
 		buses:   buses{used: map[uint32]bool{}},
 	}
 
-	for _, d := range record.Devices {
+	for _, d := range record.Functions {
 		m.buses.used[d.Address.Domain] = true
 		for _, bridge := range d.Bridges {
 			m.buses.used[bridge.Domain] = true
@@ -98,7 +98,7 @@ func (m *maker) takeFunctions() error {
 		passed[d.Address] = true
 	}
 
-	for _, d := range m.record.Devices {
+	for _, d := range m.record.Functions {
 		if d.IsBridge {
 			m.bridges[d.Address] = d
 			continue
@@ -256,7 +256,7 @@ func isKnown(link *topology.Link) bool { return link != nil && link.Speed > 0 &&
 // under it.
 func (m *maker) addBridges() {
 	known := m.bridges
-	m.bridges = map[topology.Address]topology.Device{}
+	m.bridges = map[topology.Address]topology.Function{}
 	for _, d := range m.devices {
 		link := d.MaxLink
 		for k := len(d.Bridges) - 1; k >= 0; k-- {
@@ -270,7 +270,7 @@ func (m *maker) addBridges() {
 				continue
 			}
 
-			m.bridges[at] = topology.Device{
+			m.bridges[at] = topology.Function{
 				Address: at, Class: bridgeClass, Vendor: bridge.Vendor, Device: bridge.Device,
 				IsBridge: true,
 				Driver:   "pcieport", Node: d.Node, Root: d.Root, Bridges: d.Bridges[:k],
@@ -290,6 +290,6 @@ func (m *maker) host() topology.Host {
 		all = append(all, bridge)
 	}
 
-	slices.SortFunc(all, func(a, b topology.Device) int { return a.Address.Compare(b.Address) })
-	return topology.Host{Nodes: m.nodes, Devices: all}
+	slices.SortFunc(all, func(a, b topology.Function) int { return a.Address.Compare(b.Address) })
+	return topology.Host{Nodes: m.nodes, Functions: all}
 }

@@ -87,18 +87,18 @@ func compare(t *testing.T, record *paste.Machine, made recorded.Host) {
 		}
 	}
 
-	isKept := func(d topology.Device) bool { return d.Driver != "vfio-pci" }
-	passed := slices.DeleteFunc(slices.Clone(shown.Devices), isKept)
+	isKept := func(d topology.Function) bool { return d.Driver != "vfio-pci" }
+	passed := slices.DeleteFunc(slices.Clone(shown.Functions), isKept)
 	if want := len(record.GPUs()) + len(record.NICs()); len(passed) != want {
 		t.Fatalf("%d GPUs and NICs, the record has %d", len(passed), want)
 	}
 
-	ids := topology.Map(passed, func(d topology.Device) topology.DeviceID {
+	ids := topology.Map(passed, func(d topology.Function) topology.DeviceID {
 		return topology.PCIDevice(d.Address)
 	})
 
 	tree := shown.Tree(ids)
-	was := topology.Map(passed, func(d topology.Device) topology.Address {
+	was := topology.Map(passed, func(d topology.Function) topology.Address {
 		if old, isRenamed := made.Was[d.Address]; isRenamed {
 			return old
 		}
@@ -106,7 +106,7 @@ func compare(t *testing.T, record *paste.Machine, made recorded.Host) {
 	})
 
 	for i, d := range passed {
-		were := record.Device(was[i])
+		were := record.FunctionAt(was[i])
 		if were == nil {
 			t.Fatalf("the record has no %s", was[i])
 		}

@@ -46,7 +46,7 @@ type namer struct {
 }
 
 // nameFunction names what is above a function, and the function.
-func (n *namer) nameFunction(d *topology.Device) {
+func (n *namer) nameFunction(d *topology.Function) {
 	at := n.rootBus(d)
 	if paste.IsStandIn(d.Root) {
 		d.Root = at.root()
@@ -78,7 +78,7 @@ func (n *namer) nameFunction(d *topology.Device) {
 
 // rootBus returns the bus of a function's PCIe root. NCCL's files have a CPU in its place, and each
 // device or switch directly at it gets a root of its own.
-func (n *namer) rootBus(d *topology.Device) *bus {
+func (n *namer) rootBus(d *topology.Function) *bus {
 	key := d.Root.String()
 	if strings.HasPrefix(key, "cpu ") {
 		key += " " + d.Bridges[0].String()

@@ -105,7 +105,7 @@ func guestNotes(guest paste.Machine, unlisted int) []string {
 		}
 	}
 
-	hasNoIDs := !slices.ContainsFunc(guest.Devices, func(d topology.Device) bool {
+	hasNoIDs := !slices.ContainsFunc(guest.Functions, func(d topology.Function) bool {
 		return d.Device != 0
 	})
 
@@ -141,7 +141,7 @@ func guestNotes(guest paste.Machine, unlisted int) []string {
 
 // hasAddresses reports whether a guest shows the address of any function.
 func hasAddresses(guest paste.Machine) bool {
-	return slices.ContainsFunc(guest.Devices, func(d topology.Device) bool {
+	return slices.ContainsFunc(guest.Functions, func(d topology.Function) bool {
 		return paste.HasAddress(d.Address)
 	})
 }
@@ -153,21 +153,21 @@ func (r Report) positions(guest paste.Machine) []int {
 	for i, d := range r.Devices {
 		positions[i] = -1
 		if d.Predicted != nil {
-			positions[i] = slices.IndexFunc(guest.Devices, func(f topology.Device) bool {
+			positions[i] = slices.IndexFunc(guest.Functions, func(f topology.Function) bool {
 				return f.Address == *d.Predicted
 			})
 		}
 	}
 
 	const nvidia, mellanox = 0x10de, 0x15b3
-	r.match(positions, guest, nvidia, (*topology.Device).IsGPU)
-	r.match(positions, guest, mellanox, (*topology.Device).IsNIC)
+	r.match(positions, guest, nvidia, (*topology.Function).IsGPU)
+	r.match(positions, guest, mellanox, (*topology.Function).IsNIC)
 	return positions
 }
 
 // match sets the positions of the devices of a vendor and a kind in a guest without addresses.
 func (r Report) match(
-	positions []int, guest paste.Machine, vendor uint16, isKind func(*topology.Device) bool,
+	positions []int, guest paste.Machine, vendor uint16, isKind func(*topology.Function) bool,
 ) {
 	var planned, seen []int
 	for i, d := range r.Devices {
@@ -176,8 +176,8 @@ func (r Report) match(
 		}
 	}
 
-	for i := range guest.Devices {
-		if isKind(&guest.Devices[i]) && !paste.HasAddress(guest.Devices[i].Address) {
+	for i := range guest.Functions {
+		if isKind(&guest.Functions[i]) && !paste.HasAddress(guest.Functions[i].Address) {
 			seen = append(seen, i)
 		}
 	}
@@ -192,7 +192,7 @@ func (r Report) match(
 	})
 
 	slices.SortFunc(seen, func(i, j int) int { // mlx5_2 before mlx5_10
-		a, b := guest.Names[guest.Devices[i].Address], guest.Names[guest.Devices[j].Address]
+		a, b := guest.Names[guest.Functions[i].Address], guest.Names[guest.Functions[j].Address]
 		return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
 	})
 
@@ -209,7 +209,7 @@ func (c GuestComparison) Count(outcome GuestOutcome) int {
 // guestDifferences are the differences between a device whose address is predicted and what the
 // guest has there, as far as the guest shows it.
 func (r Report) guestDifferences(i int, positions []int, guest paste.Machine) []string {
-	d, found, differences := r.Devices[i], &guest.Devices[positions[i]], []string{}
+	d, found, differences := r.Devices[i], &guest.Functions[positions[i]], []string{}
 	add := func(format string, values ...any) {
 		differences = append(differences, fmt.Sprintf(format, values...))
 	}
@@ -247,7 +247,7 @@ func (r Report) guestDifferences(i int, positions []int, guest paste.Machine) []
 			planned = r.Paths.Host.Between(i, j) // the topology file has the host's switches
 		}
 
-		if shown, known := guest.PathType(found.Address, guest.Devices[at].Address); known &&
+		if shown, known := guest.PathType(found.Address, guest.Functions[at].Address); known &&
 			min(shown, guest.Farthest) != min(planned, guest.Farthest) {
 			first = cmp.Or(first,
 				fmt.Sprintf("%s to %s, planned %s", shown, r.Devices[j].Title(), planned))
@@ -274,7 +274,7 @@ func (r Report) elsewhere(d Device, guest paste.Machine) string {
 	}
 
 	var places []string
-	for _, f := range guest.Devices {
+	for _, f := range guest.Functions {
 		isPlanned := slices.ContainsFunc(r.Devices, func(d Device) bool {
 			return topology.Same(d.Predicted, &f.Address)
 		})

@@ -54,13 +54,13 @@ func TestCompareGuest(t *testing.T) {
 	}{
 		"all is well": {func(*paste.Machine) {}, nil, 0},
 		"the GPU is not there": {
-			func(g *paste.Machine) { g.Devices = g.Devices[:gpu] },
+			func(g *paste.Machine) { g.Functions = g.Functions[:gpu] },
 			map[string][]string{"ua-gpu": {"nothing at 0000:e4:00.0"}}, 0,
 		},
 		"the GPU is on the root bus": {
 			func(g *paste.Machine) {
-				g.Devices[gpu].Address = topology.Address{Bus: 5}
-				slices.SortFunc(g.Devices, func(a, b topology.Device) int {
+				g.Functions[gpu].Address = topology.Address{Bus: 5}
+				slices.SortFunc(g.Functions, func(a, b topology.Function) int {
 					return a.Address.Compare(b.Address)
 				})
 			},
@@ -69,17 +69,17 @@ func TestCompareGuest(t *testing.T) {
 			}, 0,
 		},
 		"another device in its place": {
-			func(g *paste.Machine) { g.Devices[nic].Device = 0x1017 },
+			func(g *paste.Machine) { g.Functions[nic].Device = 0x1017 },
 			map[string][]string{"ua-nic": {"it is a 15b3:1017, on the host 15b3:101e"}}, 0,
 		},
 		"the firmware lost the NUMA node": {
-			func(g *paste.Machine) { g.Devices[gpu].Node = topology.Affinity{} },
+			func(g *paste.Machine) { g.Functions[gpu].Node = topology.Affinity{} },
 			map[string][]string{"ua-gpu": {"NUMA node none, planned 0"}}, 0,
 		},
 		"the firmware found no room for the GPU": {
 			func(g *paste.Machine) {
-				g.Devices[nic].BARs = []topology.BAR{{Bytes: 1 << 20, Is64: true}}
-				g.Devices[gpu].BARs = []topology.BAR{
+				g.Functions[nic].BARs = []topology.BAR{{Bytes: 1 << 20, Is64: true}}
+				g.Functions[gpu].BARs = []topology.BAR{
 					{Bytes: 1 << 36, Is64: true, Unassigned: true}, {Bytes: 128, IO: true},
 				}
 			},
@@ -90,8 +90,8 @@ func TestCompareGuest(t *testing.T) {
 		"lspci with names": {
 			func(g *paste.Machine) {
 				*g = paste.Machine{Host: g.Host, Sources: []paste.Source{paste.Lspci}}
-				for i := range g.Devices {
-					g.Devices[i].Vendor, g.Devices[i].Device = 0, 0
+				for i := range g.Functions {
+					g.Functions[i].Vendor, g.Functions[i].Device = 0, 0
 				}
 			},
 			nil, 2, // neither ids nor path types are compared, and that is said

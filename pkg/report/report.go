@@ -108,8 +108,8 @@ type Device struct {
 	// cells that are the GPU's own memory (Grace), such as 2-9; missing for other devices
 	MemoryCells string `json:"memoryCells,omitempty"`
 
-	function *topology.Device // on the host; the parent of a mediated device
-	link     *topology.Link   // that the device supports on the host; nil if not known
+	function *topology.Function // on the host; the parent of a mediated device
+	link     *topology.Link     // that the device supports on the host; nil if not known
 }
 
 // Controller is a PCI controller of the domain after the plan.

@@ -37,8 +37,8 @@ func Of(host *topology.Host) (VM, error) {
 	}
 
 	var gpus, nics []Device
-	for i := range host.Devices {
-		d := &host.Devices[i]
+	for i := range host.Functions {
+		d := &host.Functions[i]
 		id := topology.PCIDevice(d.Address)
 		switch {
 		case !d.IsVFIO():

@@ -8,59 +8,59 @@ import (
 
 // IsVFIO reports whether a function is bound to vfio-pci or a variant, whose names have vfio in
 // them (mlx5_vfio_pci, nvgrace_gpu_vfio_pci, nvidia_vgpu_vfio).
-func (d *Device) IsVFIO() bool { return strings.Contains(d.Driver, "vfio") }
+func (d *Function) IsVFIO() bool { return strings.Contains(d.Driver, "vfio") }
 
 // IsAssignable reports whether a function's driver passes it to guests: a VFIO driver, or NVIDIA's
 // own for a virtual function that is a vGPU (KubeVirt
 // pkg/virt-handler/device-manager/nvidia.go, shouldPermitNvidia).
-func (d *Device) IsAssignable() bool {
+func (d *Function) IsAssignable() bool {
 	return d.IsVFIO() || d.PhysFn != nil && d.Driver == "nvidia"
 }
 
 // IDs returns the vendor and device ids of a function as lspci -nn writes them: "10de:2330".
-func (d *Device) IDs() string { return fmt.Sprintf("%04x:%04x", d.Vendor, d.Device) }
+func (d *Function) IDs() string { return fmt.Sprintf("%04x:%04x", d.Vendor, d.Device) }
 
 // IsGPU reports whether NCCL or RCCL takes a function for a GPU: a display controller, or for RCCL
 // an accelerator such as AMD's MI300X (src/graph/topo.cc of both, kvDictPciClass).
-func (d *Device) IsGPU() bool {
+func (d *Function) IsGPU() bool {
 	const display, accelerator = 0x03, 0x120000
 	return d != nil && (d.Class>>16 == display || d.Class == accelerator)
 }
 
 // IsNIC reports whether NCCL and RCCL take a function for a NIC.
-func (d *Device) IsNIC() bool {
+func (d *Function) IsNIC() bool {
 	const network = 0x02
 	return d != nil && d.Class>>16 == network
 }
 
 // IsGPUOrNIC reports whether NCCL and RCCL look for the paths from a function, which may be nil, to
 // others.
-func (d *Device) IsGPUOrNIC() bool { return d.IsGPU() || d.IsNIC() }
+func (d *Function) IsGPUOrNIC() bool { return d.IsGPU() || d.IsNIC() }
 
 // HasPair reports whether NCCL or RCCL moves data between two of the functions. One has to be a
 // GPU.
-func HasPair(functions []*Device) bool {
-	paired := slices.DeleteFunc(slices.Clone(functions), func(f *Device) bool {
+func HasPair(functions []*Function) bool {
+	paired := slices.DeleteFunc(slices.Clone(functions), func(f *Function) bool {
 		return !f.IsGPUOrNIC()
 	})
-	return len(paired) > 1 && slices.ContainsFunc(paired, (*Device).IsGPU)
+	return len(paired) > 1 && slices.ContainsFunc(paired, (*Function).IsGPU)
 }
 
 // BlocksGroup reports whether a driver of the host holds a function of an IOMMU group: VFIO then
 // refuses the group (kernel Documentation/driver-api/vfio.rst, "group viability"). Bridges do not
 // count, nor do functions without a driver or with pci-stub.
-func (d *Device) BlocksGroup() bool {
+func (d *Function) BlocksGroup() bool {
 	return d.IOMMUGroup != nil && !d.IsBridge && d.Driver != "" && d.Driver != "pci-stub" &&
 		!d.IsAssignable()
 }
 
 // LargeBARs returns the BARs that firmware puts into its 64-bit window.
-func (d Device) LargeBARs() []BAR {
+func (d Function) LargeBARs() []BAR {
 	return slices.DeleteFunc(slices.Clone(d.BARs), func(b BAR) bool { return !b.Is64 || b.IO })
 }
 
 // HasIO reports whether one of the BARs is in I/O space.
-func (d Device) HasIO() bool {
+func (d Function) HasIO() bool {
 	return slices.ContainsFunc(d.BARs, func(b BAR) bool { return b.IO })
 }
 

@@ -99,7 +99,7 @@ type ACS struct {
 
 // LinkEnd returns the function at the lower end of the device's link: a virtual function has the
 // link of its physical function.
-func (d *Device) LinkEnd() Address {
+func (d *Function) LinkEnd() Address {
 	if d.PhysFn != nil {
 		return *d.PhysFn
 	}
@@ -107,7 +107,7 @@ func (d *Device) LinkEnd() Address {
 }
 
 // PortAbove returns the bridge at the upper end of the device's link; nil in the root complex.
-func (d *Device) PortAbove() *Address {
+func (d *Function) PortAbove() *Address {
 	if n := len(d.Bridges); n > 0 {
 		return &d.Bridges[n-1]
 	}
@@ -116,19 +116,19 @@ func (d *Device) PortAbove() *Address {
 
 // Hardware returns the function at the lower end of a function's link, or the function itself
 // where the host does not show that; nil for nil.
-func (h *Host) Hardware(f *Device) *Device {
+func (h *Host) Hardware(f *Function) *Function {
 	if f == nil {
 		return nil
 	}
 
-	if lower := h.Device(f.LinkEnd()); lower != nil {
+	if lower := h.FunctionAt(f.LinkEnd()); lower != nil {
 		return lower
 	}
 	return f
 }
 
 // MaxLink returns the fastest link that a function supports, nil where it is unknown.
-func (h *Host) MaxLink(f *Device) *Link {
+func (h *Host) MaxLink(f *Function) *Link {
 	lower := h.Hardware(f)
 	if lower == nil {
 		return nil
@@ -138,13 +138,13 @@ func (h *Host) MaxLink(f *Device) *Link {
 
 // BestLink returns the fastest link that a function and the port above it support, or the one that
 // is known; nil where neither is.
-func (h *Host) BestLink(f *Device) *Link {
+func (h *Host) BestLink(f *Function) *Link {
 	own := h.MaxLink(f)
 	if f == nil || f.PortAbove() == nil {
 		return own
 	}
 
-	above := h.MaxLink(h.Device(*f.PortAbove()))
+	above := h.MaxLink(h.FunctionAt(*f.PortAbove()))
 	switch {
 	case own == nil:
 		return above
@@ -177,10 +177,10 @@ func (h *Host) SlowestLink(path []*Node) Link {
 
 // LowerEnd returns the function of the host at the lower end of a link, nil for a node that is
 // none.
-func (h *Host) LowerEnd(n *Node) *Device {
+func (h *Host) LowerEnd(n *Node) *Function {
 	switch n.Kind {
 	case UpstreamPort, Bridge, MDEVParent:
-		return h.Device(n.ID.(Address))
+		return h.FunctionAt(n.ID.(Address))
 	case Endpoint:
 		if id := n.ID.(DeviceID); id.Kind() == KindPCI {
 			return h.Function(id)

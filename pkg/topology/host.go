@@ -13,9 +13,9 @@ type PCIeRoot string
 // String returns the name.
 func (r PCIeRoot) String() string { return string(r) }
 
-// Device is a PCI function of the host. Each field names its file in
+// Function is a PCI function of the host. Each field names its file in
 // /sys/bus/pci/devices/<address>/.
-type Device struct {
+type Function struct {
 	Address    Address
 	Class      uint32    // class: 0x030200 is a 3D controller
 	Vendor     uint16    // vendor
@@ -58,22 +58,22 @@ type MDEV struct {
 
 // Host is the part of the host that was read. Each list is sorted by ID.
 type Host struct {
-	Nodes   []NUMANode
-	Devices []Device
-	MDEVs   []MDEV
+	Nodes     []NUMANode
+	Functions []Function
+	MDEVs     []MDEV
 
 	Packages int // CPU packages with a CPU online; 0 unless details were read
 }
 
-// Device returns the PCI function at a, or nil when the host has none.
-func (h *Host) Device(a Address) *Device {
-	i, found := slices.BinarySearchFunc(h.Devices, a, func(d Device, a Address) int {
+// FunctionAt returns the PCI function at a, or nil when the host has none.
+func (h *Host) FunctionAt(a Address) *Function {
+	i, found := slices.BinarySearchFunc(h.Functions, a, func(d Function, a Address) int {
 		return d.Address.Compare(a)
 	})
 	if !found {
 		return nil
 	}
-	return &h.Devices[i]
+	return &h.Functions[i]
 }
 
 // MDEV returns the mediated device u, or nil when the host does not have it.
@@ -89,9 +89,9 @@ func (h *Host) MDEV(u UUID) *MDEV {
 
 // Function returns the PCI function of a device, of a mediated device its parent; nil when the
 // host does not show the device, or when the parent is not a PCI device.
-func (h *Host) Function(id DeviceID) *Device {
+func (h *Host) Function(id DeviceID) *Function {
 	if a, ok := id.PCI(); ok {
-		return h.Device(a)
+		return h.FunctionAt(a)
 	}
 
 	uuid, _ := id.MDEV()
@@ -100,7 +100,7 @@ func (h *Host) Function(id DeviceID) *Device {
 		return nil
 	}
 
-	return h.Device(*m.Parent)
+	return h.FunctionAt(*m.Parent)
 }
 
 // Affinity returns the NUMA node of a device. On a host with a single node every PCI device

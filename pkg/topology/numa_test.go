@@ -23,7 +23,7 @@ func TestHostAffinity(t *testing.T) {
 	const onGPU, onGone, virtual = topology.UUID("a"), topology.UUID("b"), topology.UUID("c")
 	host := func(node topology.Affinity, nodes ...topology.NodeID) *topology.Host {
 		h := &topology.Host{
-			Devices: []topology.Device{{Address: parent, Node: node}},
+			Functions: []topology.Function{{Address: parent, Node: node}},
 			MDEVs: []topology.MDEV{
 				{UUID: onGPU, Parent: &parent}, {UUID: onGone, Parent: &gone}, {UUID: virtual},
 			},

@@ -13,7 +13,7 @@ func TestHostTree(t *testing.T) {
 		"0000:17:00.0"), address(t, "0000:17:01.0")
 	const uuid = topology.UUID("4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01")
 	host := &topology.Host{
-		Devices: []topology.Device{
+		Functions: []topology.Function{
 			{Address: direct, Root: "pci0000:15", Bridges: []topology.Address{port, up}},
 			{Address: gpu, Root: "pci0000:15", Bridges: []topology.Address{
 				port, up, dn1,

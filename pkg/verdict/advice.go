@@ -75,7 +75,7 @@ func (v *Verdict) advisePeers() {
 		}
 	}
 
-	isJoined := !slices.ContainsFunc(v.gpus, func(d *topology.Device) bool {
+	isJoined := !slices.ContainsFunc(v.gpus, func(d *topology.Function) bool {
 		return !v.guest.Linked[d.Address] && !ncclgraph.HasNVLink(d)
 	})
 

@@ -36,7 +36,7 @@ type Restores struct {
 }
 
 // pairing is a device of the guest with the one of the host that it is taken for.
-type pairing struct{ guest, host *topology.Device }
+type pairing struct{ guest, host *topology.Function }
 
 // compare compares the guest with its host. Devices of a kind are taken for each other by order, if
 // both sides have as many; the hook gives a guest the host's order.
@@ -73,7 +73,7 @@ func (v *Verdict) compare() {
 
 // pairs returns the GPUs and NICs of both sides; nil for a kind of which both have not as many.
 func (v *Verdict) pairs() (gpus, nics []pairing) {
-	pair := func(guest, host []*topology.Device) (pairs []pairing) {
+	pair := func(guest, host []*topology.Function) (pairs []pairing) {
 		if len(guest) != len(host) {
 			return nil
 		}
@@ -127,7 +127,7 @@ func (c *Comparison) restore(v *Verdict, isPaired bool) {
 
 	add(switches == 0 && lost("PHB") > 0, "layout=root",
 		fmt.Sprintf("the host's PCIe roots: %s of PHB", words.Counted(lost("PHB"), "pair")))
-	hasNodes := slices.ContainsFunc(gpusOf(v.host), func(d *topology.Device) bool {
+	hasNodes := slices.ContainsFunc(gpusOf(v.host), func(d *topology.Function) bool {
 		return nodeOf(v.host, d) != nil
 	})
 

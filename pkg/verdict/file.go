@@ -55,6 +55,6 @@ func (v *Verdict) TopologyFile() (nccl.File, error) {
 }
 
 // pairings returns devices as their own counterparts.
-func pairings(devices []*topology.Device) []pairing {
-	return topology.Map(devices, func(d *topology.Device) pairing { return pairing{d, d} })
+func pairings(devices []*topology.Function) []pairing {
+	return topology.Map(devices, func(d *topology.Function) pairing { return pairing{d, d} })
 }

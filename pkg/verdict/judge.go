@@ -41,7 +41,7 @@ func (v *Verdict) cpusOf(node int) *string {
 }
 
 // choose fills in the NIC that NCCL takes for a GPU.
-func (v *Verdict) choose(gpu *GPU, d *topology.Device, choice ncclgraph.Choice) {
+func (v *Verdict) choose(gpu *GPU, d *topology.Function, choice ncclgraph.Choice) {
 	if choice.NIC < 0 {
 		gpu.Why = "the guest shows no NIC that NCCL can use"
 		return
@@ -71,7 +71,7 @@ func (v *Verdict) choose(gpu *GPU, d *topology.Device, choice ncclgraph.Choice) 
 }
 
 // nearest returns the nearest NIC of those whose path from a GPU is in the text; nil for none.
-func (v *Verdict) nearest(gpu *topology.Device) (nearest *topology.Device, of ncclgraph.Type) {
+func (v *Verdict) nearest(gpu *topology.Function) (nearest *topology.Function, of ncclgraph.Type) {
 	types := map[topology.PathType]ncclgraph.Type{
 		topology.PIX: ncclgraph.PIX, topology.PXB: ncclgraph.PXB, topology.PHB: ncclgraph.PHB,
 		topology.NODE: ncclgraph.PHB, topology.SYS: ncclgraph.SYS,
@@ -93,7 +93,7 @@ func (v *Verdict) judge() {
 	switch {
 	case len(v.gpus) == 0:
 		v.Cost = "no GPU is in it"
-		if !slices.ContainsFunc(v.guest.Devices, func(d topology.Device) bool {
+		if !slices.ContainsFunc(v.guest.Functions, func(d topology.Function) bool {
 			return d.Class != 0
 		}) {
 			v.Cost = "it has no classes, by which GPUs and NICs are recognised"
@@ -150,7 +150,7 @@ func (v *Verdict) judgeNetwork(isUniform bool) {
 // judgeAlone judges a guest by its GPUs alone.
 func (v *Verdict) judgeAlone(isUniform, knowsPaths bool) {
 	nodes := v.withNode()
-	isJoined := !slices.ContainsFunc(v.gpus, func(d *topology.Device) bool {
+	isJoined := !slices.ContainsFunc(v.gpus, func(d *topology.Function) bool {
 		return !v.guest.Linked[d.Address] && !ncclgraph.HasNVLink(d)
 	})
 

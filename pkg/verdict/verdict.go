@@ -31,8 +31,8 @@ type Verdict struct {
 
 	guest  paste.Machine
 	host   *paste.Machine
-	gpus   []*topology.Device
-	nics   []*topology.Device
+	gpus   []*topology.Function
+	nics   []*topology.Function
 	direct int // GPUs with GPUDirect RDMA
 	judged int // GPUs of which that is known
 }
@@ -125,32 +125,32 @@ func New(guest paste.Machine, host *paste.Machine) Verdict {
 }
 
 // gpusOf returns the GPUs that NCCL or RCCL takes: where some are NVIDIA's or AMD's, no others.
-func gpusOf(m *paste.Machine) []*topology.Device {
+func gpusOf(m *paste.Machine) []*topology.Function {
 	const nvidia, amd = 0x10de, 0x1002
-	return preferred(m.GPUs(), func(d *topology.Device) bool {
+	return preferred(m.GPUs(), func(d *topology.Function) bool {
 		return d.Vendor == nvidia || d.Vendor == amd
 	})
 }
 
 // nicsOf returns the NICs that NCCL can use: where some are for RDMA, no others.
-func nicsOf(m *paste.Machine) []*topology.Device {
+func nicsOf(m *paste.Machine) []*topology.Function {
 	const infiniband, mellanox, amazon = 0x0207, 0x15b3, 0x1d0f
-	return preferred(m.NICs(), func(d *topology.Device) bool {
+	return preferred(m.NICs(), func(d *topology.Function) bool {
 		isKnown := d.Class>>8 == infiniband || d.Vendor == mellanox || d.Vendor == amazon
 		return isKnown || m.Names[d.Address] != ""
 	})
 }
 
 // preferred returns the devices that are preferred, or all where none is.
-func preferred(all []*topology.Device, is func(*topology.Device) bool) []*topology.Device {
+func preferred(all []*topology.Function, is func(*topology.Function) bool) []*topology.Function {
 	if !slices.ContainsFunc(all, is) {
 		return all
 	}
-	return slices.DeleteFunc(slices.Clone(all), func(d *topology.Device) bool { return !is(d) })
+	return slices.DeleteFunc(slices.Clone(all), func(d *topology.Function) bool { return !is(d) })
 }
 
 // address returns a function's address; nil for a stand-in.
-func address(d *topology.Device) *topology.Address {
+func address(d *topology.Function) *topology.Address {
 	if !paste.HasAddress(d.Address) {
 		return nil
 	}
@@ -158,7 +158,7 @@ func address(d *topology.Device) *topology.Address {
 }
 
 // nodeOf returns the NUMA node of a function; nil for none and where it is not known.
-func nodeOf(m *paste.Machine, d *topology.Device) *int {
+func nodeOf(m *paste.Machine, d *topology.Function) *int {
 	node, hasNode := d.Node.Node()
 	if !hasNode || !m.KnowsNode(d) {
 		return nil
@@ -167,7 +167,7 @@ func nodeOf(m *paste.Machine, d *topology.Device) *int {
 }
 
 // count counts the pairs of two lists, or of one with itself, by path type.
-func count(kind string, m *paste.Machine, of, with []*topology.Device) Relation {
+func count(kind string, m *paste.Machine, of, with []*topology.Function) Relation {
 	r := Relation{Kind: kind}
 	by := map[topology.PathType]*int{
 		topology.PIX: &r.PIX, topology.PXB: &r.PXB, topology.PHB: &r.PHB,
@@ -192,7 +192,7 @@ func count(kind string, m *paste.Machine, of, with []*topology.Device) Relation 
 }
 
 // machine returns the GPUs and NICs as NCCL finds them.
-func machine(m *paste.Machine, gpus, nics []*topology.Device) ncclgraph.Machine {
+func machine(m *paste.Machine, gpus, nics []*topology.Function) ncclgraph.Machine {
 	tree := m.Tree(topology.Map(append(slices.Clone(gpus), nics...), idOf))
 	graph := ncclgraph.Machine{Link: linksOf(m)}
 	for _, d := range gpus {
@@ -207,7 +207,7 @@ func machine(m *paste.Machine, gpus, nics []*topology.Device) ncclgraph.Machine 
 	return graph
 }
 
-func idOf(d *topology.Device) topology.DeviceID { return topology.PCIDevice(d.Address) }
+func idOf(d *topology.Function) topology.DeviceID { return topology.PCIDevice(d.Address) }
 
 // linksOf returns what a machine shows of links. One that the text lacks limits no path; one that
 // sysfs or NCCL's file shows as unknown is unknown.
@@ -215,12 +215,12 @@ func linksOf(m *paste.Machine) func(*topology.Node) topology.Link {
 	fastest := topology.Link{Speed: 64, Width: 16}
 	saysUnknown := m.Has(paste.Snapshot)
 	return func(n *topology.Node) topology.Link {
-		var d *topology.Device
+		var d *topology.Function
 		switch id := n.ID.(type) {
 		case topology.DeviceID:
 			d = m.Function(id)
 		case topology.Address:
-			d = m.Device(id)
+			d = m.FunctionAt(id)
 		}
 
 		switch {

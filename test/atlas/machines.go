@@ -133,7 +133,7 @@ func (m Machine) VM(tb testing.TB) VM {
 		tb.Fatalf("%s: %v", m.Title, problems)
 	}
 
-	for _, d := range shown.Devices {
+	for _, d := range shown.Functions {
 		if d.Driver == "vfio-pci" && d.IsGPUOrNIC() {
 			vm.Devices = append(vm.Devices, d.Address.String())
 		}
@@ -164,8 +164,8 @@ func (m Machine) sysfs(tb testing.TB) fs.FS {
 	record, _, err := paste.Read(data)
 	expect.NoError(tb, err)
 
-	for i := range record.Devices {
-		if d := &record.Devices[i]; d.IsGPU() && m.GPU != 0 {
+	for i := range record.Functions {
+		if d := &record.Functions[i]; d.IsGPU() && m.GPU != 0 {
 			d.Vendor, d.Device = uint16(m.GPU>>16), uint16(m.GPU)
 		}
 	}

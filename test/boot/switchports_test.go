@@ -110,14 +110,14 @@ func linksAbove(t *testing.T, guest *Guest, address string) []topology.Link {
 	seen, _ := host.Read(files, nil, host.All|host.Details)
 	a, err := topology.ParseAddress(address)
 	expect.NoError(t, err)
-	device := seen.Device(a)
+	device := seen.FunctionAt(a)
 	if device == nil {
 		t.Fatalf("the guest has no device %s", address)
 	}
 
 	var links []topology.Link
 	for _, bridge := range device.Bridges {
-		link := seen.MaxLink(seen.Device(bridge))
+		link := seen.MaxLink(seen.FunctionAt(bridge))
 		if link == nil {
 			link = &topology.Link{}
 		}

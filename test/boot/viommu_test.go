@@ -83,13 +83,13 @@ func checkGroups(t *testing.T, guest *Guest) (alone int) {
 
 	host, _ := host.Read(sysfs, ids, host.Related)
 	members := map[int][]string{}
-	for _, d := range host.Devices {
+	for _, d := range host.Functions {
 		if d.IOMMUGroup != nil && !d.IsBridge {
 			members[*d.IOMMUGroup] = append(members[*d.IOMMUGroup], d.Address.String())
 		}
 	}
 
-	for _, d := range host.Devices {
+	for _, d := range host.Functions {
 		switch ids := fmt.Sprintf("%04x:%04x", d.Vendor, d.Device); {
 		case !isStandIn(ids):
 		case d.IOMMUGroup == nil:

@@ -41,7 +41,7 @@ func checkLinks(t *testing.T, i inner, r results) {
 	seen, _ := host.Read(files, nil, host.All|host.Details)
 	const ti, cxl = 0x104c, 0x19e5
 	ports := map[uint16]int{}
-	for d := range slices.Values(seen.Devices) {
+	for d := range slices.Values(seen.Functions) {
 		if d.Vendor == ti || d.Vendor == cxl {
 			ports[d.Vendor]++
 			if link := seen.MaxLink(&d); link == nil ||
@@ -120,7 +120,7 @@ func checkUnbound(t *testing.T, r results) {
 	address, err := topology.ParseAddress(unbound)
 	expect.NoError(t, err)
 	node, _ := host.Read(files, []topology.DeviceID{topology.PCIDevice(address)}, host.Related)
-	group := fmt.Sprint("/dev/vfio/", *node.Device(address).IOMMUGroup)
+	group := fmt.Sprint("/dev/vfio/", *node.FunctionAt(address).IOMMUGroup)
 	if refusal := string(r.file(t, last.name+".refusal")); !strings.Contains(refusal, group+":") {
 		t.Errorf("libvirt does not name %s, the group of %s: %s", group, unbound, refusal)
 	}

@@ -185,13 +185,13 @@ func Host(t testing.TB, file string) (gpus, nics []Place) {
 		t.Fatal(problems)
 	}
 
-	for _, d := range read.Devices {
+	for _, d := range read.Functions {
 		of := Place{string(d.Root), d.Address.String(), -1}
 		if n, isKnown := d.Node.Node(); isKnown {
 			of.NUMA = int64(n)
 		}
 
-		hasFunctions := slices.ContainsFunc(read.Devices, func(f topology.Device) bool {
+		hasFunctions := slices.ContainsFunc(read.Functions, func(f topology.Function) bool {
 			return f.PhysFn != nil && *f.PhysFn == d.Address
 		})
 

@@ -71,7 +71,7 @@ func Domain(t testing.TB, sysfs fs.FS) []byte {
 		}[strings.Contains(kind, "gpu")], kind, numbers[kind])
 	}
 
-	for _, d := range shown.Devices {
+	for _, d := range shown.Functions {
 		if d.IsBridge || d.Driver != "vfio-pci" {
 			continue
 		}

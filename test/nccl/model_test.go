@@ -136,7 +136,7 @@ func linkOf(shown *topology.Host, n *topology.Node) topology.Link {
 		address, _ = id.PCI()
 	}
 
-	if link := shown.MaxLink(shown.Device(address)); link != nil {
+	if link := shown.MaxLink(shown.FunctionAt(address)); link != nil {
 		return *link
 	}
 

@@ -53,8 +53,8 @@ func recordedCase(tb testing.TB, name string, file []byte) Case {
 	record, _, err := paste.Read(file)
 	expect.NoError(tb, err)
 	c := Case{Name: name, Hardware: hardwareOf(file)}
-	for i := range record.Devices {
-		if d := &record.Devices[i]; d.IsGPU() {
+	for i := range record.Functions {
+		if d := &record.Functions[i]; d.IsGPU() {
 			d.Vendor, d.Device = 0x10de, 0x2330
 			if c.Hardware.NVLinks == 0 {
 				d.Device = 0x2331

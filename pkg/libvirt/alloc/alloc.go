@@ -49,9 +49,9 @@ var (
 	}
 )
 
-// Machine has the inputs of libvirt's answer beside the domain: its version, QEMU's build, and
+// Libvirt has the inputs of libvirt's answer beside the domain: its version, QEMU's build, and
 // the host.
-type Machine struct {
+type Libvirt struct {
 	Version
 
 	// HasLSI is true where QEMU has the lsilogic SCSI controller, then libvirt's default model,
@@ -64,8 +64,8 @@ type Machine struct {
 	IsConventional func(topology.DeviceID) bool
 }
 
-// Layout is a domain with the addresses that libvirt gives.
-type Layout struct {
+// Completed is a domain with the addresses that libvirt gives.
+type Completed struct {
 	// Domain has an address in every controller but the root bus, and in every hostdev that the
 	// guest sees. Controllers that libvirt adds are after the domain's own, by index.
 	Domain *domain.Domain
@@ -76,16 +76,16 @@ type Layout struct {
 
 // Simulate returns the domain as libvirt completes it. Devices are those of libvirt.Devices. The
 // error says why libvirt refuses the domain.
-func Simulate(d *domain.Domain, devices []libvirt.Device, m Machine) (Layout, error) {
+func Simulate(d *domain.Domain, devices []libvirt.Device, m Libvirt) (Completed, error) {
 	g := newGuest(d, devices, m)
 
 	first, err := g.pass(true)
 	if err != nil {
-		return Layout{}, err
+		return Completed{}, err
 	}
 
 	if err := g.addControllers(first); err != nil {
-		return Layout{}, err
+		return Completed{}, err
 	}
 
 	if len(g.added) == 0 && g.isAddressed { // the second pass would reserve the same addresses
@@ -95,7 +95,7 @@ func Simulate(d *domain.Domain, devices []libvirt.Device, m Machine) (Layout, er
 	g.buses = len(first.buses)
 	g.space = first.buses[:0]
 	if _, err := g.pass(false); err != nil {
-		return Layout{}, err
+		return Completed{}, err
 	}
 
 	return g.layout(), nil
@@ -156,7 +156,7 @@ func (g *guest) addControllers(a *addresses) error {
 }
 
 // layout returns what the second pass has given.
-func (g *guest) layout() Layout {
+func (g *guest) layout() Completed {
 	d := *g.domain
 	d.Controllers = slices.Clone(d.Controllers)
 	for i, c := range g.own {
@@ -179,5 +179,5 @@ func (g *guest) layout() Layout {
 		devices[i].Address = o.at
 	}
 
-	return Layout{Domain: &d, Devices: devices}
+	return Completed{Domain: &d, Devices: devices}
 }

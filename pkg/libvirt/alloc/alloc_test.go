@@ -27,7 +27,7 @@ func TestLikeLibvirt(t *testing.T) {
 	}
 
 	lib := oracle.New(t)
-	machine := alloc.Machine{Version: alloc.Libvirt9, HasLSI: true}
+	machine := alloc.Libvirt{Version: alloc.Libvirt9, HasLSI: true}
 	switch {
 	case lib.AddsPortForBridge():
 		machine.Version = alloc.Libvirt12
@@ -85,7 +85,7 @@ func equal(a, b map[string]string) bool {
 }
 
 // simulate returns the addresses by name.
-func simulate(t *testing.T, xml []byte, m alloc.Machine) (map[string]string, error) {
+func simulate(t *testing.T, xml []byte, m alloc.Libvirt) (map[string]string, error) {
 	t.Helper()
 	d, err := domain.Parse(xml)
 	expect.NoError(t, err)

@@ -13,7 +13,7 @@ import (
 // the root bus, that libvirt gives it before the devices, the added ones last, and from a slot
 // on. One for which there is no place has none.
 func Controllers(
-	d *domain.Domain, devices []libvirt.Device, m Machine, added []int, from int,
+	d *domain.Domain, devices []libvirt.Device, m Libvirt, added []int, from int,
 ) []domain.Controller {
 	g := newGuest(d, devices, m)
 	a, err := g.beforeControllers()

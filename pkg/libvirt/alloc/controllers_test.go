@@ -44,9 +44,9 @@ func TestControllers(t *testing.T) {
 		devices := libvirt.Devices(d)
 		holes := libvirt.Holes(d, devices)
 		predicted := alloc.Controllers(
-			libvirt.WithRootPorts(d, holes), devices, alloc.Machine{}, nil, 0)
+			libvirt.WithRootPorts(d, holes), devices, alloc.Libvirt{}, nil, 0)
 		if !lib.IsByIndex() {
-			predicted = alloc.Controllers(d, devices, alloc.Machine{}, holes, 0)
+			predicted = alloc.Controllers(d, devices, alloc.Libvirt{}, holes, 0)
 		}
 
 		isOf := func(index int) func(domain.Controller) bool {

@@ -13,7 +13,7 @@ import (
 
 // guest is a domain that gets its addresses.
 type guest struct {
-	Machine
+	Libvirt
 	domain *domain.Domain
 	source []libvirt.Device
 
@@ -61,8 +61,8 @@ func (i *item) name() string {
 	return fmt.Sprintf("controller %d (%s)", i.index, i.model)
 }
 
-func newGuest(d *domain.Domain, devices []libvirt.Device, m Machine) *guest {
-	g := &guest{Machine: m, domain: d, source: devices, buses: 1}
+func newGuest(d *domain.Domain, devices []libvirt.Device, m Libvirt) *guest {
+	g := &guest{Libvirt: m, domain: d, source: devices, buses: 1}
 	all := make([]item, len(d.Controllers)+len(d.Hostdevs)+len(devices))
 	next := func(i item) *item {
 		added := &all[0]

@@ -25,7 +25,7 @@ func (m Move) String() string {
 
 // Moves lists the devices that a guest sees elsewhere in the next layout, which has the same
 // devices in the same order.
-func (l Layout) Moves(next Layout) (moves []Move) {
+func (l Completed) Moves(next Completed) (moves []Move) {
 	before, after := l.controllers(), next.controllers()
 	for i, d := range l.Devices {
 		at, then := d.Address, next.Devices[i].Address
@@ -44,7 +44,7 @@ func (l Layout) Moves(next Layout) (moves []Move) {
 }
 
 // controllers returns the controllers by index.
-func (l Layout) controllers() map[int]domain.Controller {
+func (l Completed) controllers() map[int]domain.Controller {
 	all := make(map[int]domain.Controller, len(l.Domain.Controllers))
 	for _, c := range l.Domain.Controllers {
 		all[c.Index] = c
@@ -79,7 +79,7 @@ func slotsOf(a *domain.GuestAddress, controllers map[int]domain.Controller) stri
 
 // Renumbers reports whether a device under the root bus has another bus number in the next layout,
 // though it is in the same slot. isCounted selects devices.
-func (l Layout) Renumbers(next Layout, isCounted func(libvirt.Device) bool) bool {
+func (l Completed) Renumbers(next Completed, isCounted func(libvirt.Device) bool) bool {
 	before, after := l.busNumbers(), next.busNumbers()
 	for i, d := range l.Devices {
 		then := next.Devices[i].Address
@@ -94,7 +94,7 @@ func (l Layout) Renumbers(next Layout, isCounted func(libvirt.Device) bool) bool
 
 // busNumbers returns the bus numbers of the root bus and of the bridges under it, by index:
 // firmware numbers depth first, by slot and function. Others have none.
-func (l Layout) busNumbers() map[int]int {
+func (l Completed) busNumbers() map[int]int {
 	under := map[int][]domain.Controller{}
 	for _, c := range l.Domain.Controllers {
 		if c.Address != nil && c.Model != domain.ExpanderBus {

@@ -20,10 +20,10 @@ type Guest struct {
 	Others         []libvirt.Device
 	Tree           *topology.Tree
 	Expanders      []domain.Controller // the expander buses, by index
-	Machine        alloc.Machine       // that libvirt's answer depends on
+	Libvirt        alloc.Libvirt       // that libvirt's answer depends on
 	plugged        []int               // ports that Settled has devices in, ascending
 	unsettled      []libvirt.Device    // Others as they were before Settled
-	layout         *alloc.Layout       // of Completed; nil before
+	layout         *alloc.Completed    // of Completed; nil before
 }
 
 // New is the guest that libvirt makes of a domain, with a root port for each index
@@ -61,7 +61,7 @@ func (g Guest) With(d *domain.Domain) Guest {
 // WithRootPorts is With more root ports, of these indexes.
 func (g Guest) WithRootPorts(d *domain.Domain, indexes []int) Guest {
 	next := WithRootPorts(d, g.Others, indexes)
-	next.Machine, next.unsettled = g.Machine, g.unsettled
+	next.Libvirt, next.unsettled = g.Libvirt, g.unsettled
 	return next
 }
 

@@ -20,18 +20,18 @@ func (g Guest) Completed() Guest {
 
 // Layout returns the domain as libvirt completes it, with an address in every controller and
 // device. It is false where libvirt refuses the domain.
-func (g Guest) Layout() (alloc.Layout, bool) {
+func (g Guest) Layout() (alloc.Completed, bool) {
 	if g.layout != nil {
 		return *g.layout, true
 	}
-	layout, err := alloc.Simulate(g.Source, g.unsettled, g.Machine)
+	layout, err := alloc.Simulate(g.Source, g.unsettled, g.Libvirt)
 	return layout, err == nil
 }
 
 // WithVersion is the guest with a version of libvirt.
 func (g Guest) WithVersion(v alloc.Version) Guest {
-	if v != g.Machine.Version {
-		g.Machine.Version, g.layout = v, nil
+	if v != g.Libvirt.Version {
+		g.Libvirt.Version, g.layout = v, nil
 	}
 	return g
 }
@@ -46,11 +46,11 @@ func (g Guest) pending() (count int, needsBridge bool) {
 		return hostdevs, false
 	}
 
-	count, needsBridge = g.pendingOn(g.Machine.HasLSI)
+	count, needsBridge = g.pendingOn(g.Libvirt.HasLSI)
 	if slices.ContainsFunc(g.Others, func(o libvirt.Device) bool {
 		return o.Connect == libvirt.EitherWay && o.Address == nil
 	}) {
-		other, otherNeeds := g.pendingOn(!g.Machine.HasLSI)
+		other, otherNeeds := g.pendingOn(!g.Libvirt.HasLSI)
 		count, needsBridge = max(count, other), needsBridge || otherNeeds
 	}
 
@@ -59,8 +59,8 @@ func (g Guest) pending() (count int, needsBridge bool) {
 
 // pendingOn is pending with one build of QEMU.
 func (g Guest) pendingOn(hasLSI bool) (count int, needsBridge bool) {
-	if hasLSI != g.Machine.HasLSI {
-		g.Machine.HasLSI, g.layout = hasLSI, nil
+	if hasLSI != g.Libvirt.HasLSI {
+		g.Libvirt.HasLSI, g.layout = hasLSI, nil
 	}
 
 	whole, isAccepted := g.Layout()
@@ -184,7 +184,7 @@ func (g Guest) Settled() Guest {
 
 	slices.Sort(plugged)
 	settled := New(&d, others)
-	settled.Source, settled.Machine, settled.layout = g.Source, g.Machine, g.layout
+	settled.Source, settled.Libvirt, settled.layout = g.Source, g.Libvirt, g.layout
 	settled.unsettled, settled.plugged = g.unsettled, plugged
 	return settled
 }
@@ -200,7 +200,7 @@ const none = -1
 
 // plugs returns what takes free ports of the guest when libvirt completes it: devices that come
 // before hostdevs, hostdevs, and bridges without an address, those that libvirt adds included.
-func (g Guest) plugs(whole alloc.Layout) (plugs []plug) {
+func (g Guest) plugs(whole alloc.Completed) (plugs []plug) {
 	add := func(at *domain.GuestAddress, other, hostdev, bridge int) {
 		if at != nil && g.isFree(at.Bus) {
 			plugs = append(plugs, plug{*at, other, hostdev, bridge})
@@ -284,7 +284,7 @@ func (g Guest) AwaitedPorts() (added []domain.Controller, last int) {
 
 // awaitedBuses returns the indexes of the buses on which libvirt puts devices without an address
 // that come before hostdevs, and bridges without one.
-func (g Guest) awaitedBuses(whole alloc.Layout) (buses []int) {
+func (g Guest) awaitedBuses(whole alloc.Completed) (buses []int) {
 	for i, c := range whole.Domain.Controllers {
 		isGiven := i < len(g.Source.Controllers) && g.Source.Controllers[i].Address != nil
 		if isBridge(c) && !isGiven && c.Address != nil {
@@ -306,7 +306,7 @@ func (g Guest) awaitedBuses(whole alloc.Layout) (buses []int) {
 func (g Guest) Addressed() []domain.Controller {
 	whole, isAccepted := g.Layout()
 	if !isAccepted {
-		return alloc.Controllers(g.Domain, g.Others, g.Machine, nil, 0)
+		return alloc.Controllers(g.Domain, g.Others, g.Libvirt, nil, 0)
 	}
 
 	all := slices.Clone(whole.Domain.Controllers)

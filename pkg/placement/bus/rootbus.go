@@ -168,7 +168,7 @@ func (g Guest) otherSlots() int {
 // RootPorts are root ports of these indexes, at the addresses from a slot on that libvirt gives
 // them after all others.
 func (g Guest) RootPorts(indexes []int, from int) []domain.Controller {
-	return alloc.Controllers(g.Domain, g.Others, g.Machine, indexes, from)[len(g.Controllers):]
+	return alloc.Controllers(g.Domain, g.Others, g.Libvirt, indexes, from)[len(g.Controllers):]
 }
 
 // LastPorts returns root ports with these indexes that move no other. A port gets an explicit

@@ -130,7 +130,7 @@ func lastPorts(g bus.Guest, vacant []domain.GuestAddress, indexes []int) []domai
 	g = g.Beside(vacant...)
 	last := 0
 	isHeld := g.Held()
-	for _, c := range alloc.Controllers(g.Domain, g.Others, g.Machine, nil, 0) {
+	for _, c := range alloc.Controllers(g.Domain, g.Others, g.Libvirt, nil, 0) {
 		if isHeld(c.Index) && c.Model != domain.ExpanderBus && c.Address != nil &&
 			c.Address.Bus == 0 {
 			last = max(last, c.Address.Slot)

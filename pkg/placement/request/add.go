@@ -244,7 +244,7 @@ func companionsAmong(host *topology.Host, ids []topology.DeviceID) map[topology.
 			companions[topology.PCIDevice(pci)] = slices.ContainsFunc(own,
 				func(lead topology.Address) bool {
 					return lead.Function < pci.Function &&
-						mayShareGroup(host.Device(lead), host.Device(pci))
+						mayShareGroup(host.FunctionAt(lead), host.FunctionAt(pci))
 				})
 		}
 	}
@@ -252,7 +252,7 @@ func companionsAmong(host *topology.Host, ids []topology.DeviceID) map[topology.
 	return companions
 }
 
-func mayShareGroup(x, y *topology.Device) bool {
+func mayShareGroup(x, y *topology.Function) bool {
 	return x == nil || y == nil || x.IOMMUGroup == nil || y.IOMMUGroup == nil ||
 		*x.IOMMUGroup == *y.IOMMUGroup
 }
@@ -357,14 +357,14 @@ func aliasPart(s string) string {
 func (a *adder) addCompanions() {
 	for _, lead := range a.leads() {
 		pci, _ := lead.ID.PCI()
-		own := a.host.Device(pci)
+		own := a.host.FunctionAt(pci)
 		if own == nil || own.IOMMUGroup == nil || own.PhysFn != nil {
 			continue
 		}
 
 		for function := range uint8(8) {
 			pci.Function = function
-			id, f := topology.PCIDevice(pci), a.host.Device(pci)
+			id, f := topology.PCIDevice(pci), a.host.FunctionAt(pci)
 			if f == nil || a.taken[id] || f.PhysFn != nil || !f.IsVFIO() ||
 				f.IOMMUGroup == nil || *f.IOMMUGroup != *own.IOMMUGroup {
 				continue
