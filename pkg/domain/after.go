@@ -1,6 +1,7 @@
 package domain
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -35,7 +36,7 @@ func (d *Domain) After(c Changes) *Domain {
 
 	next.Controllers = append(next.Controllers, c.AddControllers...)
 	if c.RenameSSIDSizes {
-		next.SSIDSizes = 0
+		next.Fragments = withoutSSIDSizes(next.Fragments)
 	}
 
 	return &next
@@ -57,19 +58,9 @@ func (d *Domain) withFragments(changes map[Mark]Marked) *Domain {
 			case len(wanted) > 0:
 				after, wanted = append(after, wanted[0]), wanted[1:]
 			}
-
-			if i, isIOMMU := f.(IOMMU); isIOMMU && i.IOAPIC {
-				next.IOAPIC = ""
-			}
 		}
 
 		next.Fragments = append(after, wanted...)
-
-		for _, i := range of[IOMMU](changes[mark].Fragments) {
-			if i.IOAPIC {
-				next.IOAPIC = ioapicDriver
-			}
-		}
 	}
 
 	return &next
@@ -94,11 +85,6 @@ func (d *Domain) Verify(after *Domain) error {
 		return err
 	}
 
-	if d.SSIDSizes != after.SSIDSizes {
-		return fmt.Errorf("the result has %d iommu drivers with ssidSize, the plan %d", d.SSIDSizes,
-			after.SSIDSizes)
-	}
-
 	return verifyControllers(after.Controllers, d.Controllers)
 }
 
@@ -115,9 +101,8 @@ func verifyFragments(got, want *Domain) error {
 	switch {
 	case len(left) > 0:
 		return fmt.Errorf("%s is in the result, and not in the plan", nameOf(left[0]))
-	case got.IOAPIC != want.IOAPIC:
-		return fmt.Errorf("the ioapic's driver is %q in the result, %q in the plan",
-			words.Abridge(got.IOAPIC), words.Abridge(want.IOAPIC))
+	case !topology.Same(got.IOAPIC, want.IOAPIC):
+		return errors.New("the ioapic is not in the result as planned")
 	}
 
 	return nil

@@ -14,7 +14,11 @@ import (
 // Positions have to exist. Values are written as they are: the caller parses the result, which
 // refuses the numbers that libvirt would, and compares it with After.
 func (d *Domain) Apply(c Changes) ([]byte, error) {
-	e := editor{domain: d, xml: d.doc.xml, gone: map[*xmledit.Element]bool{}}
+	e := editor{
+		domain: d, xml: d.doc.xml, changes: c,
+		gone: map[*xmledit.Element]bool{}, qemu: map[string][]string{},
+	}
+
 	for _, i := range c.SetMode {
 		if !d.Hostdevs[i].HasMode {
 			e.edit(e.xml.SetAttr(d.doc.hostdevs[i], "mode", "subsystem"))
@@ -35,23 +39,21 @@ func (d *Domain) Apply(c Changes) ([]byte, error) {
 		e.edit(e.xml.Remove(d.doc.controllers[i]))
 	}
 
-	if c.RenameSSIDSizes {
-		for _, driver := range d.doc.ssidSizes {
-			e.edit(e.xml.RenameAttr(driver.Attr("ssidSize"), "ssidsize"))
+	e.replaceFragments(c.Marked)
+	for _, k := range kinds {
+		if err := k.place(&e); err != nil {
+			return nil, err
 		}
 	}
 
-	e.replaceFragments(c.Marked)
-	if err := e.add(c, e.setIOMMUs()); err != nil {
+	if err := e.add(c); err != nil {
 		return nil, err
 	}
 
-	e.setFirmwareEntries()
-	if err := e.setOptions(); err != nil {
-		return nil, err
+	for _, name := range qemuParents {
+		e.setQEMU(name)
 	}
 
-	e.setOverrides()
 	return e.xml.Apply(e.edits)
 }
 
@@ -124,8 +126,8 @@ func (e *editor) turnHotplugOff(port *xmledit.Element) xmledit.Edit {
 
 // add puts the new hostdevs after the last one, else before the first controller, and the new
 // controllers after the last PCI controller, else after the last controller; else they go to
-// the end of the devices, as the iommus do.
-func (e *editor) add(c Changes, iommus []string) error {
+// the end of the devices, as fragments do.
+func (e *editor) add(c Changes) error {
 	var hostdevs, controllers []string
 	for _, h := range c.AddHostdevs {
 		text, err := printHostdev(h)
@@ -163,7 +165,7 @@ func (e *editor) add(c Changes, iommus []string) error {
 	last := insert(hostdevs, oldHostdevs, oldControllers)
 	last = append(last,
 		insert(controllers, append(oldControllers, e.domain.doc.controllers...), nil)...)
-	last = append(last, iommus...)
+	last = append(last, e.devices...)
 	switch {
 	case len(last) == 0:
 	case len(e.domain.doc.devices) == 0:

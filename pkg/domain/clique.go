@@ -3,6 +3,7 @@ package domain
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	"hook-sidecar/pkg/domain/xmledit"
 )
@@ -38,7 +39,9 @@ const (
 	cliqueProperty = "x-nv-gpudirect-clique" // hw/vfio/pci.c
 )
 
-func (r *reader) cliques(root *xmledit.Element) error {
+var cliqueKind = kind{read: readCliques, place: placeOverrides[Clique]}
+
+func readCliques(r *reader, root *xmledit.Element) {
 	for device := range all(root, "qemu:override", "qemu:device") {
 		set := cliqueProperties(device)
 		if len(set) == 0 {
@@ -58,8 +61,13 @@ func (r *reader) cliques(root *xmledit.Element) error {
 
 		r.fragment(clique, device)
 	}
+}
 
-	return nil
+// CommandLineClique reports whether qemu:commandline names the property.
+func (d *Domain) CommandLineClique() bool {
+	return slices.ContainsFunc(d.Args, func(arg string) bool {
+		return strings.Contains(arg, cliqueProperty)
+	})
 }
 
 // cliqueProperties returns the properties of that name in a device of qemu:override.
@@ -76,7 +84,6 @@ func (c Clique) replace(e *editor, at []*xmledit.Element) { e.replaceOverride(c,
 // printOverride prints the clique.
 func (c Clique) printOverride(prefix string) string {
 	return overridden(prefix, c.Alias,
-		property{
-			cliqueProperty, "remove", "",
-		}, property{cliqueProperty, "unsigned", strconv.Itoa(c.Number)})
+		property{cliqueProperty, "remove", ""},
+		property{cliqueProperty, "unsigned", strconv.Itoa(c.Number)})
 }

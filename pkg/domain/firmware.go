@@ -8,9 +8,18 @@ import (
 	"hook-sidecar/pkg/domain/xmledit"
 )
 
-// firmware reads the entries of fw_cfg (libvirt docs/formatdomain.rst, "System information"). A
-// domain may have several sysinfo elements.
-func (r *reader) firmware(root *xmledit.Element) error {
+// FirmwareEntry is an entry of QEMU's fw_cfg device (Linux: /sys/firmware/qemu_fw_cfg/by_name).
+type FirmwareEntry struct {
+	Name  string // "opt/…", at most 55 bytes (QEMU docs/specs/fw_cfg.rst)
+	Value string // the content
+	File  string // the file that has the content instead, "" without one
+}
+
+var firmwareKind = kind{read: readFirmwareEntries, place: placeFirmwareEntries}
+
+// readFirmwareEntries reads the entries of fw_cfg (libvirt docs/formatdomain.rst, "System
+// information"). A domain may have several sysinfo elements.
+func readFirmwareEntries(r *reader, root *xmledit.Element) {
 	for info := range all(root, "sysinfo") {
 		if info.Value("type") != fwcfg {
 			continue
@@ -21,8 +30,6 @@ func (r *reader) firmware(root *xmledit.Element) error {
 			}, e)
 		}
 	}
-
-	return nil
 }
 
 const fwcfg = "fwcfg"
@@ -47,13 +54,15 @@ func (f FirmwareEntry) replace(e *editor, at []*xmledit.Element) {
 	e.edit(e.xml.Replace(at[0], f.print()))
 }
 
-// setFirmwareEntries removes and adds entries, and removes an emptied sysinfo: libvirt's schema
+// placeFirmwareEntries removes and adds entries, and removes an emptied sysinfo: libvirt's schema
 // requires an entry in it.
-func (e *editor) setFirmwareEntries() {
+func placeFirmwareEntries(e *editor) error {
 	e.removeFrom(slices.Collect(all(e.xml.Root(), "sysinfo")), nil)
 	for _, f := range of[FirmwareEntry](e.added) {
 		e.edit(e.addFirmwareEntry(f.print()))
 	}
+
+	return nil
 }
 
 // addFirmwareEntry adds the entry to the sysinfo of its type, or adds one before all others:

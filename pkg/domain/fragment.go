@@ -7,13 +7,42 @@ import (
 	"hook-sidecar/pkg/domain/xmledit"
 )
 
-// Fragment is a part outside the PCI tree that a hook may write for a policy key: an Option, a
-// FirmwareEntry, an IOMMU, a Clique or a PortOverride. The domain may have its own.
+// Fragment is a part outside the PCI tree that a hook may write for a policy key. The domain may
+// have its own. Each kind is a type that can be compared, in a file of its own.
 type Fragment interface {
 	// Mark returns the mark of a fragment that a hook wrote, "" for the user's own.
 	Mark() Mark
 	// replace writes the fragment in the place of one at these elements.
 	replace(e *editor, at []*xmledit.Element)
+}
+
+// kind has what Parse, Apply and Check do for a kind of Fragment.
+type kind struct {
+	// read finds the fragments of the kind, see reader.fragment.
+	read func(r *reader, root *xmledit.Element)
+	// place removes the fragments whose elements are in editor.gone, and adds editor.added.
+	place func(e *editor) error
+	// check finds a fragment that does not do what it was written for; it may be nil.
+	check func(d *Domain) error
+}
+
+// kinds lists all kinds of Fragment. Apply inserts them in this order where they go to one place.
+var kinds = []kind{iommuKind, firmwareKind, optionKind, cliqueKind, portKind}
+
+// Check returns an error for a fragment of the hook that has no effect on what it was written
+// for, though the bytes are as planned.
+func (d *Domain) Check() error {
+	for _, k := range kinds {
+		if k.check == nil {
+			continue
+		}
+
+		if err := k.check(d); err != nil {
+			return err
+		}
+	}
+
+	return nil
 }
 
 // Mark marks the fragments of a policy key: the id of an Option, the name of a FirmwareEntry,
@@ -82,42 +111,5 @@ func (e *editor) replaceFragments(changes map[Mark]Marked) {
 		}
 
 		e.added = append(e.added, wanted...)
-	}
-}
-
-// editor collects the edits of one call of Apply.
-type editor struct {
-	domain *Domain
-	xml    *xmledit.Document
-	edits  []xmledit.Edit
-	gone   map[*xmledit.Element]bool // of fragments
-	added  []Fragment
-}
-
-func (e *editor) edit(edit xmledit.Edit) { e.edits = append(e.edits, edit) }
-
-// insertBefore inserts an element before the root's first of these names that it has, else last.
-func (e *editor) insertBefore(printed string, names ...string) xmledit.Edit {
-	for _, name := range names {
-		if before := e.xml.Root().Child(name); before != nil {
-			return e.xml.InsertBefore(before, printed)
-		}
-	}
-	return e.xml.InsertLast(e.xml.Root(), printed)
-}
-
-func (e *editor) remove(fragment []*xmledit.Element) {
-	for _, element := range fragment {
-		e.gone[element] = true
-	}
-}
-
-// removeFrom removes gone elements from parents. It also removes a parent that is then empty,
-// unless it is the one that gets more.
-func (e *editor) removeFrom(parents []*xmledit.Element, keep *xmledit.Element) {
-	for _, parent := range parents {
-		e.edits = append(e.edits, e.xml.RemoveChildren(parent, func(child *xmledit.Element) bool {
-			return e.gone[child]
-		}, parent == keep)...)
 	}
 }

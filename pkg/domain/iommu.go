@@ -27,13 +27,34 @@ type IOMMU struct {
 	// distinguished.
 	Emptied bool
 	HasMore bool // it has more than a driver and an alias
+
+	// SSIDSize is true for a user's with driver/@ssidSize, as KubeVirt misspells ssidsize, and
+	// without that.
+	SSIDSize bool
 }
+
+var iommuKind = kind{read: readIOMMUs, place: placeIOMMUs}
 
 // IOMMUs returns the iommu devices, in document order.
 func (d *Domain) IOMMUs() []IOMMU { return of[IOMMU](d.Fragments) }
 
 // HasIOMMU reports whether the guest has an IOMMU, be it in qemu:commandline.
-func (d *Domain) HasIOMMU() bool { return len(d.IOMMUs()) > 0 || d.CommandLineIOMMU }
+func (d *Domain) HasIOMMU() bool { return len(d.IOMMUs()) > 0 || d.CommandLineIOMMU() }
+
+// CommandLineIOMMU reports whether qemu:commandline names one of QEMU's IOMMUs.
+func (d *Domain) CommandLineIOMMU() bool {
+	for _, arg := range d.Args {
+		if slices.ContainsFunc(strings.FieldsFunc(arg, isSeparator), isIOMMU) {
+			return true
+		}
+	}
+	return false
+}
+
+// SSIDSizes returns how many iommu devices have IOMMU.SSIDSize.
+func (d *Domain) SSIDSizes() int {
+	return len(slices.DeleteFunc(d.IOMMUs(), func(i IOMMU) bool { return !i.SSIDSize }))
+}
 
 // IOMMUMark is the alias of an iommu that Apply may add, replace and remove; libvirt 9 to 12
 // keep it. In the XML a suffix follows it where Apply has added the I/O APIC too, and another
@@ -53,8 +74,8 @@ func (i IOMMU) Mark() Mark {
 	return ""
 }
 
-func (r *reader) iommus(root *xmledit.Element) error {
-	d := r.domain
+func readIOMMUs(r *reader, root *xmledit.Element) {
+	chip := first(root, "features", "ioapic")
 	for e := range all(root, "devices", "iommu") {
 		driver := e.Child("driver")
 		bits, _ := strconv.ParseUint(driver.Value("aw_bits"), 10, 8)
@@ -70,32 +91,44 @@ func (r *reader) iommus(root *xmledit.Element) error {
 			}),
 		}
 
-		if driver.Attr("ssidSize") != nil && driver.Attr("ssidsize") == nil {
-			d.doc.ssidSizes = append(d.doc.ssidSizes, driver)
-		}
-
 		at := []*xmledit.Element{e}
-		if base, _ := cutIOAPIC(i.Alias); base == string(IOMMUMark) {
-			chip := first(root, "features", "ioapic")
-			if i.IOAPIC = i.Alias != base && chip != nil; i.IOAPIC {
-				at = append(at, chip)
-			}
+		if base, suffix := cutIOAPIC(i.Alias); base == string(IOMMUMark) {
 			i.Alias = base
+			i.IOAPIC = suffix != "" && chip.Value("driver") == ioapicDriver
+			if i.IOAPIC {
+				at, chip = append(at, chip), nil
+			}
 		}
 
+		i.SSIDSize = i.Mark() == "" && misspelled(driver) != nil
 		r.fragment(i, at...)
 	}
 
-	d.SSIDSizes = len(d.doc.ssidSizes)
-	chip := first(root, "features", "ioapic")
-	d.IOAPIC, d.BareIOAPIC = chip.Value("driver"), chip != nil && chip.Attr("driver") == nil
-	vcpus, _ := number(strings.TrimSpace(r.xml.Text(root.Child("vcpu"))), 10)
-	d.VCPUs = int(min(vcpus, maxVCPUs))
-	return nil
+	if chip != nil {
+		r.domain.IOAPIC = new(chip.Value("driver"))
+	}
 }
 
-// maxVCPUs is more than any QEMU has.
-const maxVCPUs = 1 << 16
+// misspelled returns the attribute ssidSize of a driver without ssidsize, or nil.
+func misspelled(driver *xmledit.Element) *xmledit.Attr {
+	if driver.Attr("ssidsize") != nil {
+		return nil
+	}
+	return driver.Attr("ssidSize")
+}
+
+// withoutSSIDSizes returns fragments after Changes.RenameSSIDSizes.
+func withoutSSIDSizes(fragments []Fragment) []Fragment {
+	renamed := slices.Clone(fragments)
+	for n, f := range renamed {
+		if i, is := f.(IOMMU); is {
+			i.SSIDSize = false
+			renamed[n] = i
+		}
+	}
+
+	return renamed
+}
 
 // isIOMMU reports whether QEMU has an IOMMU of the name ("-device help", and the machine's
 // iommu=smmuv3).
@@ -151,13 +184,18 @@ func (i IOMMU) replace(e *editor, at []*xmledit.Element) {
 	e.edit(e.xml.InsertBefore(at[0], i.printWith(suffix)))
 }
 
-// setIOMMUs removes iommu devices with their I/O APIC, and returns those to be added.
-func (e *editor) setIOMMUs() (last []string) {
-	for i, f := range e.domain.Fragments {
-		at := e.domain.doc.fragments[i]
-		if _, is := f.(IOMMU); is && e.gone[at[0]] {
+// placeIOMMUs removes iommu devices with their I/O APIC, and adds some to the end of the devices.
+func placeIOMMUs(e *editor) error {
+	for n, f := range e.domain.Fragments {
+		i, is := f.(IOMMU)
+		at := e.domain.doc.fragments[n]
+		switch {
+		case !is:
+		case e.gone[at[0]]:
 			e.removeIOAPIC(at)
 			e.edit(e.xml.Remove(at[0]))
+		case i.SSIDSize && e.changes.RenameSSIDSizes:
+			e.edit(e.xml.RenameAttr(misspelled(at[0].Child("driver")), "ssidsize"))
 		}
 	}
 
@@ -166,10 +204,10 @@ func (e *editor) setIOMMUs() (last []string) {
 		if i.IOAPIC {
 			suffix = e.addIOAPIC()
 		}
-		last = append(last, i.printWith(suffix))
+		e.devices = append(e.devices, i.printWith(suffix))
 	}
 
-	return last
+	return nil
 }
 
 // removeIOAPIC removes the I/O APIC, the second of an iommu's elements if there is one, and the

@@ -40,15 +40,10 @@ type Domain struct {
 	// PCI controllers that iommu/driver/@pciBus, the user's qemu:override or qemu:commandline names
 	References []int
 	Fragments  []Fragment // each kind in document order
+	Args       []string   // qemu:commandline, every arg
 
-	CommandLineIOMMU bool   // qemu:commandline names one of QEMU's IOMMUs
-	IOAPIC           string // features/ioapic/@driver, "" when absent
-	BareIOAPIC       bool   // features/ioapic has no driver
-	// iommu drivers with @ssidSize, as KubeVirt misspells ssidsize, and without that
-	SSIDSizes         int
-	VCPUs             int  // vcpu, 0 when absent
-	CommandLineClique bool // qemu:commandline names the property
-
+	VCPUs          int     // vcpu, 0 when absent
+	IOAPIC         *string // features/ioapic/@driver; nil without an ioapic, or with the hook's
 	LaunchSecurity bool
 	HidesKVM       bool    // features/kvm/hidden is on: the guest sees no hypervisor
 	PCIHole64      *uint64 // pcihole64 of the root controller in bytes, nil when absent
@@ -65,8 +60,6 @@ type document struct {
 	controllers []*xmledit.Element   // of Domain.Controllers, position by position
 	hostdevs    []*xmledit.Element   // of Domain.Hostdevs, position by position
 	fragments   [][]*xmledit.Element // of Domain.Fragments, position by position
-	ssidSizes   []*xmledit.Element   // the drivers of Domain.SSIDSizes
-	lacksValue  bool                 // the last option of qemu:commandline has no value
 }
 
 // Cell is a guest NUMA cell, cpu/numa/cell.
@@ -181,13 +174,6 @@ type Device struct {
 	Address *GuestAddress
 }
 
-// FirmwareEntry is an entry of QEMU's fw_cfg device (Linux: /sys/firmware/qemu_fw_cfg/by_name).
-type FirmwareEntry struct {
-	Name  string // "opt/…", at most 55 bytes (QEMU docs/specs/fw_cfg.rst)
-	Value string // the content
-	File  string // the file that has the content instead, "" without one
-}
-
 // Changes are edits to a domain, by position in the lists of Domain.
 type Changes struct {
 	// SetMode lists positions in Hostdevs that get mode='subsystem'.
@@ -202,7 +188,7 @@ type Changes struct {
 	RemoveControllers []int
 	// AddControllers are added after the existing PCI controllers, in this order.
 	AddControllers []Controller
-	// RenameSSIDSizes gives the drivers of Domain.SSIDSizes the name that libvirt knows.
+	// RenameSSIDSizes gives IOMMU.SSIDSize the name that libvirt knows.
 	RenameSSIDSizes bool
 	// Marked maps marks to the fragments that bear them after the change.
 	Marked map[Mark]Marked

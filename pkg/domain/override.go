@@ -9,20 +9,17 @@ import (
 // qemuBuildDeviceCommandlineHandleOverrides).
 type override interface {
 	Fragment
-	// printOverride prints the device with the domain's prefix of QEMU's namespace. No other
-	// fragment has a method of this name: it would be taken for an override.
+	// printOverride prints the device with the domain's prefix of QEMU's namespace.
 	printOverride(prefix string) string
 }
 
-// setOverrides removes and adds devices of qemu:override.
-func (e *editor) setOverrides() {
-	e.setQEMU("override", func(prefix string) []string {
-		var printed []string
-		for _, o := range of[override](e.added) {
-			printed = append(printed, o.printOverride(prefix))
-		}
-		return printed
-	})
+// placeOverrides adds the overrides of a kind to qemu:override.
+func placeOverrides[O override](e *editor) error {
+	prefix, _ := e.qemuPrefix(overrides)
+	for _, o := range of[O](e.added) {
+		e.qemu[overrides] = append(e.qemu[overrides], o.printOverride(prefix))
+	}
+	return nil
 }
 
 // replaceOverride adds an override after all others, in place of one at these elements.

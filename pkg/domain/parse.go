@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"hook-sidecar/pkg/domain/xmledit"
 	"hook-sidecar/pkg/topology"
@@ -36,11 +37,18 @@ func Parse(src []byte) (*Domain, error) {
 	r := &reader{xml: xml, domain: &Domain{doc: &document{xml: xml}}}
 	for _, step := range []func(*xmledit.Element) error{
 		r.general, r.addressing, r.cells, r.memnodes, r.pins, r.controllers, r.devices,
-		r.references, r.firmware, r.options, r.iommus, r.cliques, r.portOverrides,
 	} {
 		if err := step(root); err != nil {
 			return nil, err
 		}
+	}
+
+	for _, k := range kinds {
+		k.read(r, root)
+	}
+
+	if err := r.references(root); err != nil {
+		return nil, err
 	}
 
 	return r.domain, nil
@@ -63,8 +71,18 @@ func (r *reader) general(root *xmledit.Element) error {
 	d.UEFI = loader == "pflash" || loader == "rom" && d.LaunchSecurity ||
 		root.Child("os").Value("firmware") == "efi"
 	d.doc.devices = slices.Collect(all(root, "devices"))
+
+	vcpus, _ := number(strings.TrimSpace(r.xml.Text(root.Child("vcpu"))), 10)
+	d.VCPUs = int(min(vcpus, maxVCPUs))
+	for arg := range all(root, "qemu:commandline", "qemu:arg") {
+		d.Args = append(d.Args, arg.Value("value"))
+	}
+
 	return r.memory(root)
 }
+
+// maxVCPUs is more than any QEMU has.
+const maxVCPUs = 1 << 16
 
 func (r *reader) memory(root *xmledit.Element) (err error) {
 	d := r.domain

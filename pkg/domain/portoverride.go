@@ -52,13 +52,16 @@ func (c Controller) QEMUAlias() string {
 	return "pci." + strconv.Itoa(c.Index)
 }
 
-func (r *reader) portOverrides(root *xmledit.Element) error {
+var portKind = kind{
+	read: readPortOverrides, place: placeOverrides[PortOverride], check: checkPortOverrides,
+}
+
+func readPortOverrides(r *reader, root *xmledit.Element) {
 	for device := range all(root, "qemu:override", "qemu:device") {
 		if override, isOne := portOverride(device); isOne {
 			r.fragment(override, device)
 		}
 	}
-	return nil
 }
 
 // portOverride reads a device of qemu:override. libvirt takes the properties in their order
@@ -117,10 +120,10 @@ var overriddenModels = map[string]Model{
 	"": RootPort, "cxl-upstream": UpstreamPort, "cxl-downstream": DownstreamPort,
 }
 
-// CheckPortOverrides returns an error where one of the hook's overrides does not name a
+// checkPortOverrides returns an error where one of the hook's overrides does not name a
 // controller of the right model: libvirt ignores an alias that no device has, and QEMU takes any
 // driver in any place.
-func (d *Domain) CheckPortOverrides() error {
+func checkPortOverrides(d *Domain) error {
 	models := map[string]Model{}
 	for _, c := range d.Controllers {
 		models[c.QEMUAlias()] = c.Model
@@ -128,7 +131,9 @@ func (d *Domain) CheckPortOverrides() error {
 
 	for _, o := range d.PortOverrides() {
 		if want := overriddenModels[o.Driver]; o.Own && models[o.Alias] != want {
-			return fmt.Errorf("the override for %s is for a controller of model %s, which it is not", words.Abridge(o.Alias), want)
+			return fmt.Errorf(
+				"the override for %s is for a controller of model %s, which it is not",
+				words.Abridge(o.Alias), want)
 		}
 	}
 

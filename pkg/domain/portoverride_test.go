@@ -93,9 +93,9 @@ func TestSetPortOverrides(t *testing.T) {
 	}
 }
 
-// TestCheckPortOverrides: libvirt ignores an alias that no device has, and QEMU takes a switch's
+// TestCheck: libvirt ignores an alias that no device has, and QEMU takes a switch's
 // port anywhere.
-func TestCheckPortOverrides(t *testing.T) {
+func TestCheck(t *testing.T) {
 	for name, tt := range map[string]struct {
 		override domain.PortOverride
 		isRight  bool
@@ -118,7 +118,7 @@ func TestCheckPortOverrides(t *testing.T) {
 	} {
 		tt.override.Speed, tt.override.Width, tt.override.Own = "32", "16", true
 		d, changes := parse(t, boundPorts+"</domain>"), with(domain.PortOverrideMark, tt.override)
-		err := parse(t, apply(t, d, changes)).CheckPortOverrides()
+		err := parse(t, apply(t, d, changes)).Check()
 		if (err == nil) != tt.isRight {
 			t.Errorf("%s: %v", name, err)
 		}

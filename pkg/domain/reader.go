@@ -23,6 +23,21 @@ func (r *reader) fragment(f Fragment, at ...*xmledit.Element) {
 	r.domain.doc.fragments = append(r.domain.doc.fragments, at)
 }
 
+// marked returns the elements of the hook's own fragments.
+func (r *reader) marked() map[*xmledit.Element]bool {
+	own := map[*xmledit.Element]bool{}
+	for i, f := range r.domain.Fragments {
+		if f.Mark() == "" {
+			continue
+		}
+		for _, element := range r.domain.doc.fragments[i] {
+			own[element] = true
+		}
+	}
+
+	return own
+}
+
 // qemuSpace is the namespace of qemu:override and qemu:commandline (libvirt docs/drvqemu.rst).
 const qemuSpace = "http://libvirt.org/schemas/domain/qemu/1.0"
 

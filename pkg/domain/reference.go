@@ -7,8 +7,8 @@ import (
 	"hook-sidecar/pkg/domain/xmledit"
 )
 
-// references finds the PCI controllers that are named outside their own element, and words of
-// qemu:commandline.
+// references finds the PCI controllers that are named outside their own element. An override
+// of the hook does not count: it is written anew with the tree.
 func (r *reader) references(root *xmledit.Element) error {
 	refer := func(index int) {
 		if !slices.Contains(r.domain.References, index) {
@@ -40,19 +40,16 @@ func (r *reader) references(root *xmledit.Element) error {
 		}
 	}
 
+	own := r.marked()
 	for e := range all(root, "qemu:override", "qemu:device") {
-		if override, _ := portOverride(e); !override.Own { // those are written anew with the tree
+		if !own[e] {
 			byName(e.Value("alias"))
 		}
 	}
 
-	d := r.domain
-	for e := range all(root, "qemu:commandline", "qemu:arg") {
-		value := e.Value("value")
-		d.CommandLineClique = d.CommandLineClique || strings.Contains(value, cliqueProperty)
-		for _, word := range strings.FieldsFunc(value, isSeparator) {
+	for _, arg := range r.domain.Args {
+		for _, word := range strings.FieldsFunc(arg, isSeparator) {
 			byName(word)
-			d.CommandLineIOMMU = d.CommandLineIOMMU || isIOMMU(word)
 		}
 	}
 

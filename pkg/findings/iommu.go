@@ -20,7 +20,7 @@ func untestedIOMMU(plan *placement.Plan) []Finding {
 		}
 	}
 
-	if plan.Domain().CommandLineIOMMU {
+	if plan.Domain().CommandLineIOMMU() {
 		all = append(all,
 			one("the domain has a vIOMMU in qemu:commandline, which libvirt does not know")...)
 	}
@@ -71,7 +71,7 @@ func under(n *topology.Node) []string {
 
 // ssidSize finds the attribute of KubeVirt that libvirt drops.
 func ssidSize(plan *placement.Plan) []Finding {
-	count := plan.Before().SSIDSizes
+	count := plan.Before().SSIDSizes()
 	if count == 0 {
 		return nil
 	}

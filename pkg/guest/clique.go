@@ -125,7 +125,7 @@ func noClique(gpu placement.Decision, d *domain.Domain) string {
 		return "it is a mediated device"
 	case gpu.Function != nil && gpu.Function.PhysFn != nil:
 		return "it is a virtual function"
-	case d.CommandLineClique:
+	case d.CommandLineClique():
 		return "qemu:commandline sets cliques"
 	case !domain.IsUserAlias(gpu.Alias):
 		return "it has no alias ua-… to name it by"

@@ -67,8 +67,7 @@ func newIOMMU(d *domain.Domain, wanted string) domain.IOMMU {
 	}
 
 	iommu.IntRemap, iommu.CachingMode, iommu.AddressBits = "on", "on", addressBits
-	own := slices.ContainsFunc(d.IOMMUs(), func(i domain.IOMMU) bool { return i.IOAPIC })
-	iommu.IOAPIC = own || d.IOAPIC == ""
+	iommu.IOAPIC = d.IOAPIC == nil
 	if d.VCPUs > xAPICs {
 		iommu.EIM = "on"
 	}
@@ -86,12 +85,12 @@ func conflict(d *domain.Domain, wanted string) string {
 	switch {
 	case !libvirt.HasExpanderBuses(d) || isARM != (wanted == policy.VIOMMUSMMUv3):
 		return fmt.Sprintf("machine %q of architecture %q cannot have it", d.Machine, d.Arch)
-	case d.CommandLineIOMMU:
+	case d.CommandLineIOMMU():
 		return "qemu:commandline has one already"
-	case wanted == policy.VIOMMUIntel && d.IOAPIC != "" && d.IOAPIC != "qemu":
-		return fmt.Sprintf("it needs QEMU's I/O APIC, and the domain wants that of %q", d.IOAPIC)
-	case wanted == policy.VIOMMUIntel && d.BareIOAPIC:
+	case wanted == policy.VIOMMUIntel && d.IOAPIC != nil && *d.IOAPIC == "":
 		return "it needs QEMU's I/O APIC, and the domain's <ioapic> has no driver"
+	case wanted == policy.VIOMMUIntel && d.IOAPIC != nil && *d.IOAPIC != "qemu":
+		return fmt.Sprintf("it needs QEMU's I/O APIC, and the domain wants that of %q", *d.IOAPIC)
 	case wanted == policy.VIOMMUSMMUv3 && len(d.Hostdevs) > 0 &&
 		!slices.ContainsFunc(d.IOMMUs(), isUsers):
 		return "with it QEMU does not start with a passthrough device"

@@ -244,7 +244,7 @@ func (p *Plan) Apply() ([]byte, error) {
 	}
 
 	if _, isWritten := p.Changes.Marked[domain.PortOverrideMark]; isWritten {
-		if err := again.CheckPortOverrides(); err != nil {
+		if err := again.Check(); err != nil {
 			return nil, fmt.Errorf("verify the result: %w", err)
 		}
 	}

@@ -36,7 +36,7 @@ func newStart(in Input) (start, []reasons.Warning) {
 		base: domain.Changes{
 			SetMode:         withoutMode(in.Domain),
 			AddHostdevs:     added,
-			RenameSSIDSizes: in.Domain.SSIDSizes > 0,
+			RenameSSIDSizes: in.Domain.SSIDSizes() > 0,
 		},
 	}
 

@@ -91,40 +91,46 @@ func (d *Domain) FWCfg(name string) *Option {
 	return nil
 }
 
-// options reads the options of qemu:commandline. A value may look like an option, as in
-// -append -global.
-func (r *reader) options(root *xmledit.Element) error {
-	var name *xmledit.Element
+var optionKind = kind{read: readOptions, place: placeOptions}
+
+func readOptions(r *reader, root *xmledit.Element) {
+	pairs, _ := pairArgs(root)
+	for _, pair := range pairs {
+		if name := optionName(pair[0].Value("value")); name != "" {
+			r.fragment(Option{Name: name, Value: pair[1].Value("value")}, pair[0], pair[1])
+		}
+	}
+}
+
+// pairArgs pairs the options of qemu:commandline with their values; last is one without a value,
+// or nil. A value may look like an option, as in -append -global.
+func pairArgs(root *xmledit.Element) (pairs [][2]*xmledit.Element, last *xmledit.Element) {
 	for e := range all(root, "qemu:commandline", "qemu:arg") {
-		text := e.Value("value")
 		switch {
-		case name == nil && takesValue(text):
-			name = e
-		case name != nil:
-			if known := optionName(name.Value("value")); known != "" {
-				r.fragment(Option{Name: known, Value: text}, name, e)
-			}
-			name = nil
+		case last != nil:
+			pairs = append(pairs, [2]*xmledit.Element{last, e})
+			last = nil
+		case takesValue(e.Value("value")):
+			last = e
 		}
 	}
 
-	r.domain.doc.lacksValue = name != nil && optionName(name.Value("value")) != ""
-	return nil
+	return pairs, last
 }
 
 // takesValue reports whether an argument is an option of QEMU with a value, as an unknown one
 // is: of some 140 options these have none (QEMU 7.2 to 11, qemu-options.hx).
 func takesValue(arg string) bool {
 	name, isOption := strings.CutPrefix(arg, "-")
-	return isOption && !slices.Contains([]string{
-		"h", "help", "version", "S", "s", "daemonize", "enable-kvm", "full-screen", "mem-prealloc",
-		"nodefaults", "nographic",
-		"no-acpi", "no-fd-bootchk", "no-hpet", "no-reboot", "no-shutdown", "no-user-config",
-		"only-migratable", "preconfig",
-		"semihosting", "snapshot", "usb", "win2k-hack", "xen-attach", "xen-domid-restrict",
-		"enable-sync-profile",
-		"old-param", "one-insn-per-tb", "singlestep", "portrait", "enable-fips",
-	}, strings.TrimPrefix(name, "-"))
+	return isOption && !slices.Contains(optionsWithoutValue, strings.TrimPrefix(name, "-"))
+}
+
+var optionsWithoutValue = []string{
+	"h", "help", "version", "S", "s", "daemonize", "enable-kvm", "full-screen", "mem-prealloc",
+	"nodefaults", "nographic", "no-acpi", "no-fd-bootchk", "no-hpet", "no-reboot", "no-shutdown",
+	"no-user-config", "only-migratable", "preconfig", "semihosting", "snapshot", "usb",
+	"win2k-hack", "xen-attach", "xen-domid-restrict", "enable-sync-profile", "old-param",
+	"one-insn-per-tb", "singlestep", "portrait", "enable-fips",
 }
 
 // optionName returns the name of an option that Domain.Options has, else "". QEMU takes two
@@ -149,71 +155,22 @@ func (o Option) replace(e *editor, at []*xmledit.Element) {
 	}
 }
 
-// setOptions removes options, and adds some after all others: libvirt reads all elements as
-// one list.
-func (e *editor) setOptions() error {
+// placeOptions adds options after all others: libvirt reads all elements as one list.
+func placeOptions(e *editor) error {
 	added := of[Option](e.added)
-	if len(added) > 0 && e.domain.doc.lacksValue {
+	_, last := pairArgs(e.xml.Root())
+	if len(added) > 0 && last != nil && optionName(last.Value("value")) != "" {
 		return errors.New("add options of QEMU: the last one in qemu:commandline has no value, " +
 			"and would take the next argument for it")
 	}
 
-	e.setQEMU("commandline", func(prefix string) []string {
-		var args []string
-		for _, o := range added {
-			for _, value := range []string{o.Name, o.Value} {
-				args = append(args, element(prefix+"arg", []attribute{{"value", value}}))
-			}
+	prefix, _ := e.qemuPrefix(commandLine)
+	for _, o := range added {
+		for _, value := range []string{o.Name, o.Value} {
+			e.qemu[commandLine] = append(e.qemu[commandLine],
+				element(prefix+"arg", []attribute{{"value", value}}))
 		}
-
-		return args
-	})
+	}
 
 	return nil
-}
-
-// setQEMU removes gone elements from the root's elements with a name in QEMU's namespace, and puts
-// printed ones into the last that has any, else into the first, or into a new one: libvirt's schema
-// allows one.
-func (e *editor) setQEMU(name string, printed func(prefix string) []string) {
-	parents := slices.Collect(all(e.xml.Root(), "qemu:"+name))
-	var into *xmledit.Element
-	for _, parent := range parents {
-		if into == nil || len(parent.Children) > 0 {
-			into = parent
-		}
-	}
-
-	prefix, declaration := e.qemuPrefix(into)
-	elements := printed(prefix)
-	if len(elements) == 0 {
-		e.removeFrom(parents, nil)
-		return
-	}
-
-	e.removeFrom(parents, into)
-	if into == nil {
-		e.edit(e.xml.InsertLast(e.xml.Root(), element(prefix+name, declaration, elements...)))
-		return
-	}
-
-	e.edit(e.xml.Fill(into, elements...))
-}
-
-// qemuPrefix returns the prefix of QEMU's namespace in an element, or under the root where that
-// is nil, with a declaration where the root has none: KubeVirt loses it between calls
-// (virtwrap/api/schema.go, DomainSpec.XmlNS).
-func (e *editor) qemuPrefix(in *xmledit.Element) (string, []attribute) {
-	if in != nil {
-		return strings.TrimSuffix(in.Name, in.Local), nil
-	}
-
-	for _, a := range e.xml.Root().Attrs {
-		if bound, isPrefix := strings.CutPrefix(a.Name, "xmlns:"); isPrefix &&
-			a.Value == qemuSpace {
-			return bound + ":", nil
-		}
-	}
-
-	return "qemu:", []attribute{{"xmlns:qemu", qemuSpace}}
 }
