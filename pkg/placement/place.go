@@ -107,6 +107,14 @@ func keep(s start, p proposal) (placing, []reasons.Warning) {
 	return kept, nil
 }
 
+// asIs leaves every device and controller where it is.
+func asIs(s start) placing {
+	return placing{
+		proposal: propose(s, policy.LayoutKeep, ""), changes: s.base, result: s.after(s.base),
+		ports: s.ports,
+	}
+}
+
 // build replaces the managed controllers by the tree that is wanted, or returns the rules and
 // budgets that it violates. It takes the first plan by which libvirt leaves everything else where
 // it is, best with libvirt 9.0, too, and with its bus numbers.

@@ -143,6 +143,21 @@ func New(in Input) (*Plan, error) {
 	return plan, nil
 }
 
+// Describe returns the plan that changes nothing: where each device of the domain is. An error is
+// that of New.
+func Describe(in Input) (*Plan, error) {
+	if err := checkUnique(in.Domain); err != nil {
+		return nil, err
+	}
+
+	in.Policy = in.Policy.AsIs()
+	s, warnings := newStart(in)
+	s.base = domain.Changes{}
+	plan := finish(s, asIs(s))
+	plan.Warnings = reasons.Sort(slices.Concat(in.Warnings, warnings))
+	return plan, nil
+}
+
 // finish reads from the changed domain where each device and controller is.
 func finish(s start, placed placing) *Plan {
 	g, result := placed.result, placed.result.Source

@@ -3,7 +3,6 @@ package plan
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -160,6 +159,10 @@ func (v *VM) guarded(of variant, diagnosed bool) (result Result) {
 
 // answer makes a plan and the domain that it results in.
 func (v *VM) answer(of variant) Result {
+	if of.current {
+		return v.described()
+	}
+
 	wanted := v.policyOf(of)
 	result := Result{Domain: v.request.Domain, vm: v}
 	fail := func(kind Kind, err error) Result {
@@ -183,7 +186,7 @@ func (v *VM) answer(of variant) Result {
 		return fail(Malformed, v.domainErr)
 	}
 
-	plan, err := v.place(of, wanted)
+	plan, err := v.place(wanted)
 	if err != nil {
 		return fail(Malformed, err)
 	}
@@ -212,16 +215,38 @@ func (v *VM) answer(of variant) Result {
 	return result
 }
 
-// place plans the places of the devices and the fragments of the keys.
-func (v *VM) place(of variant, wanted resolved) (*placement.Plan, error) {
-	plan, err := placement.New(placement.Input{
+// described describes the current tree. Nothing is planned, so that nothing can be refused.
+func (v *VM) described() Result {
+	result := Result{Domain: v.request.Domain, VMI: v.VMI, Kind: Malformed, vm: v}
+	result.Err = cmp.Or(v.planner.Invalid, v.vmiErr, v.domainErr)
+	if result.Err != nil {
+		return result
+	}
+
+	result.Plan, result.Err = placement.Describe(v.input(v.resolved))
+	if result.Err == nil {
+		result.Policy = result.Plan.Policy
+	}
+
+	return result
+}
+
+// input returns the input of a plan by a policy.
+func (v *VM) input(wanted resolved) placement.Input {
+	return placement.Input{
 		Domain: v.domain, Host: v.shown.host, Variables: v.planner.Variables, VMI: v.VMI,
 		Policy:   wanted.Policy,
 		Warnings: slices.Concat(wanted.Warnings, v.shown.problems, v.planner.Problems),
-	})
-	if err != nil || of.current {
-		return plan, err
 	}
+}
+
+// place plans the places of the devices and the fragments of the keys.
+func (v *VM) place(wanted resolved) (*placement.Plan, error) {
+	plan, err := placement.New(v.input(wanted))
+	if err != nil {
+		return nil, err
+	}
+
 	return guest.Write(guest.Planned{
 		Plan:             plan,
 		VMI:              v.VMI,
@@ -242,30 +267,11 @@ func (v *VM) diagnosed(result Result) Result {
 
 // policyOf returns the policy of a variant.
 func (v *VM) policyOf(of variant) resolved {
-	if of == (variant{}) {
-		return v.resolved
-	}
-
-	source := v.planner.withVMI(v.VMI)
-	flags := map[policy.Key]string{}
-	maps.Copy(flags, source.Flags)
-
+	wanted := v.resolved
 	if of.layout != "" {
-		flags[policy.KeyLayout] = string(of.layout)
-		source.Annotations = maps.Clone(source.Annotations)
-		delete(source.Annotations, policy.AnnotationPrefix+string(policy.KeyLayout))
+		wanted.Policy = wanted.Policy.WithLayout(of.layout)
 	}
-
-	if of.current {
-		source.AnnotationsFirst = false
-		maps.Copy(flags, map[policy.Key]string{
-			policy.KeyLayout: "keep", policy.KeyAdd: "none", policy.KeyCompanions: "keep",
-			policy.KeyStrict: "false", policy.KeyNCCLTopology: "none",
-		})
-	}
-
-	source.Flags = flags
-	return resolve(source)
+	return wanted
 }
 
 // Result is a plan, and the domain that it results in.

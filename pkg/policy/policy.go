@@ -5,6 +5,7 @@ package policy
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -94,6 +95,29 @@ type Policy struct {
 
 	Keep    []string       // aliases of devices that are not moved
 	Origins map[Key]Origin // where each value comes from
+}
+
+// AsIs returns the policy of a domain in which nothing is moved, added or refused.
+func (p Policy) AsIs() Policy {
+	p.Strict, p.Add, p.Companions = false, AddNone, CompanionsKeep
+	p.NCCLTopology = NCCLTopologyNone
+	p.Layout = LayoutKeep
+	return p.chosen(KeyStrict, KeyAdd, KeyCompanions, KeyNCCLTopology, KeyLayout)
+}
+
+// WithLayout returns the policy with another layout, as if a flag named it.
+func (p Policy) WithLayout(layout Layout) Policy {
+	p.Layout = layout
+	return p.chosen(KeyLayout)
+}
+
+// chosen returns the policy with keys whose values a flag gives.
+func (p Policy) chosen(keys ...Key) Policy {
+	p.Origins = maps.Clone(p.Origins)
+	for _, key := range keys {
+		p.Origins[key] = OriginFlag
+	}
+	return p
 }
 
 // Setting describes a key.
