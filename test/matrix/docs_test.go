@@ -36,6 +36,7 @@ func TestDocsTrees(t *testing.T) {
 		return report.New(result.Plan, result.Changed(), nil)
 	}
 
+	counts := 0
 	for _, layout := range []string{"numa", "root", "mirror"} {
 		var text strings.Builder
 		expect.NoError(t, plan(layout).WriteText(&text, report.Style{}))
@@ -44,11 +45,16 @@ func TestDocsTrees(t *testing.T) {
 		}
 
 		for line := range strings.Lines(text.String()) {
-			if strings.Contains(line, " pairs: ") && !strings.Contains(docs, "\n"+line) {
-				t.Errorf("docs/layouts.md lacks the line %q of %s", line, layout)
+			if strings.HasSuffix(line, " pairs of devices as on the host\n") {
+				counts++
+				if !strings.Contains(docs, "\n"+line) {
+					t.Errorf("docs/layouts.md lacks the line %q of %s", line, layout)
+				}
 			}
 		}
 	}
+
+	expect.Same(t, 3, counts, "lines with counts, one per layout")
 }
 
 // compareTree looks for the tree of the first socket.
