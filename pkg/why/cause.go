@@ -38,6 +38,8 @@ type Cause struct {
 	Messages []string `json:"messages"` // that components print; "*" stands for any text
 	Remedy   string   `json:"remedy"`   // what to do
 	Check    string   `json:"check"`    // doctor's check about the same; "" without one
+	// other causes, of which one has to be named for this one to count; absent without any
+	Needs []string `json:"needs,omitempty"`
 	// addresses of threads that have the messages, or of code that prints them
 	Seen []string `json:"seen"`
 }

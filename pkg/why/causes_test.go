@@ -35,13 +35,32 @@ func fixtures(t *testing.T) map[string][]txtar.File {
 	return all
 }
 
-// TestCauses: what is printed at each place has one cause.
+// TestCauses: what is printed at each place has one cause, besides those that it needs.
 func TestCauses(t *testing.T) {
 	for want, places := range fixtures(t) {
 		for _, place := range places {
-			if found := evidence(string(place.Data)).Diagnose().Causes; len(found) != 1 ||
-				found[0].Name != want {
-				t.Errorf("%s: found %+v, want %s", place.Name, found, want)
+			if got := chief(evidence(string(place.Data)).Diagnose().Causes); got != want {
+				t.Errorf("%s: found %s, want %s", place.Name, got, want)
+			}
+		}
+	}
+}
+
+// TestNeeds: a cause that needs another one is in the table before it, and does not count alone.
+func TestNeeds(t *testing.T) {
+	all := Causes()
+	for i, cause := range all {
+		for _, need := range cause.Needs {
+			isNeeded := func(c Cause) bool { return c.Name == need }
+			if !slices.ContainsFunc(all[i+1:], isNeeded) {
+				t.Errorf("%s needs %s, which is not after it", cause.Name, need)
+			}
+		}
+
+		for _, message := range cause.Messages {
+			found := evidence(strings.ReplaceAll(message, "*", "x")).Diagnose().Causes
+			if len(cause.Needs) > 0 && len(found) > 0 {
+				t.Errorf("%s: found %s", message, causes(found))
 			}
 		}
 	}

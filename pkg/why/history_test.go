@@ -158,7 +158,7 @@ func TestNewest(t *testing.T) {
 					e.Add("a file", []byte(text))
 				}
 
-				if got := causes(e.Diagnose().Causes); got != want {
+				if got := chief(e.Diagnose().Causes); got != want {
 					t.Errorf("%s of %s, newest event %s: causes %q", place.Name, want, name, got)
 				}
 			}
@@ -166,7 +166,7 @@ func TestNewest(t *testing.T) {
 			e := evidence(string(place.Data), notReady)
 			e.Add("a file", []byte(strings.Replace(started, "2026", "2126", 1)))
 			r := e.Diagnose()
-			if all := causes(append(r.Causes, r.History...)); all != want {
+			if all := chief(append(r.Causes, r.History...)); all != want {
 				t.Errorf("%s of %s, started later: %q", place.Name, want, all)
 			}
 		}

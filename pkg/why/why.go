@@ -106,10 +106,7 @@ func (e *Evidence) Diagnose() Report {
 		}
 	}
 
-	slices.SortStableFunc(r.Causes, func(x, y Finding) int {
-		return cmp.Compare(x.guestOrder(), y.guestOrder())
-	})
-
+	r.orderCauses()
 	if e.isSlow(r) {
 		r.setSlow(e.qemu, e.kernel())
 	}
@@ -166,6 +163,25 @@ func (r *Report) setSlow(qemu *Line, kernel string) {
 	}
 
 	r.Causes, r.Errors = current, []Line{}
+}
+
+// orderCauses drops the causes that count only beside another one, which is not there, and puts
+// what the guest reports into the order of the table.
+func (r *Report) orderCauses() {
+	found := slices.Clone(r.Causes)
+	isAlone := func(f Finding) bool { return f.lacks(found) }
+	r.Causes = slices.DeleteFunc(r.Causes, isAlone)
+
+	slices.SortStableFunc(r.Causes, func(x, y Finding) int {
+		return cmp.Compare(x.guestOrder(), y.guestOrder())
+	})
+}
+
+// lacks reports whether a finding counts only beside one of other findings, and none of them is
+// there.
+func (f Finding) lacks(others []Finding) bool {
+	isNeeded := func(o Finding) bool { return slices.Contains(f.Needs, o.Name) }
+	return len(f.Needs) > 0 && !slices.ContainsFunc(others, isNeeded)
 }
 
 // guestOrder returns the order of what a guest reports, after other causes: that of the table,

@@ -3,6 +3,7 @@ package why
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,12 @@ func causes(findings []Finding) string {
 		names = append(names, f.Name)
 	}
 	return strings.Join(names, " ")
+}
+
+// chief returns the names of findings without the causes that the first of them needs.
+func chief(findings []Finding) string {
+	isNeeded := func(f Finding) bool { return slices.Contains(findings[0].Needs, f.Name) }
+	return causes(slices.DeleteFunc(slices.Clone(findings), isNeeded))
 }
 
 // event returns an event as kubectl prints it.

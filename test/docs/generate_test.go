@@ -60,6 +60,10 @@ func causesPage(t *testing.T) string {
 			"[$2]($1)")
 		fmt.Fprintf(&b, "\nRemedy: %s.\n", strings.ReplaceAll(remedy, "*", `\*`))
 
+		if len(cause.Needs) > 0 {
+			fmt.Fprintf(&b, "\nOnly with: %s\n", links(cause.Needs))
+		}
+
 		if cause.Check != "" {
 			if !slices.Contains(checks, cause.Check) {
 				t.Errorf("%s: doctor has no check %s", cause.Name, cause.Check)
@@ -77,6 +81,15 @@ func causesPage(t *testing.T) string {
 	}
 
 	return b.String()
+}
+
+// links returns links to causes on their page.
+func links(causes []string) string {
+	var all []string
+	for _, name := range causes {
+		all = append(all, fmt.Sprintf("[`%s`](#%s)", name, name))
+	}
+	return strings.Join(all, ", ")
 }
 
 // sentence begins a text with a capital and ends it with a period.
