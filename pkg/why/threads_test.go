@@ -3,6 +3,7 @@ package why
 import (
 	"cmp"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,6 +24,8 @@ type thread struct {
 // each cause down before the table was asked. When it was, why named 31 of the 41 causes of the
 // first set right and 2 wrong. Of the 40 causes of the second set, whose author had not read the
 // table either, it named 24 right and 1 wrong; of ten threads without a cause, it named one for 1.
+// Eleven outputs of guests (51 to 61) came later, from someone who had read it: 7 were right and none
+// wrong.
 var threadSets = []string{"threads", "threads2"}
 
 // noCause is in the place of a thread's cause where the VM is well, or fails for a reason that is
@@ -72,6 +75,15 @@ func (th thread) diagnose(t *testing.T) Report {
 	return e.Diagnose()
 }
 
+// counting returns the findings that count: of what a guest reports, the first.
+func counting(findings []Finding) []Finding {
+	isGuests := func(f Finding) bool { return f.Stage == StageGuest }
+	if at := slices.IndexFunc(findings, isGuests); at >= 0 {
+		return findings[:at+1]
+	}
+	return findings
+}
+
 // TestThreads: of what users posted in forty threads of each set, the cause is named in nine of
 // ten, and none is named wrong.
 func TestThreads(t *testing.T) {
@@ -82,7 +94,7 @@ func TestThreads(t *testing.T) {
 			if !strings.HasPrefix(th.source, "https://") || th.solved == "" || th.cause == "" {
 				t.Errorf("%s lacks its source, what solved it, or its cause", name)
 			}
-			switch got := cmp.Or(causes(th.diagnose(t).Causes), noCause); got {
+			switch got := cmp.Or(causes(counting(th.diagnose(t).Causes)), noCause); got {
 			case th.cause:
 				right++
 			case noCause:
