@@ -16,6 +16,7 @@
 //	test/matrix    trees that KubeVirt may come to make: TestCoreTrees
 //	test/atlas     public machines in these trees, docs/atlas.md: TestPage
 //	pkg/recorded   hosts of records have the records' paths: TestCorpus
+//	pkg/paste      lstopo files are read as hwloc reads them: TestLstopo
 //	test/matrix    the largest guests: TestBudgets, TestSixteenSwitches, TestCoarser, TestShrink, TestShrinkFunctions
 //	pkg/placement  controllers of others, and predicted addresses: TestUnmanagedControllers, TestPredictMirror
 //	pkg/domain     bytes outside the edits stay: TestSamplesWithoutEdits, TestLibvirtTestdata, FuzzApply
