@@ -76,11 +76,16 @@ func (m Machine) Choices() []Choice {
 		direct[i] = topology.Map(nics, func(nic way) path { return between(own, nic) })
 	}
 
+	peers := make([][]int, len(m.NICs))
+	for n := range m.NICs {
+		peers[n] = m.peersNear(direct, n)
+	}
+
 	choices := make([]Choice, len(m.GPUs))
 	for i := range m.GPUs {
 		paths := make([]path, len(m.NICs))
 		for n := range m.NICs {
-			paths[n] = m.overNVLink(direct, i, n)
+			paths[n] = m.overNVLink(direct, i, n, peers[n])
 		}
 		choices[i] = choose(paths, i)
 	}
@@ -88,19 +93,30 @@ func (m Machine) Choices() []Choice {
 	return choices
 }
 
-// overNVLink returns the path of GPU i to NIC n: its own, or that over NVLink to another GPU, where
-// that one is nearer to the NIC (paths.cc, ncclTopoComputePaths, "PXN").
-func (m Machine) overNVLink(direct [][]path, i, n int) path {
+// peersNear returns the GPUs over which others may reach NIC n: those on NVLink that are near it.
+// Of them only one with more bandwidth than all before is ever taken.
+func (m Machine) peersNear(direct [][]path, n int) (peers []int) {
+	for j, peer := range m.GPUs {
+		if theirs := direct[j][n]; peer.NVLink && theirs.Type <= PXB &&
+			(len(peers) == 0 || theirs.bandwidth > direct[peers[len(peers)-1]][n].bandwidth) {
+			peers = append(peers, j)
+		}
+	}
+
+	return peers
+}
+
+// overNVLink returns the path of GPU i to NIC n: its own, or that over NVLink to one of the peers,
+// where that one is nearer to the NIC (paths.cc, ncclTopoComputePaths, "PXN").
+func (m Machine) overNVLink(direct [][]path, i, n int, peers []int) path {
 	own := direct[i][n]
 	if !m.GPUs[i].NVLink {
 		return own
 	}
 
-	for j, peer := range m.GPUs {
+	for _, j := range peers {
 		theirs := direct[j][n]
-		isJoined := j != i && peer.NVLink
-		isBetter := own.Type > PXN || theirs.bandwidth > own.bandwidth
-		if isJoined && theirs.Type <= PXB && isBetter {
+		if isBetter := own.Type > PXN || theirs.bandwidth > own.bandwidth; j != i && isBetter {
 			return path{PXN, theirs.bandwidth, theirs.limited}
 		}
 	}
