@@ -18,7 +18,10 @@ type text struct {
 func clean(data []byte) text {
 	all := strings.TrimPrefix(decode(data), "\ufeff")
 	all = strings.ReplaceAll(strings.ReplaceAll(all, "\r\n", "\n"), "\r", "\n")
-	all = escapes.ReplaceAllString(all, "")
+	if strings.ContainsAny(all, "\x1b[") {
+		all = escapes.ReplaceAllString(all, "")
+	}
+
 	lines := strings.Split(all, "\n")
 	for depth := 0; depth < maxQuotes && isQuoted(lines); depth++ {
 		for i, line := range lines {
