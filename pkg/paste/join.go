@@ -28,10 +28,15 @@ func (m *Machine) rank() int {
 	return len(order)
 }
 
-// join joins parts, the first of which says most.
+// join joins parts, the first of which says most. Those in which nothing is recognised come last.
 func join(parts []Machine) (Machine, error) {
-	m := parts[0]
-	for _, part := range parts[1:] {
+	ordered := slices.Clone(parts)
+	slices.SortStableFunc(ordered, func(a, b Machine) int {
+		return cmp.Compare(min(1, b.passed()), min(1, a.passed()))
+	})
+
+	m := ordered[0]
+	for _, part := range ordered[1:] {
 		m.add(part)
 	}
 
@@ -44,37 +49,28 @@ func join(parts []Machine) (Machine, error) {
 	return m, err
 }
 
-// add adds a part.
+// passed counts GPUs and NICs.
+func (m *Machine) passed() int { return len(m.GPUs()) + len(m.NICs()) }
+
+// add adds a part. One without a function of the machine is taken if it has what the machine lacks:
+// a list of NICs belongs to one of GPUs.
 func (m *Machine) add(part Machine) {
 	same := m.match(&part)
-	if same == nil && len(m.Functions) > 0 {
+	isOther := len(m.GPUs()) > 0 && len(part.GPUs()) > 0 ||
+		len(m.NICs()) > 0 && len(part.NICs()) > 0
+
+	switch {
+	case len(same) > 0:
+	case part.passed() == 0: // such as a tree without names
+		m.noteAll(part.Notes)
+		return
+	case isOther:
 		m.note("%s and %s show different devices: the second is left out; are both of one machine?",
 			m.SourceNames(), part.SourceNames())
 		return
 	}
 
-	for i := range part.Functions {
-		d := part.Functions[i]
-		if to, found := same[d.Address]; found {
-			m.fill(m.at(to), &part, &part.Functions[i])
-		} else {
-			m.Functions = append(m.Functions, d)
-			same[d.Address] = d.Address
-			if part.nodeless[d.Address] {
-				m.lacksNode(d.Address)
-			}
-		}
-
-		to := same[d.Address]
-		if name := part.Names[d.Address]; name != "" && m.Names[to] == "" {
-			m.name(to, name)
-		}
-
-		if part.Linked[d.Address] {
-			m.link(to)
-		}
-	}
-
+	m.addFunctions(&part, same)
 	for pair, between := range part.types {
 		m.relate(same[pair[0]], same[pair[1]], between)
 	}
@@ -92,8 +88,41 @@ func (m *Machine) add(part Machine) {
 
 	m.Farthest = max(m.Farthest, part.Farthest)
 	m.Sources = append(m.Sources, part.Sources...)
-	for _, sentence := range part.Notes {
+	m.noteAll(part.Notes)
+}
+
+// noteAll adds sentences to the notes.
+func (m *Machine) noteAll(sentences []string) {
+	for _, sentence := range sentences {
 		m.note("%s", sentence)
+	}
+}
+
+// addFunctions adds the functions of a part. Same says which of them the machine has already, and
+// gets the others.
+func (m *Machine) addFunctions(
+	part *Machine, same map[topology.Address]topology.Address,
+) {
+	for i := range part.Functions {
+		d := part.Functions[i]
+		if to, found := same[d.Address]; found {
+			m.fill(m.at(to), part, &part.Functions[i])
+		} else {
+			m.Functions = append(m.Functions, d)
+			same[d.Address] = d.Address
+			if part.nodeless[d.Address] {
+				m.lacksNode(d.Address)
+			}
+		}
+
+		to := same[d.Address]
+		if name := part.Names[d.Address]; name != "" && m.Names[to] == "" {
+			m.name(to, name)
+		}
+
+		if part.Linked[d.Address] {
+			m.link(to)
+		}
 	}
 }
 
@@ -118,8 +147,7 @@ func (m *Machine) fill(d *topology.Function, part *Machine, from *topology.Funct
 	}
 }
 
-// match returns where the functions of a part are in the machine; nil where a part with functions
-// shares none. Those with an address are at it. Those without are the one of their name; else GPUs
+// match returns where the functions of a part are in the machine. Those with an address are at it. Those without are the one of their name; else GPUs
 // and NICs are in the order of addresses, as CUDA and drivers number them, if both have as many.
 func (m *Machine) match(part *Machine) map[topology.Address]topology.Address {
 	same := map[topology.Address]topology.Address{}
@@ -137,10 +165,6 @@ func (m *Machine) match(part *Machine) map[topology.Address]topology.Address {
 	m.matchNames(part, same)
 	m.matchOrder(part, (*Machine).GPUs, same)
 	m.matchOrder(part, (*Machine).NICs, same)
-	if len(same) == 0 {
-		return nil
-	}
-
 	return same
 }
 

@@ -1,6 +1,7 @@
 package paste
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strconv"
@@ -16,7 +17,7 @@ var (
 	topoNode   = regexp.MustCompile(`P#([0-9]+)`)
 	topoBusID  = regexp.MustCompile(`(?:busid=| )((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])`)
 	topoIDs    = regexp.MustCompile(`(?:id=| )([0-9a-f]{4}:[0-9a-f]{4})\b`)
-	topoClass  = regexp.MustCompile(`\((VGA|3D|Display|Ethernet|InfiniBand|Infiniband|Network|Fabric|Proc[A-Za-z]*)\)`)
+	topoClass  = regexp.MustCompile(`\(([A-Z0-9][A-Za-z0-9 ]{1,30})\)`)
 	topoName   = regexp.MustCompile(`"([^"]{1,40})"`)
 )
 
@@ -127,7 +128,7 @@ func (r *lstopoTextReader) function(d topology.Function, rest string) topology.F
 	}
 
 	if class := topoClass.FindStringSubmatch(rest); class != nil {
-		d.Class = topoClasses[class[1]]
+		d.Class = cmp.Or(topoClasses[class[1]], otherClass)
 		if strings.HasPrefix(class[1], "Proc") {
 			d.Class = 0x120000
 		}
@@ -151,6 +152,9 @@ var topoClasses = map[string]uint32{
 	"Ethernet": 0x020000, "InfiniBand": 0x020700, "Infiniband": 0x020700, "Network": 0x028000,
 	"Fabric": 0x020800,
 }
+
+// otherClass is that of what is neither a GPU nor a NIC (pci.ids, "Unassigned class").
+const otherClass = 0xff0000
 
 // classOfID guesses the class of a device from its vendor, where a text has nothing else.
 func classOfID(vendor uint16) uint32 {

@@ -34,7 +34,7 @@ func isNICNames(t text) bool {
 func readNICNames(t text) (Machine, error) {
 	m := Machine{Sources: []Source{NICNames}}
 	for _, line := range t.lines {
-		d, name, found := nicIn(line)
+		d, name, node, found := nicIn(line)
 		if found && !HasAddress(d.Address) {
 			d.Address = ofNames.address(len(m.Functions))
 		}
@@ -52,7 +52,9 @@ func readNICNames(t text) (Machine, error) {
 		}
 
 		m.name(d.Address, name)
-		if d.Node == (topology.Affinity{}) {
+
+		var err error
+		if d.Node, err = onNode(node); err != nil && node != "-1" { // which is on none
 			m.lacksNode(d.Address)
 		}
 
@@ -64,43 +66,44 @@ func readNICNames(t text) (Machine, error) {
 	return m.sorted()
 }
 
-// nicIn returns the NIC in a line, and its name.
-func nicIn(line string) (d topology.Function, name string, found bool) {
+// nicIn returns the NIC in a line, its name, and the number of its NUMA node; "" where the line has
+// none.
+func nicIn(line string) (d topology.Function, name, node string, found bool) {
 	d.Address = ofNames.address(0)
 	if match := ibLink.FindStringSubmatch(line); match != nil {
-		parts := strings.Split(match[1], "/")
-		for _, part := range parts[1:] {
-			a, err := topology.ParseAddress(part)
-			if err != nil || len(d.Bridges) > maxDepth {
-				return d, "", false
-			}
-			d.Bridges, d.Address = append(d.Bridges, a), a
-		}
-
-		if len(d.Bridges) == 0 {
-			return d, "", false
-		}
-
-		d.Root, d.Bridges = topology.PCIeRoot(parts[0]), d.Bridges[:len(d.Bridges)-1]
-		return d, match[2], true
+		found = placeOn(&d, match[1])
+		return d, match[2], "", found
 	}
 
 	if match := ibdevLong.FindStringSubmatch(line); match != nil {
 		d.Address, _ = topology.ParseAddress(match[1])
-		return d, match[2], true
+		return d, match[2], "", true
 	}
 
 	if match := mst.FindStringSubmatch(line); match != nil {
 		d.Address, _ = lspciAddress(match[1])
-		if match[3] != "" {
-			d.Node, _ = onNode(match[3])
-		}
-		return d, match[2], true
+		return d, match[2], match[3], true
 	}
 
 	if match := ibdev.FindStringSubmatch(line); match != nil {
-		return d, match[1], true
+		return d, match[1], "", true
 	}
 
-	return d, "", false
+	return d, "", "", false
+}
+
+// placeOn gives a NIC the place that a path of sysfs says:
+// pci0000:15/0000:15:01.0/0000:16:00.0. It reports whether that is one.
+func placeOn(d *topology.Function, path string) bool {
+	root, bridges, _ := strings.Cut(path, "/")
+	for part := range strings.SplitSeq(bridges, "/") {
+		a, err := topology.ParseAddress(part)
+		if err != nil || len(d.Bridges) > maxDepth {
+			return false
+		}
+		d.Bridges, d.Address = append(d.Bridges, a), a
+	}
+
+	d.Root, d.Bridges = topology.PCIeRoot(root), d.Bridges[:len(d.Bridges)-1]
+	return true
 }

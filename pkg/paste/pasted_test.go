@@ -198,7 +198,9 @@ func TestReadRefuses(t *testing.T) {
 		"hello\n":                            "nothing in it is a list, a tree or a table of PCI devices",
 		many:                                 "more than 1024 devices",
 		"GPU 0: NVIDIA H100 (UUID: GPU-0)\n": "nvidia-smi -L, which has neither addresses nor paths",
-		"<system></system>":                  "no PCI devices in it; lstopo on Windows reads none",
+		"```xml\n  <object type=\"PCIDev\" pci_busid=\"0000:e3:00.0\">": "the beginning of the file is missing: it starts with <object>",
+		"        GPU0    GPU1    CPU\nGPU0     X      NV1     PHB\n":    "a table of GPUs with a column that nvidia-smi topo -m does not write",
+		"<system></system>": "no PCI devices in it; lstopo on Windows reads none",
 		"<system><cpu numaid=\"0\"><pci busid=\"\" class=\"0x060400\"/></cpu></system>": `line 1: invalid PCI address "": ` + address,
 	} {
 		_, _, err := paste.Read([]byte(input))

@@ -118,8 +118,13 @@ func readText(t text) (Machine, error) {
 	return m, err
 }
 
-// xmlElement matches the first element of a text that begins as XML.
-var xmlElement = regexp.MustCompile(`^\s*(?:<[?!][^>]{0,1000}>\s*)*<([A-Za-z_:][^\s/>]*)`)
+var (
+	// xmlElement matches the first element of a text that begins as XML.
+	xmlElement = regexp.MustCompile(`^\s*(?:<[?!][^>]{0,1000}>\s*)*<([A-Za-z_:][^\s/>]*)`)
+
+	// innerElement matches an element inside those of lstopo's and NCCL's files.
+	innerElement = regexp.MustCompile(`<(pci busid|cpu numaid|gpu dev|nvlink target|net name|object type)=`)
+)
 
 // unknown says why a text is none of the formats.
 func unknown(t text) error {
@@ -129,14 +134,14 @@ func unknown(t text) error {
 		}
 	}
 
-	if start := xmlElement.FindStringSubmatch(t.all); start != nil {
-		name := start[1]
-		if slices.Contains([]string{"pci", "cpu", "gpu", "nvlink", "net", "nic", "object"}, name) {
-			return fmt.Errorf("the beginning of the file is missing: it starts with <%s>", name)
-		}
+	if first := innerElement.FindStringSubmatch(t.all); first != nil {
+		name, _, _ := strings.Cut(first[1], " ")
+		return fmt.Errorf("the beginning of the file is missing: it starts with <%s>", name)
+	}
 
+	if start := xmlElement.FindStringSubmatch(t.all); start != nil {
 		return fmt.Errorf("<%s> is neither lstopo's <topology> nor NCCL's <system>",
-			words.Abridge(name))
+			words.Abridge(start[1]))
 	}
 
 	return errors.New("nothing in it is a list, a tree or a table of PCI devices")
@@ -158,4 +163,7 @@ var otherTools = []struct {
 		return strings.HasPrefix(l, "NUMA node") && strings.Contains(l, "CPU(s):")
 	},
 		"lscpu, which has no devices: paste " + WhatToPaste},
+	{func(l string) bool { return strings.HasPrefix(strings.TrimSpace(l), "GPU0 ") },
+		"a table of GPUs with a column that nvidia-smi topo -m does not write: paste its output " +
+			"as it is"},
 }

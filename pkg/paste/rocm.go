@@ -21,7 +21,8 @@ var rocmFact = regexp.MustCompile(`^\s*GPU\[([0-9]{1,4})\]\s*:\s*(?:\(Topology\)
 func isROCmSMI(t text) bool {
 	return anyLine(t, func(line string) bool {
 		return strings.Contains(line, "GPU[") && rocmFact.MatchString(line) ||
-			strings.Contains(line, "ROCm System Management Interface")
+			strings.Contains(line, "ROCm System Management Interface") ||
+			strings.Contains(line, " between two GPUs =")
 	})
 }
 
@@ -110,52 +111,73 @@ func isAMDSMI(t text) bool {
 	})
 }
 
+// amdReader collects the GPUs of amd-smi.
+type amdReader struct {
+	m       Machine
+	indices map[topology.Address]int
+	current int  // the GPU of a block; -1 for none
+	inTable bool // until an empty line
+}
+
 // readAMDSMI reads amd-smi topology, list and static: addresses, NUMA nodes, and which GPUs are
 // joined over XGMI. It shows no paths through PCI Express.
 func readAMDSMI(t text) (Machine, error) {
-	m := Machine{Sources: []Source{AMDSMI}}
-	current := -1
-	find := func(name string) int {
-		a, err := topology.ParseAddress(name)
-		if err != nil {
-			return -1
-		}
-
-		i := slices.IndexFunc(m.Functions, func(d topology.Function) bool { return d.Address == a })
-		if i < 0 {
-			i = len(m.Functions)
-			m.name(a, fmt.Sprintf("GPU%d", i))
-			m.lacksNode(a)
-			m.Functions = append(m.Functions, topology.Function{
-				Address: a, Class: accelerator, Vendor: amd,
-			})
-		}
-
-		return i
+	r := amdReader{
+		m: Machine{Sources: []Source{AMDSMI}}, indices: map[topology.Address]int{}, current: -1,
 	}
 
 	for _, line := range t.lines {
-		fields := strings.Fields(line)
-		switch bdf := amdBDF.FindStringSubmatch(line); {
-		case bdf != nil:
-			current = find(bdf[1])
-		case len(fields) == 2 && fields[0] == "NODE:" && current >= 0:
-			if node, err := onNode(fields[1]); err == nil {
-				m.Functions[current].Node = node
-				delete(m.nodeless, m.Functions[current].Address)
-			}
-
-		case len(fields) > 1:
-			if row := find(fields[0]); row >= 0 && slices.Contains(fields[1:], "XGMI") {
-				m.link(m.Functions[row].Address)
-			}
-		}
-
-		if len(m.Functions) > maxDevices {
+		r.line(line)
+		if len(r.m.Functions) > maxDevices {
 			return Machine{}, errTooMany
 		}
 	}
 
-	m.note("amd-smi shows no paths through PCI Express: lstopo --of xml has them")
-	return m.sorted()
+	r.m.note("amd-smi shows no paths through PCI Express: lstopo --of xml has them")
+	return r.m.sorted()
+}
+
+// line reads a line: the heading or a row of a table, or a line of a block.
+func (r *amdReader) line(line string) {
+	fields := strings.Fields(line)
+	switch bdf := amdBDF.FindStringSubmatch(line); {
+	case len(fields) == 0:
+		r.inTable = false
+	case amdTable.MatchString(line):
+		r.inTable = true
+	case bdf != nil:
+		r.current = r.find(bdf[1])
+	case len(fields) == 2 && fields[0] == "NODE:" && r.current >= 0:
+		if node, err := onNode(fields[1]); err == nil {
+			d := &r.m.Functions[r.current]
+			d.Node = node
+			delete(r.m.nodeless, d.Address)
+		}
+
+	case r.inTable && len(fields) > 1:
+		if row := r.find(fields[0]); row >= 0 && slices.Contains(fields[1:], "XGMI") {
+			r.m.link(r.m.Functions[row].Address)
+		}
+	}
+}
+
+// find returns the GPU at an address, which it adds if it is new; -1 for what is no address.
+func (r *amdReader) find(name string) int {
+	a, err := topology.ParseAddress(name)
+	if err != nil {
+		return -1
+	}
+
+	if i, isKnown := r.indices[a]; isKnown {
+		return i
+	}
+
+	i := len(r.m.Functions)
+	r.indices[a] = i
+	r.m.name(a, fmt.Sprintf("GPU%d", i))
+	r.m.lacksNode(a)
+	r.m.Functions = append(r.m.Functions, topology.Function{
+		Address: a, Class: accelerator, Vendor: amd,
+	})
+	return i
 }

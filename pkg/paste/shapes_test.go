@@ -1,0 +1,155 @@
+package paste_test
+
+import (
+	"encoding/binary"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf16"
+
+	"hook-sidecar/pkg/paste"
+	"hook-sidecar/test/expect"
+)
+
+// guestTable is nvidia-smi topo -mp of a guest with two cells.
+const guestTable = "\tGPU0\tGPU1\tNIC0\tCPU Affinity\tNUMA Affinity\n" +
+	"GPU0\t X \tSYS\tPIX\t0-7\t0\nGPU1\tSYS\t X \tSYS\t8-15\t1\nNIC0\tPIX\tSYS\t X \n"
+
+// readTable is what is read of it.
+const readTable = `nvidia-smi nodes=true
+GPU0 030000 0000:0000 node 0
+GPU1 030000 0000:0000 node 1 SYS
+NIC0 020000 0000:0000 node 0 PIX SYS
+`
+
+// TestShapes: one table in the forms in which terminals, editors, forums and programs leave it.
+func TestShapes(t *testing.T) {
+	for name, text := range map[string]string{
+		"UTF-16, little endian, as PowerShell writes it": utf16Text(binary.LittleEndian, "\ufeff"),
+		"UTF-16, big endian":                             utf16Text(binary.BigEndian, "\ufeff"),
+		"UTF-16 without a mark":                          utf16Text(binary.LittleEndian, ""),
+		"quoted twice":                                   "> > " + strings.ReplaceAll(guestTable, "\n", "\n> > "),
+		"with a prompt, a banner and colours":            "Welcome to Ubuntu\nme@vm:~$ nvidia-smi topo -mp\n" + strings.ReplaceAll(guestTable, "GPU0", "\x1b[4mGPU0\x1b[0m"),
+		"in a fenced block of Markdown":                  "It prints\n```txt\n" + guestTable + "```\nWhy?\n",
+		"as a table of Markdown":                         "|" + strings.ReplaceAll(strings.ReplaceAll(guestTable, "\t", "|"), "\n", "|\n|"),
+		"with the columns of a page, which cut":          strings.ReplaceAll(guestTable, "NUMA Affinity", "NUMA"),
+		"broken by a terminal, header and rows":          strings.NewReplacer("\tNIC0\t", "\nNIC0\t", "\tPIX\t0-7", "\nPIX\t0-7").Replace(guestTable),
+		"of gpustack-runtime, with device names":         strings.NewReplacer("\tGPU0\tGPU1", "| MTHREADS | Device 0 | Device 1 ", "GPU0", "| Device 0 |", "GPU1", "| Device 1 |", "\t", " | ").Replace(guestTable),
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, _, err := paste.Read([]byte(text))
+			expect.NoError(t, err)
+			expect.Same(t, strings.ReplaceAll(readTable, " \n", "\n"),
+				strings.ReplaceAll(machineText(m), " \n", "\n"), "machine (-want +got)")
+		})
+	}
+}
+
+// utf16Text returns the table in UTF-16, after a mark.
+func utf16Text(order binary.AppendByteOrder, mark string) string {
+	var data []byte
+	for _, unit := range utf16.Encode([]rune(mark + guestTable)) {
+		data = order.AppendUint16(data, unit)
+	}
+
+	return string(data)
+}
+
+// TestFormats: what each program says of a machine, and what its reader adds as a note.
+func TestFormats(t *testing.T) {
+	// A guest of QEMU: a root port with an upstream and a downstream port, under which the GPU is,
+	// and a NIC on the root bus. lspci -vv leaves out a node of -1.
+	const verbose = `00:02.0 PCI bridge: Red Hat, Inc. QEMU PCIe Root port (prog-if 00 [Normal decode])
+	Control: I/O+ Mem+ BusMaster+
+	Bus: primary=00, secondary=01, subordinate=03, sec-latency=0
+01:00.0 PCI bridge: Texas Instruments XIO3130 PCI Express Switch (Upstream) (rev 02)
+	Bus: primary=01, secondary=02, subordinate=03, sec-latency=0
+02:00.0 PCI bridge: Texas Instruments XIO3130 PCI Express Switch (Downstream) (rev 01)
+	Bus: primary=02, secondary=03, subordinate=03, sec-latency=0
+	NUMA node: 1
+03:00.0 3D controller: NVIDIA Corporation GH100 [H100 SXM5 80GB] (rev a1)
+	NUMA node: 1
+		LnkCap:	Port #0, Speed 32GT/s, Width x16, ASPM not supported
+	Kernel driver in use: nvidia
+00:05.0 Ethernet controller: Mellanox Technologies MT2910 Family [ConnectX-7]
+	Control: I/O+ Mem+ BusMaster+
+`
+	// mst status -v, as in https://github.com/k8snetworkplumbingwg/sriov-network-device-plugin/issues/601
+	const mst = "PCI devices:\n------------\n" +
+		"DEVICE_TYPE             MST                           PCI       RDMA            NET            NUMA\n" +
+		"ConnectX7(rev:0)        /dev/mst/mt4129_pciconf1      e3:00.0   mlx5_10         net-ib7        3\n\n" +
+		"ConnectX7(rev:0)        /dev/mst/mt4129_pciconf0      05:00.0   mlx5_0          net-ib0        -1\n"
+
+	// hwloc 1 has nodes around the objects that are near them, and no version in the file.
+	const lstopo1 = `<topology><object type="Machine" nodeset="0x3"><info name="OSName" value="Linux"/>` +
+		`<object type="NUMANode" os_index="0" nodeset="0x1"><object type="Bridge" bridge_type="0-1" bridge_pci="0000:[00-05]">` +
+		`<object type="PCIDev" pci_busid="0000:00:04.0" pci_type="0302 [10de:2330] [0000:0000] a1"/></object></object>` +
+		`<object type="NUMANode" os_index="1" nodeset="0x2"><object type="Bridge" bridge_type="0-1" bridge_pci="0000:[80-85]">` +
+		`<object type="PCIDev" pci_busid="0000:81:00.0" pci_type="0207 [15b3:1021] [0000:0000] 00"/></object></object></object></topology>`
+
+	// hwloc 3 has what is known of the whole machine after the objects.
+	const lstopo3 = `<topology version="3.0"><object type="Machine" nodeset="0x3">` +
+		`<object type="Package" nodeset="0x1"><object type="NUMANode" os_index="0" nodeset="0x1"/><object type="PCIDev" pci_busid="0000:00:04.0" pci_type="0302 [10de:2330]"/></object>` +
+		`<object type="Package" nodeset="0x2"><object type="NUMANode" os_index="1" nodeset="0x2"/><object type="PCIDev" pci_busid="0000:81:00.0" pci_type="0207 [15b3:1021]"/></object></object>` +
+		`<info name="OSName" value="%s"/></topology>`
+	const ofLstopo = "0000:00:04.0 030200 10de:2330 node 0\n0000:81:00.0 020700 15b3:1021 node 1 SYS\n"
+
+	tests := map[string]struct{ input, want, note string }{
+		"lspci -vv": {verbose, `lspci nodes=true
+0000:00:05.0 020000 15b3:0000 node none
+0000:03:00.0 030200 10de:0000 node 1 PHB
+`, ""},
+		"mst status -v": {mst, `nic-names nodes=true
+0000:05:00.0 020000 15b3:0000 node none
+0000:e3:00.0 020000 15b3:0000 node 3
+`, ""},
+		"lstopo, version 1":      {lstopo1, "lstopo nodes=true\n" + ofLstopo, ""},
+		"lstopo, version 3":      {strings.ReplaceAll(lstopo3, "%s", "Linux"), "lstopo nodes=true\n" + ofLstopo, ""},
+		"lstopo without OSName":  {strings.ReplaceAll(lstopo3, `<info name="OSName" value="%s"/>`, ""), "lstopo nodes=true\n" + ofLstopo, ""},
+		"lstopo, version 3, BSD": {strings.ReplaceAll(lstopo3, "%s", "FreeBSD"), "lstopo nodes=false\n" + strings.NewReplacer("node 0", "node unknown", "node 1 SYS", "node unknown").Replace(ofLstopo), ""},
+		"nvidia-smi topo -mp":    {guestTable, readTable, ""},
+		"nvidia-smi topo -p2p":   {" \tGPU0\tGPU1\n GPU0\tX\tGNS\n GPU1\tGNS\tX\n\nLegend:\n\n  GNS  = GPU not supported\n", "nvidia-smi nodes=false\nGPU0 030000 0000:0000 node unknown\nGPU1 030000 0000:0000 node unknown\n", "nvidia-smi topo -p2p says"},
+		// Where the space before it got lost, an affinity cannot be read.
+		"a table without spaces":   {strings.NewReplacer("\t", "", " X ", "X").Replace(guestTable), strings.NewReplacer("true", "false", "node 0", "node unknown", "node 1", "node unknown").Replace(readTable), ""},
+		"a table cut in a word":    {strings.TrimSuffix(guestTable[:strings.Index(guestTable, "\nGPU1\tSYS\t X \tSYS")], "") + "\nGPU1\tSY", "nvidia-smi nodes=true\nGPU0 030000 0000:0000 node 0\nGPU1 030000 0000:0000 node unknown SYS\nNIC0 020000 0000:0000 node 0 PIX\n", "the table is cut: GPU1"},
+		"a table cut in columns":   {"\tGPU0\tGPU1\tNIC0\tNIC1\nGPU0\t X \tPHB\nGPU1\tPHB\t X \n", "nvidia-smi nodes=false\nGPU0 030000 0000:0000 node unknown\nGPU1 030000 0000:0000 node unknown PHB\nNIC0 020000 0000:0000 node unknown\nNIC1 020000 0000:0000 node unknown\n", "the table is cut: GPU0, GPU1"},
+		"NCCL, without classes":    {`<system version="1"><cpu numaid="0"><pci busid="0000:00:1b.0"/><pci busid="0000:00:1c.0"/></cpu></system>`, "nccl nodes=true\n0000:00:1b.0 000000 0000:0000 node 0\n0000:00:1c.0 000000 0000:0000 node 0 PHB\n", "the file has no classes"},
+		"lstopo's text, cut":       {"Machine (16GB total)\n  Package L#0\n    NUMANode L#0 (P#0 16GB)\n  HostBridge\n    PCIBridge\n      PCI 03:00.1 (SATA)\n", "lstopo nodes=false\n0000:03:00.1 ff0000 0000:0000 node unknown\n", ""},
+		"rocm-smi, heading cut":    {"       GPU0         GPU1\nGPU0   0            15\nGPU1   15           0\n\n========= Hops between two GPUs =========\n       GPU0         GPU1\nGPU0   0            1\n", "rocm-smi nodes=false\nGPU0 120000 1002:0000 node unknown\nGPU1 120000 1002:0000 node unknown\n", "rocm-smi shows no paths"},
+		"table with nameless tree": {"-[0000:00]-+-00.0\n           \\-01.0-[01]----00.0\n\n" + guestTable, readTable, "the tree has no names"},
+		"nvidia-smi -q and mst status": {"GPU 00000000:03:00.0\n    Product Name : NVIDIA H100\n\n" + mst, `nvidia-smi-list, nic-names nodes=true
+0000:03:00.0 030200 10de:0000 node unknown
+0000:05:00.0 020000 15b3:0000 node none
+0000:e3:00.0 020000 15b3:0000 node 3
+`, ""},
+		"amd-smi and ibdev2netdev": {"GPU: 0\n    BDF: 0000:03:00.0\n\n0000:05:00.0 mlx5_0 (MT4129 - X) ConnectX-7 fw 28 port 1 (ACTIVE) ==> ib0 (Up)\n", `amd-smi, nic-names nodes=false
+0000:03:00.0 120000 1002:0000 node unknown
+0000:05:00.0 020000 15b3:0000 node unknown
+`, "amd-smi shows no paths"},
+	}
+
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			m, _, err := paste.Read([]byte(test.input))
+			expect.NoError(t, err)
+			expect.Same(t, strings.ReplaceAll(test.want, " \n", "\n"),
+				strings.ReplaceAll(machineText(m), " \n", "\n"), "machine (-want +got)")
+			if !slices.ContainsFunc(m.Notes, func(note string) bool {
+				return strings.HasPrefix(note, test.note)
+			}) && test.note != "" {
+				t.Errorf("notes %q, want %s", m.Notes, test.note)
+			}
+		})
+	}
+}
+
+// TestTwoGuests: of two texts that show different GPUs one is left out, which a note says.
+func TestTwoGuests(t *testing.T) {
+	const list = "03:00.0 3D controller [0302]: NVIDIA Corporation Device [10de:2330]\n"
+	m, _, err := paste.Read([]byte(list + "\nGPU 00000000:04:00.0\n"))
+	expect.NoError(t, err)
+	if len(m.GPUs()) != 1 || len(m.Notes) != 1 ||
+		!strings.Contains(m.Notes[0], "show different devices: the second is left out") {
+		t.Errorf("%d GPUs, notes %q", len(m.GPUs()), m.Notes)
+	}
+}
