@@ -56,6 +56,12 @@ func (v *Verdict) choose(gpu *GPU, d *topology.Function, choice ncclgraph.Choice
 		}
 	}
 
+	if !choice.IsDirect() && v.lacksPath(d) {
+		v.unsure++
+		gpu.Why = "a nearer NIC may be among those whose path is not in the text"
+		return
+	}
+
 	v.judged++
 	gpu.NIC, gpu.Path = new(v.guest.Label(nic.Address)), new(choice.String())
 	gpu.Direct = new(choice.IsDirect())
@@ -68,6 +74,14 @@ func (v *Verdict) choose(gpu *GPU, d *topology.Function, choice ncclgraph.Choice
 	default:
 		gpu.Why = "its nearest NIC is on another NUMA node"
 	}
+}
+
+// lacksPath reports whether the path of a GPU to a NIC is not in the text.
+func (v *Verdict) lacksPath(gpu *topology.Function) bool {
+	return slices.ContainsFunc(v.nics, func(nic *topology.Function) bool {
+		_, isKnown := v.guest.PathType(gpu.Address, nic.Address)
+		return !isKnown
+	})
 }
 
 // nearest returns the nearest NIC of those whose path from a GPU is in the text; nil for none.
@@ -103,6 +117,8 @@ func (v *Verdict) judge() {
 		v.Cost = "it shows neither paths nor NUMA nodes: paste " + paste.WhatToPaste + ", too"
 	case v.judged > 0:
 		v.judgeNetwork(isUniform)
+	case v.unsure > 0:
+		v.Cost = "the paths of GPUs to some NICs are not in the text: paste it whole"
 	default:
 		v.judgeAlone(isUniform, knowsPaths)
 	}

@@ -35,6 +35,7 @@ type Verdict struct {
 	nics   []*topology.Function
 	direct int // GPUs with GPUDirect RDMA
 	judged int // GPUs of which that is known
+	unsure int // GPUs that may have a nearer NIC than those whose path is known
 }
 
 // Outcome is the verdict in a word.
