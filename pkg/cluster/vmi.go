@@ -24,15 +24,10 @@ const kubeVirt, vmis = core.GroupName, "virtualmachineinstances"
 // Instance is a VirtualMachineInstance.
 type Instance struct {
 	*kubevirt.VMI
+	kubevirt.Run
 
-	Labels         map[string]string
-	Node           string
-	Target         string // node that it is migrating to, "" where it is not
-	MayHaveDevices bool   // its spec requests host devices, or is not known
-	Phase          string // of the VMI; "" where it is not known
-	Err            error  // why the VMI cannot be read; VMI has its name alone then
-
-	isRoot bool // virt-launcher's libvirt runs as root
+	MayHaveDevices bool  // its spec requests host devices, or is not known
+	Err            error // why the VMI cannot be read; it has its name and node alone then
 }
 
 // IsRunning reports whether the VM runs.
@@ -41,7 +36,7 @@ func (in Instance) IsRunning() bool { return in.Phase == string(v1.Running) }
 // uri returns the URI of virt-launcher's libvirt (KubeVirt
 // cmd/virt-launcher/virt-launcher.go, createLibvirtConnection).
 func (in Instance) uri() string {
-	if in.isRoot {
+	if in.IsRoot {
 		return "qemu:///system"
 	}
 	return "qemu+unix:///session?socket=/var/run/libvirt/virtqemud-sock"
@@ -50,57 +45,25 @@ func (in Instance) uri() string {
 // domainName returns the domain's name, as kubevirt.VMI.Doubt expects it.
 func (in Instance) domainName() string { return in.Namespace + "_" + in.Name }
 
-// instance has the fields of a VMI that kubevirt.ParseVMI does not read, and those that show
-// which VM it is where ParseVMI fails.
-type instance struct {
-	Metadata struct {
-		Namespace string `json:"namespace"`
-		Name      string `json:"name"`
-
-		Labels map[string]string `json:"labels"`
-	} `json:"metadata"`
-	Status struct {
-		Phase          string `json:"phase"`
-		NodeName       string `json:"nodeName"`
-		RuntimeUser    uint64 `json:"runtimeUser"` // 0 is root
-		MigrationState *struct {
-			TargetNode string `json:"targetNode"`
-		} `json:"migrationState"`
-	} `json:"status"`
-}
-
 // ParseInstance reads a VMI. Its error is the instance's, because one VMI of a list must not
 // hide the others.
 func ParseInstance(data []byte) Instance {
-	var doc instance
-	err := json.Unmarshal(data, &doc) // goes on after a field of a wrong type
-	name := types.NamespacedName{Namespace: doc.Metadata.Namespace, Name: doc.Metadata.Name}
+	name, run, err := kubevirt.ParseRun(data)
 	vmi, vmiErr := kubevirt.ParseVMI(data)
 	if err = cmp.Or(vmiErr, err); err != nil {
 		return Instance{
-			VMI:            &kubevirt.VMI{NamespacedName: name},
-			Node:           doc.Status.NodeName,
+			VMI: &kubevirt.VMI{NamespacedName: name}, Run: kubevirt.Run{Node: run.Node},
 			MayHaveDevices: true,
 			Err:            fmt.Errorf("read VMI %s: %w", name, err),
 		}
 	}
 
-	in := Instance{
-		VMI:    vmi,
-		Labels: doc.Metadata.Labels,
-		Node:   doc.Status.NodeName,
-		Phase:  doc.Status.Phase,
-		isRoot: doc.Status.RuntimeUser == 0,
-	}
-
 	isSRIOV := func(nic kubevirt.Interface) bool { return nic.SRIOV != nil }
-	in.MayHaveDevices = len(vmi.GPUs)+len(vmi.HostDevices) > 0 ||
-		slices.ContainsFunc(vmi.Interfaces, isSRIOV)
-	if vmi.MigrationInProgress {
-		in.Target = doc.Status.MigrationState.TargetNode
+	return Instance{
+		VMI: vmi, Run: run,
+		MayHaveDevices: len(vmi.GPUs)+len(vmi.HostDevices) > 0 ||
+			slices.ContainsFunc(vmi.Interfaces, isSRIOV),
 	}
-
-	return in
 }
 
 // Named returns the instance of a VM of which no VMI was read.

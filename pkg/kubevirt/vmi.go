@@ -153,12 +153,19 @@ type document struct {
 		Template *document       `json:"template"` // of a VirtualMachine
 	} `json:"spec"`
 	Status struct {
-		MigrationState *struct {
-			Completed    bool    `json:"completed"`
-			Failed       bool    `json:"failed"`
-			EndTimestamp *string `json:"endTimestamp"`
-		} `json:"migrationState"`
+		MigrationState *migrationState `json:"migrationState"`
 	} `json:"status"`
+}
+
+type migrationState struct {
+	Completed    bool    `json:"completed"`
+	Failed       bool    `json:"failed"`
+	EndTimestamp *string `json:"endTimestamp"`
+	TargetNode   string  `json:"targetNode"`
+}
+
+func (m *migrationState) isInProgress() bool {
+	return m != nil && !m.Completed && !m.Failed && m.EndTimestamp == nil
 }
 
 type domainSpec struct {
@@ -248,7 +255,6 @@ func separators(data []byte) int {
 
 func (doc *document) vmi() *VMI {
 	d := cmp.Or(doc.Spec.Domain, &domainSpec{})
-	migration := doc.Status.MigrationState
 	return &VMI{
 		NamespacedName: types.NamespacedName{
 			Namespace: doc.Metadata.Namespace, Name: doc.Metadata.Name,
@@ -256,8 +262,8 @@ func (doc *document) vmi() *VMI {
 		UID:         doc.Metadata.UID,
 		Annotations: doc.Metadata.Annotations,
 		Devices:     d.Devices,
-		MigrationInProgress: migration != nil && !migration.Completed && !migration.Failed &&
-			migration.EndTimestamp == nil,
+
+		MigrationInProgress: doc.Status.MigrationState.isInProgress(),
 
 		DedicatedCPU:            d.CPU.DedicatedCPUPlacement,
 		Hugepages:               d.Memory.Hugepages != nil,

@@ -50,21 +50,24 @@ func (e *Evidence) Add(source string, data []byte) {
 	}
 }
 
-// documents returns the parts of a file between lines that begin with three dashes.
+// documents returns the parts of a file between lines that begin with three dashes. The reader of
+// k8s.io/apimachinery refuses a line with more, which logs and pasted outputs have.
 func documents(text string) func(func(string) bool) {
 	return func(yield func(string) bool) {
+		text := "\n" + text // each rest begins with the newline before it
 		for {
-			end := strings.Index("\n"+text, "\n---")
+			end := strings.Index(text, "\n---")
 			if end < 0 {
-				yield(text)
+				yield(text[1:])
 				return
 			}
 
-			if !yield(text[:max(end-1, 0)]) {
+			if !yield(text[min(1, end):end]) {
 				return
 			}
 
-			_, text, _ = strings.Cut(text[end:], "\n")
+			_, rest, _ := strings.Cut(text[end+1:], "\n")
+			text = text[len(text)-len(rest)-1:]
 		}
 	}
 }
