@@ -71,7 +71,8 @@ func TestCollectSecrets(t *testing.T) {
 		"collected.yaml", "virtualmachines.json", "virtualmachineinstances.json", "pods.json",
 		"events.json",
 		"nodes.json", "kubevirts.json", "plugins.json", "resourceclaims.json", "compute.log",
-		"compute.previous.log", "domain.xml", "variables.txt",
+		"compute.previous.log", "domain.xml", "variables.txt", "persistentvolumeclaims.json",
+		"datavolumes.json", "virtualmachineinstancemigrations.json",
 	} {
 		if !slices.Contains(files, want) {
 			t.Errorf("no file %s of %q: %s", want, files, errs.String())

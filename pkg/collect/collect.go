@@ -1,5 +1,5 @@
-// Package collect makes one archive of what a cluster has about VMs: objects (objects.go), logs
-// (logs.go), and what libvirt and the node's sysfs say in their pods (collect.go). Whatever it
+// Package collect makes one archive of what a cluster has about VMs: objects (objects.go, related.go),
+// logs (logs.go), and what libvirt and the node's sysfs say in their pods (collect.go). Whatever it
 // reads goes through package redact before it is kept. What cannot be read is a gap of the
 // archive, and loses nothing else.
 package collect
@@ -36,7 +36,8 @@ type Collector struct {
 	mu      sync.Mutex
 	archive archive.Archive
 	vms     []cluster.Instance
-	pods    []*corev1.Pod // of the VMs
+	volumes map[string][]string // names of their volumes, by namespace
+	pods    []*corev1.Pod       // of the VMs
 }
 
 // Collect collects what there is about VMs. It fails if one of them does not exist.
@@ -48,6 +49,7 @@ func (c *Collector) Collect(
 		VMs: []string{}, Versions: map[string]string{}, Removed: []archive.Removal{},
 		Unread: []archive.Gap{},
 	}
+	c.volumes = map[string][]string{}
 
 	for _, name := range names {
 		c.progress(fmt.Sprintf("VM %s", name))
@@ -57,7 +59,7 @@ func (c *Collector) Collect(
 	}
 
 	c.clusterObjects(ctx)
-	c.ownObjects(ctx)
+	c.relatedObjects(ctx)
 	var group errgroup.Group
 	group.Go(func() error { c.contents(ctx); return nil })
 	group.Go(func() error { c.logs(ctx); return nil })
@@ -101,6 +103,7 @@ func (c *Collector) vm(ctx context.Context, name types.NamespacedName) error {
 			fallthrough
 
 		case err == nil:
+			c.volumes[name.Namespace] = append(c.volumes[name.Namespace], volumeNames(data)...)
 			c.keepObjects(resource, listOf(data))
 		case apierrors.IsNotFound(err):
 			missing++

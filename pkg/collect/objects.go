@@ -161,24 +161,6 @@ func (c *Collector) keepObjects(resource string, found list) {
 	c.keep(name, b.Bytes(), removed)
 }
 
-// ownObjects reads the events about the VMs, their pods and volumes.
-func (c *Collector) ownObjects(ctx context.Context) {
-	events, _ := c.perNamespace(ctx, cluster.Query{Resource: "events"})
-	events.Items = slices.DeleteFunc(events.Items, func(event object) bool {
-		of, _ := event["involvedObject"].(object)
-		namespace, _ := of["namespace"].(string)
-		name, _ := of["name"].(string)
-		return !slices.ContainsFunc(c.vms, func(vm cluster.Instance) bool {
-			isAbout := strings.Contains(name, vm.Name) || c.isPod(namespace, name)
-			return namespace == vm.Namespace && isAbout
-		})
-	})
-
-	if events.Kind != "" {
-		c.keepObjects("events", events)
-	}
-}
-
 // isPod reports whether a name is that of a pod of the VMs.
 func (c *Collector) isPod(namespace, name string) bool {
 	return slices.ContainsFunc(c.pods, func(p *corev1.Pod) bool {

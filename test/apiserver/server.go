@@ -41,6 +41,10 @@ func (c *Cluster) Start() *httptest.Server {
 		groups["/apis/plugin."+kubevirt+"/v1alpha1"] = "plugin." + kubevirt
 	}
 
+	if slices.ContainsFunc(c.objects, func(d document) bool { return d.Kind == "DataVolume" }) {
+		groups["/apis/cdi."+kubevirt+"/v1beta1"] = "cdi." + kubevirt
+	}
+
 	mux := http.NewServeMux()
 	for path, group := range groups {
 		list := func(w http.ResponseWriter, r *http.Request) { c.list(w, r, group) }

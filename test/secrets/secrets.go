@@ -187,6 +187,30 @@ spec:
       volumes: [{name: c, cloudInitNoCloud: {userData: hunter2xyz}}]
       domain: {devices: {hostDevices: [{name: kept-nic, deviceName: mellanox.com/cx7}]}}
 `,
+	"PersistentVolumeClaim": `
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: kept-root, annotations: {cdi.kubevirt.io/storage.import.endpoint: "https://u:hunter2xyz@images"}}
+spec: {storageClassName: kept-class}
+status: {phase: Pending, conditions: [{type: Resizing, message: "token=hunter2xyz"}]}
+`,
+	"DataVolume": `
+apiVersion: cdi.kubevirt.io/v1beta1
+kind: DataVolume
+metadata: {name: kept-root, annotations: {note: hunter2xyz}}
+spec:
+  source:
+    s3: {url: "https://u:hunter2xyz@kept-host/image", secretRef: kept-secret}
+    http: {url: "https://images/kept-image?sig=hunter2xyz", extraHeaders: ["A: hunter2xyz"]}
+status: {phase: kept-phase, conditions: [{type: Running, message: "401: Authorization: Basic hunter2xyz"}]}
+`,
+	"VirtualMachineInstanceMigration": `
+apiVersion: kubevirt.io/v1
+kind: VirtualMachineInstanceMigration
+metadata: {name: kept-migration, annotations: {note: hunter2xyz}}
+spec: {vmiName: kept-dgx}
+status: {phase: Failed, migrationState: {failureReason: "PASSWORD=hunter2xyz kept-reason"}}
+`,
 	"Pod": `
 apiVersion: v1
 kind: Pod
