@@ -29,8 +29,8 @@ func (a *app) newCollect() *cobra.Command {
 		Use:   "collect VM... [flags]",
 		Short: "Collect all that is about a VM in one archive, without secrets",
 		Long: `collect writes one archive about VMs, which why, explain, doctor and fit read with -f:
-the VM, its VMI, pods and events; nodes, claims and slices; KubeVirt's objects and
-the hook's; the logs of the VM's pods, now and before, and what virt-handler and
+the VM, its VMI, pods, volumes, migrations and events; nodes, claims and slices; KubeVirt's
+objects and the hook's; the logs of the VM's pods, now and before, and what virt-handler and
 virt-controller log about the VM; the domain, the node's devices as snapshot prints
 them, and versions. Of other pods it has what they take of their nodes.
 

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"kubevirt.io/api/core"
 
+	"hook-sidecar/pkg/archive"
 	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/cluster"
 	"hook-sidecar/pkg/kubevirt"
@@ -25,7 +28,7 @@ func (a *app) newWhy() *cobra.Command {
 	var files, guestFiles []string
 	var output cli.Output
 	cmd := &cobra.Command{
-		Use:   "why VM [flags]",
+		Use:   "why [VM] [flags]",
 		Short: "Say why a VM with passthrough devices does not start",
 		Long: `why says what state a VM is in, names the cause of a failed start, with or without a
 hook in the cluster, the message that proves it, and what to do. It reads the VM, its VMI, events, pods and logs,
@@ -33,17 +36,24 @@ and names what you may not read. Where the VM requests the hook, which did not p
 its devices, it also checks the cluster as doctor does. All causes:
 ` + reasons.Page("docs/causes.md") + `
 
-With -f it reads files instead: an archive of collect; or objects as kubectl get -o yaml
-prints them, its tables of events, what it describes, and logs; also packed by gzip or
-in a tar archive or a directory. It prints no value of a variable, a header or a token, and no cloud-init data.
+With -f it reads files instead: an archive of collect, of whose only VM it needs no name;
+or objects as kubectl get -o yaml prints them, its tables of events, what it describes,
+and logs; also packed by gzip or in a tar archive or a directory. It prints no value of a
+variable, a header or a token, and no cloud-init data.
 
 Exit status:
   0  the VM runs
   1  it does not
   2  usage error or failure`,
 		Example: `  kubectl hostdev why dgx -n ml
+  kubectl hostdev why -f hostdev-dgx.tar.gz
   kubectl hostdev why dgx -f bundle.yaml -f compute.log`,
-		Args: oneVM,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 && len(files) > 0 {
+				return nil
+			}
+			return oneVM(cmd, args)
+		},
 	}
 
 	output.AddAsKubectl(cmd, cli.Text, cli.JSON, cli.YAML)
@@ -55,7 +65,7 @@ Exit status:
 		if err := output.Check(); err != nil {
 			return err
 		}
-		return a.why(cmd.Context(), args[0], files, guestFiles, output)
+		return a.why(cmd.Context(), args, files, guestFiles, output)
 	}
 
 	cmd.ValidArgsFunction = a.completeVMs
@@ -63,15 +73,24 @@ Exit status:
 }
 
 func (a *app) why(
-	ctx context.Context, argument string, files, guestFiles []string, output cli.Output,
+	ctx context.Context, arguments, files, guestFiles []string, output cli.Output,
 ) error {
+	var inputs []archive.Input
+	err := untilDone(ctx, func() (err error) {
+		inputs, err = a.readInputs(files, cli.MaxInput)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+
 	var client *cluster.Client
-	namespace, err := *a.config.Namespace, error(nil)
+	namespace := *a.config.Namespace
 	if len(files) == 0 {
 		client, namespace, err = a.connect()
 	}
 
-	name, nameErr := vmName(namespace, argument)
+	name, nameErr := askedVM(namespace, arguments, inputs)
 	if err = cmp.Or(err, nameErr); err != nil {
 		return err
 	}
@@ -88,7 +107,7 @@ func (a *app) why(
 	if client != nil {
 		err = a.readVM(ctx, client, name, e)
 	} else {
-		err = untilDone(ctx, func() error { return a.readFiles(ctx, files, e) })
+		err = untilDone(ctx, func() error { return a.addInputs(ctx, inputs, e) })
 	}
 
 	if err == nil {
@@ -112,13 +131,49 @@ func (a *app) why(
 	return cmp.Or(err, cli.Found(!r.Runs() || r.State.Name == "paused"))
 }
 
-// readFiles adds a user's files, and what the installation of an archive lacks.
-func (a *app) readFiles(ctx context.Context, names []string, e *why.Evidence) error {
-	inputs, err := a.readInputs(names, cli.MaxInput)
-	if err != nil {
-		return err
+// askedVM returns the VM that a user asks for: that of the argument or, without one, the only one of
+// the archives.
+func askedVM(
+	namespace string, arguments []string, inputs []archive.Input,
+) (name types.NamespacedName, err error) {
+	if len(arguments) > 0 {
+		return vmName(namespace, arguments[0])
 	}
 
+	var vms []string
+	for _, in := range inputs {
+		if in.Collected != nil {
+			vms = append(vms, in.Collected.VMs...)
+		}
+	}
+
+	slices.Sort(vms)
+	vms = slices.Compact(vms)
+	isOther := func(vm string) bool { return !strings.HasPrefix(vm, namespace+"/") }
+	found := vms
+	if namespace != "" {
+		found = slices.DeleteFunc(slices.Clone(vms), isOther)
+	}
+
+	const shown = 10
+	switch all := words.FirstOf(vms, shown, ", "); {
+	case len(vms) == 0:
+		return name, cli.Failed("name a VM, as in why dgx -f FILE",
+			errors.New("the files have no archive of a VM, which names it"))
+	case len(found) == 0:
+		return name, fmt.Errorf("the files have no VM of namespace %s; they have %s", namespace,
+			all)
+	case len(found) > 1:
+		return name, cli.Failed("name one of them, and its namespace with -n",
+			fmt.Errorf("the files have several VMs: %s", all))
+	}
+
+	name.Namespace, name.Name, _ = strings.Cut(found[0], "/")
+	return name, nil
+}
+
+// addInputs adds a user's files, and what the installation of an archive lacks.
+func (a *app) addInputs(ctx context.Context, inputs []archive.Input, e *why.Evidence) error {
 	for _, in := range inputs {
 		e.AddInput(in)
 		if in.Collected != nil {
