@@ -19,7 +19,6 @@ var update = flag.Bool("update", false, "rewrite the table of docs/comparison.md
 // compared are the machines of the table, by the names of their cases.
 var compared = []struct{ name, title string }{
 	{"hgx-h100", "HGX H100"},
-	{"hgx-h100-no-cells", "the same without guest cells"},
 	{"dgx-a100", "DGX A100"},
 	{"pcie-8g4n", "8 GPUs without NVLink, 4 NICs"},
 	{"three-roots", "4 GPUs, no switch"},
@@ -58,7 +57,7 @@ func rows() []row {
 		{"`auto`", "", layout("auto", "", "")},
 		{"`auto`, `nccl-topology`", "", layout("auto", policy.KeyNCCLTopology, "fwcfg")},
 		{"`mirror`, `port-speed=host`", "", layout("mirror", policy.KeyPortSpeed, "host")},
-		{"the same, `gpudirect-clique=host`", "", clique},
+		{"`mirror`, `port-speed=host`, `gpudirect-clique=host`", "", clique},
 	}
 }
 
@@ -88,7 +87,7 @@ func TestComparison(t *testing.T) {
 		}
 	}
 
-	table := markdown(header, lines)
+	table := markdown(header, merge(lines))
 	const file = "../../docs/comparison.md"
 	text := string(expect.File(t, file))
 	start := strings.Index(text, "| guest | ")
@@ -114,8 +113,6 @@ func (l lab) row(t *testing.T, c nccl.Case, r row, host nccl.Decisions) string {
 	switch {
 	case r.form != nil:
 		got = l.guest(t, c, *r.form).Outcome(host)
-	case r.core != "" && len(c.NUMA) == 0:
-		return "" // no tree without cells
 	case r.core != "":
 		domain, err := r.core.Domain(matrix.Sysfs{FS: c.Sysfs}, c.NUMA, c.Devices)
 		expect.NoError(t, err)
@@ -129,6 +126,22 @@ func (l lab) row(t *testing.T, c nccl.Case, r row, host nccl.Decisions) string {
 		got.GDR, got.Right, got.Ring/want.Ring, got.AllReduce/want.AllReduce)
 }
 
+// merge joins neighbouring rows whose cells are the same; the title names all of them.
+func merge(rows [][]string) [][]string {
+	var merged [][]string
+	for _, row := range rows {
+		if last := len(merged) - 1; last >= 0 && slices.Equal(merged[last][1:], row[1:]) {
+			merged[last][0] += "; " + row[0]
+			continue
+		}
+
+		merged = append(merged, row)
+	}
+
+	return merged
+}
+
+// markdown formats a table.
 func markdown(header []string, lines [][]string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "| %s |\n|%s\n", strings.Join(header, " | "),
