@@ -129,7 +129,7 @@ func (a answerer) logAnswer(protocol string, answer plan.Result, took time.Durat
 	for _, w := range r.Warnings {
 		attrs := []any{"code", w.Code, "device", w.Device, "text", w.Text}
 		if w.Code != last {
-			attrs = append(attrs, "remedy", w.Remedy)
+			attrs = append(attrs, "remedy", w.Remedy, "page", w.Page)
 		}
 
 		log.Warn("warning", attrs...)

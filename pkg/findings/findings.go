@@ -137,7 +137,7 @@ func (k kind) complete(found []Finding) []Finding {
 	for i := range found {
 		f := &found[i]
 		f.Code, f.Check, f.Severity = k.code, k.check, cmp.Or(k.severity, Warn)
-		f.Remedy = cmp.Or(f.Remedy, k.remedy)
+		f.Remedy, f.Page = cmp.Or(f.Remedy, k.remedy), k.code.Page()
 	}
 
 	return found

@@ -112,11 +112,17 @@ type Warning struct {
 	Device *topology.DeviceID `json:"device"` // null when it concerns no single device
 	Text   string             `json:"text"`   // the particulars
 	Remedy string             `json:"remedy"` // what to do
+	Page   string             `json:"page"`   // where it is described
 }
+
+// Page returns where docs/reasons.md describes a code.
+func (c Code) Page() string { return Page("docs/reasons.md#" + string(c)) }
 
 // NewWarning returns a warning with its remedy. The device may be nil.
 func NewWarning(code Code, device *topology.DeviceID, text string) Warning {
-	return Warning{Code: code, Device: device, Text: text, Remedy: code.Remedy()}
+	return Warning{
+		Code: code, Device: device, Text: text, Remedy: code.Remedy(), Page: code.Page(),
+	}
 }
 
 // NewProblem returns a warning of a part of an input that cannot be used; the rest is used. The
