@@ -33,78 +33,76 @@ const TakeSnapshot = "run hook-sidecar snapshot on the node, for example kubectl
 	"hook-sidecar-0 -- hook-sidecar snapshot > host.txtar, and pass it with --sysfs"
 
 // reasonTable has the meanings and remedies in the order of docs/reasons.md.
-func reasonTable() []entry[Reason] {
-	return []entry[Reason]{
-		{code: Memnode, meaning: "the cell is the only one with memory on the device's NUMA node"},
-		{code: VCPUPin, meaning: "the cell has the most vCPUs pinned to the device's NUMA node"},
-		{code: Companion,
-			meaning: "it is a function of a placed device and shares the slot of function 0"},
-		{code: AlreadyAligned, meaning: "it is where the layout wants it; nothing is changed"},
-		{code: UserAddress, meaning: "the user chose its guest address, or asked to keep it"},
-		{code: RootComplex,
-			meaning: "the VMI requests the root bus with kubevirt.io/placePCIDevicesOnRootComplex"},
-		{code: Referenced,
-			meaning: "the domain refers to the expander bus above it elsewhere, so that bus is " +
-				"not changed"},
-		{code: Conventional,
-			meaning: "it is a conventional PCI device, which libvirt puts on a bridge to " +
-				"conventional PCI"},
-		{code: LayoutKeep, meaning: "layout keep changes no address"},
-		{
-			code: NoGuestNUMA, meaning: "the guest has no NUMA cells",
-			remedy: "give the guest NUMA cells: set dedicatedCpuPlacement, hugepages and " +
-				"numa.guestMappingPassthrough in the VMI; layouts root and mirror need no cells: " +
-				"the guest has the host's PCIe roots, with mirror its switches and their ports, " +
-				"and no NUMA nodes",
-		},
-		{
-			code: NoHostNode, meaning: "the host reports no NUMA node for the device",
-			remedy: "check the NUMA setting of the host's firmware, or choose layout root or mirror",
-		},
-		{
-			code:    NoGuestCell,
-			meaning: "no cell has memory or a pinned vCPU on the device's NUMA node",
-			remedy: "let the kubelet's Topology Manager align CPUs, memory and devices (policy " +
-				"restricted or single-numa-node)",
-		},
-		{
-			code: AmbiguousCell,
-			meaning: "several cells have memory on the device's NUMA node, and no pinned vCPU " +
-				"decides",
-			remedy: "bind each host NUMA node to one cell in numatune",
-		},
-		{
-			code: NoSysfs, meaning: "sysfs does not show the device",
-			remedy: "in a pod, check that it sees the node's /sys; elsewhere " + TakeSnapshot,
-		},
-		{code: Machine, meaning: "the machine type has no expander buses",
-			remedy: "use machine type q35, or virt on aarch64"},
-		{
-			code:    Budget,
-			meaning: "the layout does not fit, as a warning explains; nothing is moved",
-			remedy: "pass fewer devices through, reserve fewer hotplug-ports, or choose a layout " +
-				"with fewer buses: numa has the fewest, mirror the most",
-		},
-		{
-			code:    BrokenRule,
-			meaning: "the result would violate a rule, as a warning explains; nothing is moved",
-			remedy: "correct or remove the controller or the address that the warning names; this " +
-				"hook does not manage it",
-		},
-	}
+var reasonTable = []entry[Reason]{
+	{code: Memnode, meaning: "the cell is the only one with memory on the device's NUMA node"},
+	{code: VCPUPin, meaning: "the cell has the most vCPUs pinned to the device's NUMA node"},
+	{code: Companion,
+		meaning: "it is a function of a placed device and shares the slot of function 0"},
+	{code: AlreadyAligned, meaning: "it is where the layout wants it; nothing is changed"},
+	{code: UserAddress, meaning: "the user chose its guest address, or asked to keep it"},
+	{code: RootComplex,
+		meaning: "the VMI requests the root bus with kubevirt.io/placePCIDevicesOnRootComplex"},
+	{code: Referenced,
+		meaning: "the domain refers to the expander bus above it elsewhere, so that bus is " +
+			"not changed"},
+	{code: Conventional,
+		meaning: "it is a conventional PCI device, which libvirt puts on a bridge to " +
+			"conventional PCI"},
+	{code: LayoutKeep, meaning: "layout keep changes no address"},
+	{
+		code: NoGuestNUMA, meaning: "the guest has no NUMA cells",
+		remedy: "give the guest NUMA cells: set dedicatedCpuPlacement, hugepages and " +
+			"numa.guestMappingPassthrough in the VMI; layouts root and mirror need no cells: " +
+			"the guest has the host's PCIe roots, with mirror its switches and their ports, " +
+			"and no NUMA nodes",
+	},
+	{
+		code: NoHostNode, meaning: "the host reports no NUMA node for the device",
+		remedy: "check the NUMA setting of the host's firmware, or choose layout root or mirror",
+	},
+	{
+		code:    NoGuestCell,
+		meaning: "no cell has memory or a pinned vCPU on the device's NUMA node",
+		remedy: "let the kubelet's Topology Manager align CPUs, memory and devices (policy " +
+			"restricted or single-numa-node)",
+	},
+	{
+		code: AmbiguousCell,
+		meaning: "several cells have memory on the device's NUMA node, and no pinned vCPU " +
+			"decides",
+		remedy: "bind each host NUMA node to one cell in numatune",
+	},
+	{
+		code: NoSysfs, meaning: "sysfs does not show the device",
+		remedy: "in a pod, check that it sees the node's /sys; elsewhere " + TakeSnapshot,
+	},
+	{code: Machine, meaning: "the machine type has no expander buses",
+		remedy: "use machine type q35, or virt on aarch64"},
+	{
+		code:    Budget,
+		meaning: "the layout does not fit, as a warning explains; nothing is moved",
+		remedy: "pass fewer devices through, reserve fewer hotplug-ports, or choose a layout " +
+			"with fewer buses: numa has the fewest, mirror the most",
+	},
+	{
+		code:    BrokenRule,
+		meaning: "the result would violate a rule, as a warning explains; nothing is moved",
+		remedy: "correct or remove the controller or the address that the warning names; this " +
+			"hook does not manage it",
+	},
 }
 
 // Reasons returns all reasons in the order of docs/reasons.md.
 func Reasons() []Reason {
-	return topology.Map(reasonTable(), func(e entry[Reason]) Reason { return e.code })
+	return topology.Map(reasonTable, func(e entry[Reason]) Reason { return e.code })
 }
 
 // Meaning describes a reason in a few words; "" for an unknown one.
-func (r Reason) Meaning() string { return find(reasonTable(), r).meaning }
+func (r Reason) Meaning() string { return find(reasonTable, r).meaning }
 
 // Remedy is the remedy for a device that is not placed for this reason; "" if nothing has to
 // be done.
-func (r Reason) Remedy() string { return find(reasonTable(), r).remedy }
+func (r Reason) Remedy() string { return find(reasonTable, r).remedy }
 
 // entry is a line of a table.
 type entry[T comparable] struct {

@@ -45,66 +45,64 @@ const SpeedRemedy = "pass NCCL the host's link speeds: nccl-topology=fwcfg, or t
 	"explain --format nccl"
 
 // codeTable has the remedies, and which check of doctor reports the warning.
-func codeTable() []entry[Code] {
-	return []entry[Code]{
-		{code: CodeUnknownPolicyKey, remedy: "correct or remove the annotation"},
-		{code: CodeBadPolicyValue,
-			remedy: "correct the annotation; without strict it is ignored until then"},
-		{code: CodePolicyLocked, remedy: "ask whoever locked the key with --lock"},
-		{code: CodeUnknownAlias,
-			remedy: "use the alias of a hostdev, as the domain and explain show it"},
-		{code: CodeBadNodeset, remedy: "correct the list of numbers in the domain; it is ignored"},
-		{code: CodeUnknownCell, remedy: "use the id of a cell in cpu/numa"},
-		{code: CodeVIOMMURefused,
-			remedy: "viommu=intel is for machine q35, viommu=smmuv3 for aarch64's virt without " +
-				"passthrough devices; remove what the domain has of its own", check: "viommu"},
-		{code: CodeCliqueRefused,
-			remedy: "pass GPUs of one switch whose ports do not redirect peer requests, and let " +
-				"the hook see it; else leave gpudirect-clique out", check: "gpudirect-clique"},
-		{code: CodeHypervisorHidden, remedy: "remove features.kvm.hidden from the VMI",
-			check: "gpudirect-clique"},
-		{code: CodeMMIOWindow,
-			remedy: "give the guest more physical address bits with a host-passthrough CPU, or " +
-				"pass fewer devices through"},
-		{code: CodeBudget, remedy: Budget.Remedy()},
-		{code: CodeBrokenRule, remedy: BrokenRule.Remedy()},
-		{code: CodeCoarserLayout,
-			remedy: "pass fewer devices through, or set hotplug-ports=0 where controllers go past " +
-				"index 31"},
-		{code: CodeFurtherApart,
-			remedy: "remove the reason why the device stays, so that both are placed"},
-		{code: CodePortSpeedRefused, remedy: "remove what the text names, or " + SpeedRemedy},
-		{code: CodeHotplugPortsCapped,
-			remedy: "lower hotplug-ports, or pass fewer devices through"},
-		{code: CodeNCCLIncomplete,
-			remedy: "place the device with layout numa, root or mirror; NCCL reads what the file " +
-				"lacks from the guest's sysfs"},
-		{code: CodeNCCLNoReader,
-			remedy: "put the output of hook-sidecar cloud-init into the VM's user data, or copy " +
-				"the file in the guest by other means"},
-		{code: CodeNoSysfs, remedy: NoSysfs.Remedy(), check: "sysfs"},
-		{code: CodeBadSysfs,
-			remedy: "check the host's kernel and firmware; what cannot be read counts as missing",
-			check:  "sysfs"},
-		{code: CodeNotAllocated,
-			remedy: "check the device plugin's environment variable and the resource name in the VMI", check: "requested-devices"},
-		{code: CodeBadDeviceName,
-			remedy: "rename the device in the VMI, with letters, digits, - and _"},
-		{code: CodeVariableCollision,
-			remedy: "rename one of the resources, so that their environment variables differ"},
-		{code: CodeBadVariable,
-			remedy: "correct what the device plugin sets; the rest of the variable is used",
-			check:  "variables"},
-		{code: CodeVariableConflict, remedy: "set the environment variable once",
-			check: "variables"},
-	}
+var codeTable = []entry[Code]{
+	{code: CodeUnknownPolicyKey, remedy: "correct or remove the annotation"},
+	{code: CodeBadPolicyValue,
+		remedy: "correct the annotation; without strict it is ignored until then"},
+	{code: CodePolicyLocked, remedy: "ask whoever locked the key with --lock"},
+	{code: CodeUnknownAlias,
+		remedy: "use the alias of a hostdev, as the domain and explain show it"},
+	{code: CodeBadNodeset, remedy: "correct the list of numbers in the domain; it is ignored"},
+	{code: CodeUnknownCell, remedy: "use the id of a cell in cpu/numa"},
+	{code: CodeVIOMMURefused,
+		remedy: "viommu=intel is for machine q35, viommu=smmuv3 for aarch64's virt without " +
+			"passthrough devices; remove what the domain has of its own", check: "viommu"},
+	{code: CodeCliqueRefused,
+		remedy: "pass GPUs of one switch whose ports do not redirect peer requests, and let " +
+			"the hook see it; else leave gpudirect-clique out", check: "gpudirect-clique"},
+	{code: CodeHypervisorHidden, remedy: "remove features.kvm.hidden from the VMI",
+		check: "gpudirect-clique"},
+	{code: CodeMMIOWindow,
+		remedy: "give the guest more physical address bits with a host-passthrough CPU, or " +
+			"pass fewer devices through"},
+	{code: CodeBudget, remedy: Budget.Remedy()},
+	{code: CodeBrokenRule, remedy: BrokenRule.Remedy()},
+	{code: CodeCoarserLayout,
+		remedy: "pass fewer devices through, or set hotplug-ports=0 where controllers go past " +
+			"index 31"},
+	{code: CodeFurtherApart,
+		remedy: "remove the reason why the device stays, so that both are placed"},
+	{code: CodePortSpeedRefused, remedy: "remove what the text names, or " + SpeedRemedy},
+	{code: CodeHotplugPortsCapped,
+		remedy: "lower hotplug-ports, or pass fewer devices through"},
+	{code: CodeNCCLIncomplete,
+		remedy: "place the device with layout numa, root or mirror; NCCL reads what the file " +
+			"lacks from the guest's sysfs"},
+	{code: CodeNCCLNoReader,
+		remedy: "put the output of hook-sidecar cloud-init into the VM's user data, or copy " +
+			"the file in the guest by other means"},
+	{code: CodeNoSysfs, remedy: NoSysfs.Remedy(), check: "sysfs"},
+	{code: CodeBadSysfs,
+		remedy: "check the host's kernel and firmware; what cannot be read counts as missing",
+		check:  "sysfs"},
+	{code: CodeNotAllocated,
+		remedy: "check the device plugin's environment variable and the resource name in the VMI", check: "requested-devices"},
+	{code: CodeBadDeviceName,
+		remedy: "rename the device in the VMI, with letters, digits, - and _"},
+	{code: CodeVariableCollision,
+		remedy: "rename one of the resources, so that their environment variables differ"},
+	{code: CodeBadVariable,
+		remedy: "correct what the device plugin sets; the rest of the variable is used",
+		check:  "variables"},
+	{code: CodeVariableConflict, remedy: "set the environment variable once",
+		check: "variables"},
 }
 
 // Remedy is the remedy for a warning of this kind.
-func (c Code) Remedy() string { return find(codeTable(), c).remedy }
+func (c Code) Remedy() string { return find(codeTable, c).remedy }
 
 // Check is the check of doctor that reports warnings of this kind; "" stands for warnings.
-func (c Code) Check() string { return find(codeTable(), c).check }
+func (c Code) Check() string { return find(codeTable, c).check }
 
 // Warning is something that a package met in what it reads or does, and that did not stop it.
 type Warning struct {
