@@ -20,7 +20,7 @@ func Kernel(sysfs fs.FS) string {
 }
 
 // Kernel returns the release that the snapshot's comment names.
-func (s snapshot) Kernel() string { return s.kernel }
+func (s *fileSystem) Kernel() string { return s.kernel }
 
 // Kernel returns the release of this machine's kernel, if the directory is its sysfs.
 func (d machineDir) Kernel() string {

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"testing/fstest"
 
 	"hook-sidecar/pkg/topology"
 )
@@ -16,7 +15,7 @@ import (
 // ids, drivers and links that they have. Read returns the same host from it. What the host lacks,
 // such as BARs and IOMMU groups, the sysfs lacks too. A function without a PCIe root is an error.
 func Sysfs(h *topology.Host) (fs.FS, error) {
-	w := sysfsMaker{files: fstest.MapFS{}}
+	w := sysfsMaker{files: newFileSystem("")}
 	w.nodes(h.Nodes)
 	for i := range h.Functions {
 		w.function(&h.Functions[i])
@@ -26,18 +25,19 @@ func Sysfs(h *topology.Host) (fs.FS, error) {
 		return nil, fmt.Errorf("make sysfs: %w", w.err)
 	}
 
-	return indexed(w.files, "")
+	w.files.sort()
+	return w.files, nil
 }
 
 // sysfsMaker collects the files of a sysfs, up to the first error.
 type sysfsMaker struct {
-	files fstest.MapFS
+	files *fileSystem
 	err   error
 }
 
 func (w *sysfsMaker) add(name string, mode fs.FileMode, data string) {
 	if w.err == nil {
-		w.err = addFile(w.files, name, &fstest.MapFile{Mode: mode, Data: []byte(data)})
+		w.err = w.files.add(name, mode, data)
 	}
 }
 
