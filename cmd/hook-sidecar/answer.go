@@ -143,7 +143,7 @@ const maxName = 253
 // cutName returns the part of a name that is logged.
 func cutName(name string) string { return words.AbridgeTo(name, maxName) }
 
-// cutOptional is cutName of a device's name, which may be missing.
+// cutOptional cuts a device's name, which may be missing.
 func cutOptional(name *string) *string {
 	if name == nil {
 		return nil

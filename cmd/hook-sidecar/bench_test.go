@@ -28,7 +28,7 @@ func BenchmarkOnDefineDomain(b *testing.B) {
 	}
 }
 
-// benchVM is the sample for 16 devices, else a made one, and its host.
+// benchVM returns the sample for 16 devices, else a made one, and its host.
 func benchVM(b *testing.B, count int) (vm speed.VM, sysfs fs.FS) {
 	b.Helper()
 	if count != 16 {
@@ -49,7 +49,7 @@ func benchVM(b *testing.B, count int) (vm speed.VM, sysfs fs.FS) {
 	return vm, sysfs
 }
 
-// BenchmarkMutate is a call without its process, for profiles:
+// BenchmarkMutate measures a call without its process, for profiles:
 //
 //	go test -run '^$' -bench Mutate/devices=64 -cpuprofile cpu.out ./cmd/hook-sidecar
 func BenchmarkMutate(b *testing.B) {

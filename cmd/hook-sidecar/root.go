@@ -15,7 +15,7 @@ import (
 	"hook-sidecar/pkg/policy"
 )
 
-// run is main without the process: it returns the exit code.
+// run runs a command line and returns the exit code.
 func run(ctx context.Context, args, environ []string, streams cli.Streams) int {
 	p := &cli.Program{Streams: streams, Environ: environ, Prefix: "hook-sidecar: "}
 	var log background

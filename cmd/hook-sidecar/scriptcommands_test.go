@@ -20,7 +20,7 @@ import (
 	"hook-sidecar/test/script"
 )
 
-// scriptCommands are the commands of the scripts in addition to those of testscript.
+// scriptCommands returns the commands of the scripts in addition to those of testscript.
 func scriptCommands() map[string]func(*testscript.TestScript, bool, []string) {
 	return map[string]func(*testscript.TestScript, bool, []string){
 		"exits":     script.Exits,

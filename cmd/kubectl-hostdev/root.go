@@ -31,7 +31,7 @@ type app struct {
 	archives []archive.Input // read in place of the cluster
 }
 
-// run is main without the process.
+// run runs a command line and returns the exit code.
 func run(ctx context.Context, args, environ []string, streams cli.Streams) int {
 	a := &app{
 		Program: cli.Program{Streams: streams, Environ: environ},

@@ -117,7 +117,7 @@ func copyInputs(env *testscript.Env) error {
 	return nil
 }
 
-// serveCluster is the command
+// serveCluster implements the command
 //
 //	cluster FILE...
 //

@@ -33,7 +33,7 @@ func (p *Program) ReadInput(file string) ([]byte, error) {
 	return data, err
 }
 
-// ReadFile is ReadInput of a file that may be empty, with another limit than MaxInput.
+// ReadFile reads a file that may be empty, with another limit than MaxInput.
 func (p *Program) ReadFile(file string, limit int) ([]byte, error) {
 	in := p.In
 	if file != "-" {

@@ -24,7 +24,7 @@ func read(t *testing.T, name string) []byte {
 	return expect.File(t, filepath.Join("../../testdata", name))
 }
 
-// inputs are those of a sample on a host.
+// inputs returns the inputs of a sample on a host.
 func inputs(t *testing.T, sample, snapshot string) (plan.Planner, plan.Request) {
 	t.Helper()
 	vmi, err := kubevirt.ParseVMI(read(t, "samples/"+sample+".vmi.json"))

@@ -90,7 +90,7 @@ func lines(data []byte) string {
 	return strings.Join(all, "\n")
 }
 
-// isMIME is cloud-init's test for a MIME message (cloudinit/user_data.py, convert_string).
+// isMIME reports what cloud-init takes for a MIME message (cloudinit/user_data.py, convert_string).
 func isMIME(data []byte) bool {
 	const looked = 4096
 	return bytes.Contains(bytes.ToLower(data[:min(len(data), looked)]), []byte("mime-version:"))

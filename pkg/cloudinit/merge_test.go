@@ -58,7 +58,7 @@ func partsOf(t *testing.T, data []byte) []part {
 
 const boothook = "#cloud-boothook\n" + cloudinit.Script
 
-// samples are the user data of testdata, by the name of the file.
+// samples returns the user data of testdata, by the name of the file.
 func samples(tb testing.TB) map[string][]byte {
 	tb.Helper()
 	files, err := filepath.Glob(filepath.Join("..", "..", "testdata", "userdata", "*"))

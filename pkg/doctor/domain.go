@@ -208,7 +208,7 @@ func lockedMemory(in Inputs) []Result {
 		"with a vIOMMU QEMU locks %s: %s once for each of %d devices", all, memory, devices)
 }
 
-// counted is how many devices KubeVirt counts in the VMI, with those of SR-IOV networks
+// counted returns how many devices KubeVirt counts in the VMI, with those of SR-IOV networks
 // (pkg/util/util.go, CountVFIODevices).
 func (in Inputs) counted() int {
 	count := len(in.VMI.GPUs) + len(in.VMI.HostDevices)

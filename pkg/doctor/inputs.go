@@ -58,7 +58,7 @@ func NewVMInputs(vm *plan.VM, name string) VMInputs {
 	return planned
 }
 
-// layout is that of the plan, or of the policy without one.
+// layout returns the layout of the plan, or of the policy if there is no plan.
 func (vm VMInputs) layout() policy.Layout {
 	if vm.Plan != nil {
 		return vm.Plan.Layout

@@ -115,7 +115,7 @@ func joined(nodes map[topology.NodeID]bool) string {
 	return "nodes " + strings.Join(texts, ", ")
 }
 
-// noCells is a FAIL with layout numa, which then places no device. Other layouts still place
+// noCells returns a FAIL with layout numa, which then places no device. Other layouts still place
 // devices of one PCIe root together.
 func (in Inputs) noCells(found string) []Result {
 	remedy := ""

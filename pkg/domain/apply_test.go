@@ -17,7 +17,7 @@ func in(pieces string) string {
 
 const source = "\n\t\t\t<source>\n\t\t\t\t<address type=\"pci\" domain=\"0x0000\" bus=\"0x17\" slot=\"0x00\" function=\"0x0\"></address>\n\t\t\t</source>"
 
-// gpu is a hostdev as virt-launcher writes it, with more between source and end.
+// gpu returns a hostdev as virt-launcher writes it, with more between source and end.
 func gpu(more string) string {
 	return "\n\t\t<hostdev type=\"pci\" managed=\"no\">" + source + more + "\n\t\t</hostdev>"
 }

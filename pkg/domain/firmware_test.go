@@ -11,7 +11,7 @@ import (
 
 const entryName = domain.EntryPrefix + "entry"
 
-// firmwareCases are domains before and after an entry is set.
+// firmwareCases returns domains before and after an entry is set.
 func firmwareCases() map[string]struct{ before, after string } {
 	return map[string]struct{ before, after string }{
 		// KubeVirt's types have one sysinfo, and the last one's type counts.

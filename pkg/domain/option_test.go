@@ -126,7 +126,7 @@ func TestSetOptionsAfterBrokenOne(t *testing.T) {
 	}
 }
 
-// with is the changes after which these are all fragments with a mark.
+// with returns the changes after which these are all fragments with a mark.
 func with(mark domain.Mark, fragments ...domain.Fragment) domain.Changes {
 	return domain.Changes{Marked: map[domain.Mark]domain.Marked{mark: {Fragments: fragments}}}
 }

@@ -17,7 +17,7 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// samples are the domains that KubeVirt and libvirt wrote, by file name.
+// samples returns the domains that KubeVirt and libvirt wrote, by file name.
 func samples(t testing.TB) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob("../../testdata/samples/*.xml")
@@ -163,8 +163,8 @@ func TestSamplesAndBack(t *testing.T) {
 	}
 }
 
-// hexBuses is a domain with the buses of guest addresses as Apply writes them:
-// KubeVirt writes decimal numbers.
+// hexBuses returns a domain with the buses of guest addresses as Apply writes them: KubeVirt
+// writes decimal numbers.
 func hexBuses(src string) string {
 	return regexp.MustCompile(` bus="(\d)" `).ReplaceAllString(src, ` bus="0x0$1" `)
 }

@@ -329,9 +329,9 @@ func (g Input) Bits() (bits int, source string) {
 
 const modelBits = "the CPU model"
 
-// SureBits is Bits, but the same in all calls of a boot: libvirt replaces "q35" by a version of it,
-// and only then it is known whether the machine is Red Hat's. So with a CPU model's name it counts
-// QEMU's own bits, or the host's where these are fewer.
+// SureBits returns Bits, but the same in all calls of a boot: libvirt replaces "q35" by a version
+// of it, and only then it is known whether the machine is Red Hat's. So with a CPU model's name it
+// counts QEMU's own bits, or the host's where these are fewer.
 func (g Input) SureBits() (bits int, source string) {
 	bits, source = g.Bits()
 	d := g.Domain

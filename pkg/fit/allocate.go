@@ -26,7 +26,7 @@ type offer struct {
 	isEmpty bool                          // as if nothing ran
 }
 
-// fill has the scheduler's allocator allocate the devices of pools to one VM after the other,
+// fill lets the scheduler's allocator allocate the devices of pools to one VM after the other,
 // until one gets none. Where they take GPUs of partitions, those of a VM are one.
 func (n *node) fill(
 	ctx context.Context, claims []*resourceapi.ResourceClaim, pools []*pool, of offer,
@@ -52,8 +52,8 @@ func (n *node) fill(
 	return c
 }
 
-// allocate has the scheduler's allocator allocate devices of pools to a VM's claims, which are in
-// use from then on. It returns them, or why it cannot.
+// allocate lets the scheduler's allocator allocate devices of pools to a VM's claims, which are
+// in use from then on. It returns them, or why it cannot.
 func (n *node) allocate(
 	ctx context.Context, claims []*resourceapi.ResourceClaim, pools []*pool,
 	inUse sets.Set[structured.DeviceID],

@@ -38,7 +38,7 @@ func (p Pairs) String() string {
 	return cmp.Or(strings.Join(parts, ", "), "-")
 }
 
-// distance is the sum of the path types.
+// distance returns the sum of the path types.
 func (p Pairs) distance() int {
 	sum := 0
 	for t, count := range p {

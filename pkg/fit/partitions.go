@@ -179,7 +179,7 @@ func compareSizes(a, b map[int]int) int {
 	return 0
 }
 
-// fillPartitions is fill where the GPUs of a VM have to be a partition.
+// fillPartitions does what fill does where the GPUs of a VM have to be a partition.
 func (n *node) fillPartitions(
 	ctx context.Context, claims []*resourceapi.ResourceClaim, pools []*pool, of offer,
 ) counted {

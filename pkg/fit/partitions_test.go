@@ -64,7 +64,7 @@ func newHGX(t testing.TB, random *rand.Rand, board string) hgx {
 	return h
 }
 
-// publish has the driver publish physical ids, and the partitions that each GPU is in.
+// publish lets the driver publish physical ids, and the partitions that each GPU is in.
 func (h hgx) publish(withPartitions bool) {
 	for i := range h.Slices[0].Spec.Devices {
 		attributes := h.Slices[0].Spec.Devices[i].Attributes

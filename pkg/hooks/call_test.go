@@ -17,7 +17,7 @@ import (
 	"hook-sidecar/test/expect"
 )
 
-// mark is a mutator that returns its input.
+// mark returns a mutator that returns its input.
 func mark(_ context.Context, call hooks.Call) ([]byte, error) {
 	return fmt.Appendf(nil, "%s %s %s", call.Protocol, call.Domain, call.VMI), nil
 }

@@ -162,7 +162,7 @@ func (c *Client) MutateDomain(
 		domain, vmi)
 }
 
-// GuestDefinition is MutateDomain under the name that it has in KubeVirt 1.10.
+// GuestDefinition calls MutateDomain by the name that it has in KubeVirt 1.10.
 func (c *Client) GuestDefinition(
 	ctx context.Context, invocation string, domain, vmi []byte,
 ) ([]byte, error) {

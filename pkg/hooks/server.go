@@ -130,7 +130,7 @@ func (s *Server) options() []grpc.ServerOption {
 // KeepaliveMinServerPingTime).
 const minPing = time.Second
 
-// silence is longer than any client that answers pings is silent.
+// silence returns a time for which no client that answers pings is silent.
 func (s *Server) silence() time.Duration {
 	return 2*max(s.config.Patience, minPing) + s.config.Patience
 }

@@ -123,7 +123,7 @@ func newACS(capable, control uint16) *topology.ACS {
 //	ats
 const listedFile = "extended_capabilities"
 
-// list is the content of listedFile.
+// list returns the content of listedFile.
 func list(d *topology.Details) string {
 	var lines strings.Builder
 	if a := d.ACS; a != nil {

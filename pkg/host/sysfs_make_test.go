@@ -35,7 +35,7 @@ func TestSysfs(t *testing.T) {
 	}
 }
 
-// shown has a line per function, with what the comment of host.Sysfs says.
+// shown returns a line per function, with what the comment of host.Sysfs says.
 func shown(h *topology.Host) []string {
 	return topology.Map(h.Functions, func(d topology.Function) string {
 		link := "unknown"

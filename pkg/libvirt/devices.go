@@ -195,8 +195,9 @@ func (g *guest) rules(d domain.Device) (kind string, rules []rule) {
 	return "", nil
 }
 
-// controllerRules are the rules for a controller. SCSI without a model is lsilogic where QEMU has
-// that, else virtio-scsi (libvirt src/qemu/qemu_domain.c, qemuDomainDefaultSCSIControllerModel).
+// controllerRules returns the rules for a controller. SCSI without a model is lsilogic where QEMU
+// has that, else virtio-scsi (libvirt src/qemu/qemu_domain.c,
+// qemuDomainDefaultSCSIControllerModel).
 func (g *guest) controllerRules(d domain.Device) []rule {
 	sata := Conventional
 	if g.q35 && cmp.Or(d.Index, "0") == "0" { // the chipset's, at 0:1f.2
@@ -219,9 +220,9 @@ func (g *guest) controllerRules(d domain.Device) []rule {
 	}
 }
 
-// defaultModel is the connection of USB, a NIC or a video device without a model: conventional on
-// x86, virtio on virt (libvirt src/qemu/qemu_domain.c, qemuDomainDefaultNetModel and
-// …DefaultVideoDevice).
+// defaultModel returns the connection of USB, a NIC or a video device without a model:
+// conventional on x86, virtio on virt (libvirt src/qemu/qemu_domain.c, qemuDomainDefaultNetModel
+// and …DefaultVideoDevice).
 func (g *guest) defaultModel() Connect {
 	if g.q35 {
 		return Conventional

@@ -11,7 +11,7 @@ import (
 	"hook-sidecar/test/expect"
 )
 
-// devices are those of a domain whose machine and devices are given.
+// devices returns the devices of a domain whose machine and devices are given.
 func devices(t *testing.T, machine, xml string) []libvirt.Device {
 	t.Helper()
 	d, err := domain.Parse(fmt.Appendf(nil,

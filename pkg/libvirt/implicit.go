@@ -37,7 +37,7 @@ func (g *guest) addController(kind string, index int, how Connect) {
 	g.add(domain.Device{Element: "controller", Type: kind, Index: strconv.Itoa(index)}, how)
 }
 
-// inventory is the set of the domain's elements.
+// inventory returns the set of the domain's elements.
 func (g *guest) inventory() map[string]bool {
 	has := map[string]bool{}
 	for _, d := range g.domain.Others {

@@ -40,10 +40,10 @@ var portSpeeds = []portSpeed{
 // PCIELinkWidth).
 var portWidths = []int{1, 2, 4, 8, 12, 16, 32}
 
-// DefaultRootPortLink is the link that QEMU's root ports advertise.
+// DefaultRootPortLink returns the link that QEMU's root ports advertise.
 func DefaultRootPortLink() topology.Link { return topology.Link{Speed: 16, Width: 32} }
 
-// DefaultUplink is the link that the upstream ports of libvirt's switches advertise.
+// DefaultUplink returns the link that the upstream ports of libvirt's switches advertise.
 func DefaultUplink() topology.Link { return topology.Link{Speed: 2.5, Width: 1} }
 
 // defaultLinks has the link that each driver advertises without properties. A downstream port of

@@ -13,8 +13,8 @@ func controller(index int, model domain.Model, address *domain.GuestAddress) dom
 	return domain.Controller{Index: index, Model: model, Address: address}
 }
 
-// path is the indexes of the controllers above a device, the root bus or the
-// expander bus first.
+// path returns the indexes of the controllers above a device, the root bus or the expander bus
+// first.
 func path(t *testing.T, tree *topology.Tree, id topology.ID) []int {
 	t.Helper()
 	n := tree.Node(id)

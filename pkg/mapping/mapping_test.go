@@ -14,7 +14,7 @@ const gib = 1 << 30
 // eightGPUs is a VM with 8 GPUs of 180 GB, whose BARs have 256 GiB, and 2 TiB of memory.
 var eightGPUs = mapping.Start{Memory: 2048 * gib, CPUs: 128, Spaces: 1, BARs: 8 * 256 * gib}
 
-// hugepages is a VM with 1 TiB of them.
+// hugepages returns a VM with 1 TiB of them.
 func hugepages(cpus int) mapping.Start {
 	return mapping.Start{Memory: 1024 * gib, HugePages: true, CPUs: cpus, Spaces: 1}
 }

@@ -27,7 +27,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 
 const testdata = "../../testdata"
 
-// readHost is the sysfs of a machine of testdata/hosts.
+// readHost returns the sysfs of a machine of testdata/hosts.
 func readHost(t *testing.T, name string) fs.FS {
 	t.Helper()
 	data := expect.File(t, filepath.Join(testdata, "hosts", name+".txtar"))
@@ -36,7 +36,7 @@ func readHost(t *testing.T, name string) fs.FS {
 	return host
 }
 
-// wholeHost is a domain with all devices of a host, and a cell for each node.
+// wholeHost returns a domain with all devices of a host, and a cell for each node.
 func wholeHost(t *testing.T, host fs.FS) []byte {
 	t.Helper()
 	sysfs := matrix.Sysfs{FS: host}
@@ -178,8 +178,8 @@ func checkDistances(t *testing.T, host fs.FS, plan *placement.Plan) {
 	}
 }
 
-// wantedDistance is the distance that NCCL would see on the host, "" where only
-// the CPUs decide. Devices under one root port and no switch meet at the CPU.
+// wantedDistance returns the distance that NCCL would see on the host, "" where only the CPUs
+// decide. Devices under one root port and no switch meet at the CPU.
 func wantedDistance(a, b tree.Spot) string {
 	switch class := tree.PathType(a, b); {
 	case class == "PXB":

@@ -126,8 +126,8 @@ func (n *node) check(parent string) error {
 	return err
 }
 
-// wantedVersion is the version of the library that reads the file: RCCL takes 2 alone, NCCL 1 alone
-// (src/graph/xml.h of both, NCCL_TOPO_XML_VERSION).
+// wantedVersion returns the version of the library that reads the file: RCCL takes 2 alone, NCCL 1
+// alone (src/graph/xml.h of both, NCCL_TOPO_XML_VERSION).
 func wantedVersion(system *node) string {
 	amd, others := 0, 0
 	var count func(n *node)
@@ -216,7 +216,7 @@ func (n *node) checkPCI() error {
 	})
 }
 
-// find is the element of an address, and how many there are.
+// find returns the element of an address, and how many there are.
 func (n *node) find(busID string) (found *node, count int) {
 	if n.attrs["busid"] == busID {
 		found, count = n, 1
@@ -231,7 +231,7 @@ func (n *node) find(busID string) (found *node, count int) {
 	return found, count
 }
 
-// above are the elements above n, the nearest first; the last but one is its CPU.
+// above returns the elements above n, the nearest first; the last but one is its CPU.
 func (n *node) above() []*node {
 	var all []*node
 	for p := n.parent; p != nil && p.name != ""; p = p.parent {
@@ -240,9 +240,8 @@ func (n *node) above() []*node {
 	return all
 }
 
-// distance is the type of the path between two devices (paths.cc): PIX
-// within a switch, PXB where the path goes from switch to switch, PHB through
-// a CPU, SYS from CPU to CPU.
+// distance returns the type of the path between two devices (paths.cc): PIX within a switch, PXB
+// where the path goes from switch to switch, PHB through a CPU, SYS from CPU to CPU.
 func distance(a, b *node) string {
 	if a.parent == b.parent && a.parent.name == "pci" {
 		return "PIX"

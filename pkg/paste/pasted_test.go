@@ -23,7 +23,8 @@ func pasted(t testing.TB, name string) string {
 	return string(data)
 }
 
-// machineText is a machine as text: a line per function with the path types to those before it.
+// machineText returns a machine as text: a line per function with the path types to those before
+// it.
 func machineText(m paste.Machine) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s nodes=%v\n", m.SourceNames(), m.HasNodes())

@@ -79,7 +79,7 @@ func stack(left, right *side) int {
 	return max(tops[0], tops[1])
 }
 
-// title is the first part of the headline.
+// title returns the first part of the headline.
 func title(r report.Report) string {
 	if len(r.Headline) == 0 {
 		return ""
@@ -87,7 +87,7 @@ func title(r report.Report) string {
 	return r.Headline[0]
 }
 
-// subtitle is the rest of the headline, the subject and the outcomes.
+// subtitle returns the rest of the headline, the subject and the outcomes.
 func subtitle(r report.Report) string {
 	parts := append(slices.Clone(r.Headline[min(1, len(r.Headline)):]), r.Subject.VM,
 		r.Subject.Host)
@@ -134,7 +134,7 @@ func (c *canvas) joins(r report.Report, left, right *side) {
 	c.WriteString(chips.String())
 }
 
-// chipText is the change of a device in a few characters.
+// chipText returns the change of a device in a few characters.
 func chipText(r report.Report, device int, tally report.Tally) string {
 	d := r.Devices[device]
 	switch {

@@ -245,7 +245,7 @@ func TestShares(t *testing.T) {
 	}
 }
 
-// textsOf are the texts that are drawn, without titles and tooltips.
+// textsOf returns the texts that are drawn, without titles and tooltips.
 func textsOf(t *testing.T, svg string) []string {
 	t.Helper()
 	var texts []string

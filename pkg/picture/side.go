@@ -192,7 +192,7 @@ func (s *side) endpoint(n *topology.Node, x, y int) {
 	}
 }
 
-// cornerOf is the radius of a device's corners, which shows its family without its tint.
+// cornerOf returns the radius of a device's corners, which shows its family without its tint.
 func cornerOf(family report.Family) int {
 	return map[report.Family]int{report.GPU: 0, report.NIC: rowHeight / 2, report.Other: 5}[family]
 }

@@ -20,7 +20,7 @@ import (
 	"hook-sidecar/testdata"
 )
 
-// BenchmarkPlan is the part of a call that reads and writes nothing: parse, plan,
+// BenchmarkPlan measures the part of a call that reads and writes nothing: parse, plan,
 // apply, and parse the result again. The host is read before. "demo" is the demo's 8
 // GPUs and 8 NICs; the others grow from 1 to 200 devices, two under each switch;
 // "again" is a later call of the same boot. The time per device should not grow with
@@ -85,7 +85,7 @@ func (c benchCall) run(b *testing.B) (*placement.Plan, []byte) {
 	return plan, changed
 }
 
-// again is the call with the domain that libvirt makes of the result.
+// again returns the call with the domain that libvirt makes of the result.
 func (c benchCall) again(b *testing.B) benchCall {
 	if _, changed := c.run(b); changed != nil {
 		c.xml = changed
@@ -154,9 +154,9 @@ func crowdCall(b *testing.B, count int) benchCall {
 	return call
 }
 
-// crowd is a host in the format of package hostfs with count GPUs and NICs in turn,
-// two under each switch. Two switches make a PCIe root and four roots a node, up to
-// four nodes; where there are more devices, roots have more switches.
+// crowd returns a host in the format of package hostfs with count GPUs and NICs in turn, two under
+// each switch. Two switches make a PCIe root and four roots a node, up to four nodes; where there
+// are more devices, roots have more switches.
 func crowd(count int) (host string, devices []string) {
 	const roots, nodes = 16, 4
 	text := strings.Builder{}

@@ -24,7 +24,7 @@ var (
 	unknown = topology.PCIDevice(topology.Address{Bus: 0xff})
 )
 
-// ids is a list of numbers; the zero IDs of an invalid one fails what follows.
+// ids returns a list of numbers; the zero IDs of an invalid one fails what follows.
 func ids(list string) topology.IDs {
 	set, _ := topology.ParseIDs(list)
 	return set
@@ -57,7 +57,7 @@ type cellCase struct {
 	warnings []string // "code: part of the text"
 }
 
-// twoCells are vCPUs 0-3 and 4-7.
+// twoCells returns cells of vCPUs 0-3 and 4-7.
 func twoCells() []domain.Cell { return []domain.Cell{{ID: 0, CPUs: "0-3"}, {ID: 1, CPUs: "4-7"}} }
 
 func TestCells(t *testing.T) {
@@ -111,7 +111,7 @@ func (c cellCase) run(t *testing.T) {
 	}
 }
 
-// pinCases are hw_utils_test.go's without memnodes: vCPU pins alone decide.
+// pinCases returns hw_utils_test.go's cases without memnodes: vCPU pins alone decide.
 func pinCases() []cellCase {
 	one := []topology.DeviceID{onNode0}
 	return []cellCase{
@@ -179,7 +179,7 @@ func pinCases() []cellCase {
 	}
 }
 
-// memnodeCases are hw_utils_test.go's where memory is bound to nodes.
+// memnodeCases returns hw_utils_test.go's cases where memory is bound to nodes.
 func memnodeCases() []cellCase {
 	one, both := []topology.DeviceID{onNode0}, []topology.DeviceID{onNode0, onNode1}
 	pin := []domain.VCPUPin{{VCPU: 0, CPUSet: "0"}}
@@ -223,7 +223,7 @@ func memnodeCases() []cellCase {
 	}
 }
 
-// badInputCases are hw_utils_test.go's with invalid lists: the valid ones are
+// badInputCases returns hw_utils_test.go's cases with invalid lists: the valid ones are
 // used, the others reported.
 func badInputCases() []cellCase {
 	one, both := []topology.DeviceID{onNode0}, []topology.DeviceID{onNode0, onNode1}

@@ -115,8 +115,8 @@ func staysConventional(d Device, current bus.Guest) bool {
 	return !d.Added && d.isConventional() && current.Expander(d.current) == nil
 }
 
-// findCell is the cell of a device, with the reason why it is that one, or why
-// it has none. adoptCells may change it.
+// findCell returns the cell of a device, with the reason why it is that one, or why it has none.
+// adoptCells may change it.
 func findCell(s start, d Device) (*topology.CellID, reasons.Reason) {
 	node, known := d.HostNode.Node()
 	switch {
@@ -215,7 +215,7 @@ func compareCells(x, y *topology.CellID) int {
 	return cmp.Compare(order(x), order(y))
 }
 
-// managedOf is the devices that are placed.
+// managedOf returns the devices that are placed.
 func managedOf(decisions []Decision) bus.Devices {
 	managed := make(bus.Devices, len(decisions))
 	for _, d := range decisions {

@@ -14,8 +14,8 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// portsOf is how many root ports are to stay free for hotplug: as the policy says, or
-// as KubeVirt gives a domain of this size in topology v3 (KubeVirt
+// portsOf returns how many root ports are to stay free for hotplug: as the policy says, or as
+// KubeVirt gives a domain of this size in topology v3 (KubeVirt
 // pkg/virt-launcher/virtwrap/manager.go, calculateHotplugPortCountV2).
 func portsOf(in Input, current bus.Guest, devices []Device) bus.Ports {
 	p := bus.Ports{Hook: in.Policy.HotplugPorts}
@@ -79,12 +79,11 @@ func fit(
 	return with(fewer), nil
 }
 
-// hotplugPorts are the root ports to add for hotplug where the controllers, with those that
+// hotplugPorts returns the root ports to add for hotplug where the controllers, with those that
 // libvirt adds, reach the index past which KubeVirt adds none, so that the VM keeps the hotplug
-// capacity that it has without the hook. Devices without an address take some
-// of them; they are counted on top. It is done in the first call already:
-// KubeVirt 1.9.0 does not read the domain back between the calls of a VM with
-// four interfaces or more (virtwrap/network/nichotplug.go,
+// capacity that it has without the hook. Devices without an address take some of them; they are
+// counted on top. It is done in the first call already: KubeVirt 1.9.0 does not read the domain
+// back between the calls of a VM with four interfaces or more (virtwrap/network/nichotplug.go,
 // WithNetworkIfacesResources), so no later call shows more than the first.
 func hotplugPorts(
 	g bus.Guest, managed bus.Devices, most, fits bus.Ports,

@@ -32,8 +32,8 @@ func (in Input) onRootComplex() bool {
 	return in.VMI != nil && in.VMI.Annotations[RootComplexAnnotation] == "true"
 }
 
-// Candidates are the devices that a plan may be about, for which the host has to be
-// read. They come in the order of ids.
+// Candidates returns the devices that a plan may be about, for which the host has to be read. They
+// come in the order of ids.
 func Candidates(d *domain.Domain, variables []env.Variable) []topology.DeviceID {
 	ids := make([]topology.DeviceID, 0, len(d.Hostdevs))
 	for _, h := range d.Hostdevs {
@@ -85,7 +85,7 @@ func inventory(in Input) (devices []Device, added []domain.Hostdev, warnings []r
 	return devices, added, append(warnings, unknownAliases(in, devices)...)
 }
 
-// hostDevice is a device as the host shows it.
+// hostDevice returns a device as the host shows it.
 func hostDevice(host *topology.Host, id topology.DeviceID) Device {
 	d := Device{ID: id, HostNode: host.Affinity(id), Function: host.Function(id)}
 	if f := d.Function; f != nil {

@@ -104,8 +104,8 @@ func hostOrder(devices []Decision) []int {
 // device, function 0 first.
 type slot []*Decision
 
-// slotsOf are the slots of the placed devices. Companions join that of their
-// function 0, which comes before them.
+// slotsOf returns the slots of the placed devices. Companions join the slot of their function 0,
+// which comes before them.
 func slotsOf(decisions []Decision) []slot {
 	var slots []slot
 	lead := 0 // the position of the last function 0
@@ -194,8 +194,8 @@ func (b wantedTree) mirrorSwitch(
 	}
 }
 
-// hostPorts are the nodes under each port of the host's roots. A device directly
-// on a root counts as one port, with all its functions.
+// hostPorts returns the nodes under each port of the host's roots. A device directly on a root
+// counts as one port, with all its functions.
 func hostPorts(host *topology.Tree) [][]*topology.Node {
 	var ports [][]*topology.Node
 	for _, top := range host.Roots {
@@ -223,7 +223,7 @@ func hostPorts(host *topology.Tree) [][]*topology.Node {
 	return ports
 }
 
-// switchParts are the devices and the switches that the switch above nodes of the host leads
+// switchParts returns the devices and the switches that the switch above nodes of the host leads
 // to. Where its only part is a switch they are that one's.
 func switchParts(nodes []*topology.Node) []*topology.Node {
 	parts := nextParts(nodes)
@@ -233,8 +233,8 @@ func switchParts(nodes []*topology.Node) []*topology.Node {
 	return parts
 }
 
-// nextParts are the devices and switches at nodes and under them, without another
-// switch between.
+// nextParts returns the devices and switches at nodes and under them, without another switch
+// between.
 func nextParts(nodes []*topology.Node) []*topology.Node {
 	var parts []*topology.Node
 	for _, n := range nodes {

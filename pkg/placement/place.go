@@ -57,7 +57,7 @@ func placeDevices(s start) placing {
 	return placed
 }
 
-// attempt is the placing of a proposal, or the rules and budgets that it violates.
+// attempt returns the placing of a proposal, or the rules and budgets that it violates.
 func attempt(s start, p proposal) (built placing, violations []reasons.Warning) {
 	if inCells(s, p) && inPairs(s, p) {
 		kept, violations := keep(s, withFiner(s, p))
@@ -147,7 +147,7 @@ func build(s start, p proposal, ports bus.Ports) (built placing, violations []re
 	return placing{}, violations
 }
 
-// buildWith is build with one plan.
+// buildWith builds the proposal with one plan.
 func buildWith(
 	s start, p proposal, ports bus.Ports, plan number.Plan,
 ) (placing, []reasons.Warning) {
@@ -165,9 +165,8 @@ func buildWith(
 	}, result.Settled().Check(p.managed, ports)
 }
 
-// layoutFor is a proposal as something to number. Where every hostdev comes from an
-// SR-IOV network KubeVirt detaches them before a migration, so their ports have to stay
-// hotpluggable.
+// layoutFor returns a proposal as something to number. Where every hostdev comes from an SR-IOV
+// network KubeVirt detaches them before a migration, so their ports have to stay hotpluggable.
 func layoutFor(s start, p proposal, ports bus.Ports) number.Layout {
 	l := number.Layout{Current: s.current, Wanted: p.wanted, Managed: p.managed, Ports: ports}
 	for _, d := range p.decisions {
@@ -182,8 +181,8 @@ func layoutFor(s start, p proposal, ports bus.Ports) number.Layout {
 	return l
 }
 
-// changesFor are the edits that replace the vacated controllers by the numbered
-// layout and put its devices there.
+// changesFor returns the edits that replace the vacated controllers by the numbered layout and put
+// its devices there.
 func changesFor(s start, decisions []Decision, n number.Numbers) domain.Changes {
 	changes := s.base
 	changes.AddHostdevs = slices.Clone(s.base.AddHostdevs)
@@ -203,7 +202,7 @@ func changesFor(s start, decisions []Decision, n number.Numbers) domain.Changes 
 	return changes
 }
 
-// nextLayout is the next layout that fits where p does not: a finer one where p takes placed
+// nextLayout returns the next layout that fits where p does not: a finer one where p takes placed
 // devices further apart, else with auto a coarser one, with a warning. Where none fits it returns
 // the violations of p.
 func nextLayout(s start, p proposal, violations []reasons.Warning) (placing, []reasons.Warning) {
@@ -253,7 +252,7 @@ func giveUp(s start, p proposal, violations []reasons.Warning) placing {
 	return placing{p, s.base, s.after(s.base), s.ports, violations}
 }
 
-// withOutcome is the decisions with another outcome of those that were placed.
+// withOutcome returns the decisions with another outcome of those that were placed.
 func withOutcome(decisions []Decision, outcome Outcome, reason reasons.Reason) []Decision {
 	next := slices.Clone(decisions)
 	for i, d := range next {

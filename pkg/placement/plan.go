@@ -56,13 +56,13 @@ type Plan struct {
 	result *domain.Domain // the read model after Changes
 }
 
-// Domain is the read model of the domain after Changes.
+// Domain returns the read model of the domain after Changes.
 func (p *Plan) Domain() *domain.Domain { return p.result }
 
-// Before is the read model of the domain as it came.
+// Before returns the read model of the domain as it came.
 func (p *Plan) Before() *domain.Domain { return p.input }
 
-// IDs are the ids of the devices, in their order.
+// IDs returns the ids of the devices, in their order.
 func (p *Plan) IDs() []topology.DeviceID {
 	return topology.Map(p.Devices, func(d Decision) topology.DeviceID { return d.ID })
 }
@@ -206,8 +206,8 @@ func finish(s start, placed placing) *Plan {
 	return p
 }
 
-// Diagnosed is the plan after all of its devices' host has been read, with the warnings of that
-// reading.
+// Diagnosed returns the plan after all of its devices' host has been read, with the warnings of
+// that reading.
 func (p *Plan) Diagnosed(host *topology.Host, warnings []reasons.Warning) *Plan {
 	next := *p
 	next.Host, next.Devices = host, slices.Clone(p.Devices)
@@ -222,7 +222,7 @@ func (p *Plan) Diagnosed(host *topology.Host, warnings []reasons.Warning) *Plan 
 	return &next
 }
 
-// barBytes64 is the sum of the 64-bit BARs of devices.
+// barBytes64 returns the sum of the 64-bit BARs of devices.
 func barBytes64(devices []Decision) (sum uint64) {
 	for _, d := range devices {
 		if d.ID.Kind() == topology.KindPCI && d.Function != nil {
@@ -235,10 +235,9 @@ func barBytes64(devices []Decision) (sum uint64) {
 	return sum
 }
 
-// Apply is the changed domain: the bytes of the domain that was planned for, with
-// Changes. It is nil for a plan that changes nothing. The result is read again
-// and compared with the plan; an error is a fault of this program, not of the
-// input.
+// Apply returns the changed domain: the bytes of the domain that was planned for, with Changes. It
+// is nil for a plan that changes nothing. The result is read again and compared with the plan; an
+// error is a fault of this program, not of the input.
 func (p *Plan) Apply() ([]byte, error) {
 	if p.Changes.IsZero() {
 		return nil, nil
@@ -267,9 +266,9 @@ func (p *Plan) Apply() ([]byte, error) {
 	return changed, nil
 }
 
-// TreeLayout is the layout whose tree the guest has, "" where no device is under an
-// expander bus. Only mirror builds switches, only numa has devices of several PCIe
-// roots under one expander bus, and it has neither several in a cell nor one without.
+// TreeLayout returns the layout whose tree the guest has, "" where no device is under an expander
+// bus. Only mirror builds switches, only numa has devices of several PCIe roots under one expander
+// bus, and it has neither several in a cell nor one without.
 func (p *Plan) TreeLayout() policy.Layout {
 	layout := policy.Layout("")
 	rootOf, expanderOf := map[*topology.Node]topology.PCIeRoot{}, map[int]*topology.Node{}

@@ -56,8 +56,8 @@ func (p proposal) isAsNear(q proposal, s start) bool {
 	return true
 }
 
-// pathType is the path type that two devices get. Those that the layout does not
-// place are on the root bus.
+// pathType returns the path type that two devices get. Those that the layout does not place are on
+// the root bus.
 func (p proposal) pathType(i, j int) topology.PathType {
 	if p.places[i] == nil && p.places[j] == nil {
 		return topology.PHB

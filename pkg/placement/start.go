@@ -50,14 +50,14 @@ func newStart(in Input) (start, []reasons.Warning) {
 	return s, append(warnings, unread...)
 }
 
-// after is the guest with changes.
+// after returns the guest with changes.
 func (s start) after(changes domain.Changes) bus.Guest {
 	return s.current.With(s.Domain.After(changes)).Completed()
 }
 
-// withoutMode is the positions of the PCI hostdevs without a mode. KubeVirt writes
-// none, and its own plugin pipeline and libvirtxml then fail (libvirtxml
-// domain.go, DomainHostdev.UnmarshalXML).
+// withoutMode returns the positions of the PCI hostdevs without a mode. KubeVirt writes none, and
+// its own plugin pipeline and libvirtxml then fail (libvirtxml domain.go,
+// DomainHostdev.UnmarshalXML).
 func withoutMode(d *domain.Domain) []int {
 	var positions []int
 	for i, h := range d.Hostdevs {
@@ -69,7 +69,7 @@ func withoutMode(d *domain.Domain) []int {
 	return positions
 }
 
-// guestAsIs is the guest of the domain as it came.
+// guestAsIs returns the guest of the domain as it came.
 func guestAsIs(in Input) bus.Guest {
 	g := bus.New(in.Domain, libvirt.Devices(in.Domain))
 	g.Libvirt = alloc.Libvirt{Version: alloc.Libvirt11, IsConventional: in.isConventional}

@@ -12,8 +12,8 @@ import (
 	"hook-sidecar/test/cases"
 )
 
-// guestKeys are the keys that write something into the guest, with a value that asks
-// for it. By default they write nothing.
+// guestKeys returns the keys that write something into the guest, with a value that asks for it.
+// By default they write nothing.
 func guestKeys() map[policy.Key]string {
 	return map[policy.Key]string{
 		policy.KeyNCCLTopology: string(policy.NCCLTopologyFWCfg), policy.KeyPortSpeed: "host",

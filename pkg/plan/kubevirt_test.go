@@ -38,9 +38,9 @@ const (
 	uuid1 = "123e4567-e89b-12d3-a456-426614174001"
 )
 
-// pciXML is a PCI hostdev as virt-launcher v1.9.0 writes it (pkg/virt-launcher/
-// virtwrap/device/hostdevice/hostdev.go, createPCIHostDevice), with the mode
-// that it leaves out. Attributes are those of display.
+// pciXML returns a PCI hostdev as virt-launcher v1.9.0 writes it (pkg/virt-launcher/
+// virtwrap/device/hostdevice/hostdev.go, createPCIHostDevice), with the mode that it leaves out.
+// Attributes are those of display.
 func pciXML(alias, address, attributes string) string {
 	part := strings.NewReplacer(":", " ", ".", " ").Replace(address)
 	f := strings.Fields(part)
@@ -49,8 +49,7 @@ func pciXML(alias, address, attributes string) string {
 		attributes, f[0], f[1], f[2], f[3], alias)
 }
 
-// mdevXML is a mediated hostdev as virt-launcher v1.9.0 writes it
-// (createMDEVHostDevice).
+// mdevXML returns a mediated hostdev as virt-launcher v1.9.0 writes it (createMDEVHostDevice).
 func mdevXML(alias, uuid, attributes string) string {
 	return fmt.Sprintf(`<hostdev type="mdev" mode="subsystem" model="vfio-pci"%s><source>`+
 		`<address uuid="%s"></address></source><alias name="%s"></alias></hostdev>`, attributes, uuid, alias)
@@ -136,9 +135,9 @@ func hostDevices(resources ...string) []v1.HostDevice {
 	return list
 }
 
-// poolCases are those of addresspool_test.go, generic/addresspool_test.go and
-// gpu/addresspool_test.go: which device gets which address. Where KubeVirt's pool
-// returns an error the VM does not start; here the device is reported.
+// poolCases returns the cases of addresspool_test.go, generic/addresspool_test.go and
+// gpu/addresspool_test.go: which device gets which address. Where KubeVirt's pool returns an error
+// the VM does not start; here the device is reported.
 func poolCases() []hostdevCase {
 	const resource0, resource1 = "vendor.com/hostdev_name0", "vendor.com/hostdev_name1"
 	const variable0, variable1 = "PCI_RESOURCE_VENDOR_COM_HOSTDEV_NAME0", "PCI_RESOURCE_VENDOR_COM_HOSTDEV_NAME1"
@@ -189,9 +188,9 @@ func poolCases() []hostdevCase {
 	}
 }
 
-// listCases are those of generic/hostdev_test.go and gpu/hostdev_test.go: PCI
-// and mediated devices of both lists, and the order between them
-// (converter/converter.go: generic before gpus, PCI before mediated).
+// listCases returns the cases of generic/hostdev_test.go and gpu/hostdev_test.go: PCI and mediated
+// devices of both lists, and the order between them (converter/converter.go: generic before gpus,
+// PCI before mediated).
 func listCases() []hostdevCase {
 	const pciResource, mdevResource = "vendor.com/dev_pci", "vendor.com/dev_mdev"
 	variables := func(pci, mdev string) []string {
@@ -245,16 +244,16 @@ func listCases() []hostdevCase {
 	}
 }
 
-// displayOptions is virtualGPUOptions with a display; ramFB nil leaves it out.
+// displayOptions returns virtualGPUOptions with a display; ramFB nil leaves it out.
 func displayOptions(enabled *bool, ramFB *v1.FeatureState) *v1.VGPUOptions {
 	return &v1.VGPUOptions{Display: &v1.VGPUDisplayOptions{Enabled: enabled, RamFB: ramFB}}
 }
 
 func state(enabled bool) *v1.FeatureState { return &v1.FeatureState{Enabled: &enabled} }
 
-// pciDisplayCases are those of hostdev_test.go about the display of PCI vGPUs.
-// In v1.9.0 both display and ramfb have to be enabled explicitly; later
-// versions give a display a ramfb unless that is disabled.
+// pciDisplayCases returns the cases of hostdev_test.go about the display of PCI vGPUs. In v1.9.0
+// both display and ramfb have to be enabled explicitly; later versions give a display a ramfb
+// unless that is disabled.
 func pciDisplayCases() []hostdevCase {
 	yes, no := true, false
 	var cases []hostdevCase
@@ -284,9 +283,9 @@ func pciDisplayCases() []hostdevCase {
 	return cases
 }
 
-// mdevDisplayCases are those of hostdev_test.go and gpu/hostdev_test.go about
-// the display of mediated vGPUs: without any display options the first has one,
-// with them each follows its own.
+// mdevDisplayCases returns the cases of hostdev_test.go and gpu/hostdev_test.go about the display
+// of mediated vGPUs: without any display options the first has one, with them each follows its
+// own.
 func mdevDisplayCases() []hostdevCase {
 	yes, no := true, false
 	var cases []hostdevCase

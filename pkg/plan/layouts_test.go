@@ -145,7 +145,7 @@ func replace(t *testing.T, m plan.Planner, first, domain []byte) {
 		"differs from a fresh placement (-fresh +now)")
 }
 
-// shapes are the trees without what KubeVirt loses between calls.
+// shapes returns the trees without what KubeVirt loses between calls.
 func shapes(trees []string) []string {
 	var shapes []string
 	for _, tree := range trees {

@@ -47,8 +47,8 @@ type complaint struct {
 	remedy string
 }
 
-// complaintsOf has one complaint per reason and kind of warning, in the order of
-// their first devices.
+// complaintsOf returns one complaint per reason and kind of warning, in the order of their first
+// devices.
 func complaintsOf(plan *placement.Plan) []complaint {
 	var all []complaint
 	index := map[string]int{}

@@ -51,9 +51,9 @@ func strictBoot(
 	return len(errs), errs[0] != nil
 }
 
-// bootVMIs are a VMI for each order of calls: with placeholder interfaces and without
-// (readback.PlaceholderCount). Of these a boot of a case has one; a case's own VMI has its
-// own order.
+// bootVMIs returns a VMI for each order of calls: with placeholder interfaces and without
+// (readback.PlaceholderCount). Of these a boot of a case has one; a case's own VMI has its own
+// order.
 func bootVMIs(own []byte) [][]byte {
 	if len(own) > 0 {
 		return [][]byte{own}
@@ -133,7 +133,7 @@ func TestStrictNearBudget(t *testing.T) {
 	}
 }
 
-// crowded is a domain with that many devices in two cells, two per switch of the host.
+// crowded returns a domain with that many devices in two cells, two per switch of the host.
 func crowded(t *testing.T, devices int) (plan.Request, plan.Planner) {
 	t.Helper()
 	host, ids := "cpus 0 0-7\ncpus 1 8-15\n", make([]string, devices)

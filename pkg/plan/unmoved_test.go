@@ -96,7 +96,7 @@ func TestNothingElseMovesFromUnaddressed(t *testing.T) {
 	}
 }
 
-// readBack is unmoved of a domain that libvirt reads back.
+// readBack returns what unmoved returns for a domain that libvirt reads back.
 func readBack(t *testing.T, lib readback.Lib, domain []byte) map[string]string {
 	t.Helper()
 	back, err := lib(domain)
@@ -104,7 +104,7 @@ func readBack(t *testing.T, lib readback.Lib, domain []byte) map[string]string {
 	return unmoved(t, back)
 }
 
-// lastCall is the domain of a later call with root ports for hotplug.
+// lastCall returns the domain of a later call with root ports for hotplug.
 func lastCall(t *testing.T, lib readback.Lib, domain []byte) []byte {
 	t.Helper()
 	next, err := readback.AppendRootPorts(nextCall(t, lib, domain), 6)
@@ -132,7 +132,7 @@ type definition struct {
 	first       bool // it is that of a boot's first call, with a VMI
 }
 
-// definable is all cases and samples.
+// definable returns all cases and samples.
 func definable(t *testing.T) []definition {
 	t.Helper()
 	var all []definition
@@ -164,15 +164,14 @@ func definable(t *testing.T) []definition {
 	return all
 }
 
-// laidOut is a source with another layout, whatever the VMI has, and without
-// strict.
+// laidOut returns a source with another layout, whatever the VMI has, and without strict.
 func laidOut(s policy.Source, layout policy.Layout) policy.Source {
 	s.Flags, s.AnnotationsFirst = maps.Clone(s.Flags), false
 	s.Flags[policy.KeyLayout], s.Flags[policy.KeyStrict] = string(layout), "false"
 	return s
 }
 
-// shortages are the root buses with too few bus numbers.
+// shortages returns the root buses with too few bus numbers.
 func shortages(t *testing.T, readback []byte) []string {
 	t.Helper()
 	read, err := tree.Read(readback)

@@ -100,7 +100,7 @@ func Reasons() []Reason {
 // Meaning describes a reason in a few words; "" for an unknown one.
 func (r Reason) Meaning() string { return find(reasonTable, r).meaning }
 
-// Remedy is the remedy for a device that is not placed for this reason; "" if nothing has to
+// Remedy returns the remedy for a device that is not placed for this reason; "" if nothing has to
 // be done.
 func (r Reason) Remedy() string { return find(reasonTable, r).remedy }
 

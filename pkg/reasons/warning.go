@@ -98,10 +98,10 @@ var codeTable = []entry[Code]{
 		check: "variables"},
 }
 
-// Remedy is the remedy for a warning of this kind.
+// Remedy returns the remedy for a warning of this kind.
 func (c Code) Remedy() string { return find(codeTable, c).remedy }
 
-// Check is the check of doctor that reports warnings of this kind; "" stands for warnings.
+// Check returns the check of doctor that reports warnings of this kind; "" stands for warnings.
 func (c Code) Check() string { return find(codeTable, c).check }
 
 // Warning is something that a package met in what it reads or does, and that did not stop it.

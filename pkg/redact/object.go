@@ -305,7 +305,7 @@ func cloudInitHeader(data string, isBase64 bool) string {
 // bareSecrets removes the secrets that need no name.
 func bareSecrets(text string) string { return bareIn(text, strings.ToLower(text)) }
 
-// bareIn is bareSecrets of a text that is known in lower case.
+// bareIn does what bareSecrets does, for a text whose lower case is known.
 func bareIn(text, lower string) string {
 	for _, b := range bare {
 		if !hasOne(lower, b.in...) {

@@ -98,7 +98,7 @@ func Text(text string) string {
 	return removeAll(text)
 }
 
-// removeAll is Text of a text in which a rule may match. It leaves out the rules that cannot: what
+// removeAll applies the rules that may match a text. It leaves out the others: what
 // a rule removes gives none of the later ones more to find.
 func removeAll(text string) string {
 	text = strings.ReplaceAll(text, `\n`, "\n")

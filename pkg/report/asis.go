@@ -48,7 +48,7 @@ func AsIs(current, planned Report) Report {
 	return current
 }
 
-// place is a device's address in the guest, or libvirt's if that is not known, and its cell.
+// place returns a device's address in the guest, or libvirt's if that is not known, and its cell.
 func (d Device) place() string {
 	text := shortOr(d.Predicted, "libvirt's "+shortOr(d.GuestAddress, ""))
 	if d.GuestAddress == nil {

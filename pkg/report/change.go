@@ -52,7 +52,7 @@ type Difference struct {
 	Pairs       int
 }
 
-// Change is Nearer or Farther.
+// Change returns Nearer or Farther.
 func (d Difference) Change() Change { return compare(d.Host, d.Guest) }
 
 func (d Difference) String() string {
@@ -121,7 +121,7 @@ func (r Report) pairs() iter.Seq2[int, int] {
 	}
 }
 
-// DeviceChange is the worst change of a device's pairs, or Unplaced.
+// DeviceChange returns the worst change of a device's pairs, or Unplaced.
 func (r Report) DeviceChange(device int) Change {
 	differences := r.Tally(device).Differences
 	switch {
@@ -136,7 +136,7 @@ func (r Report) DeviceChange(device int) Change {
 	return differences[0].Change()
 }
 
-// UsedPathTypes are the path types between the devices, with their meanings.
+// UsedPathTypes returns the path types between the devices, with their meanings.
 func (r Report) UsedPathTypes() []string {
 	seen := map[topology.PathType]bool{}
 	for i, j := range r.pairs() {

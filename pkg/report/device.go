@@ -14,7 +14,7 @@ import (
 	"hook-sidecar/pkg/words"
 )
 
-// Number is the position of a device in Devices, by which text and pictures name it, or -1.
+// Number returns the position of a device in Devices, by which text and pictures name it, or -1.
 func (r Report) Number(id topology.ID) int {
 	return slices.IndexFunc(r.Devices, func(d Device) bool { return id == d.ID })
 }
@@ -38,7 +38,7 @@ func (r Report) OtherWarnings() []findings.Finding {
 // isMissing reports whether a warning is about a device that the host does not show.
 func isMissing(f findings.Finding) bool { return f.Code == reasons.CodeNoSysfs && f.Device != nil }
 
-// Title is the alias of a device.
+// Title returns the alias of a device.
 func (d Device) Title() string { return title(d.Alias) }
 
 func title(alias *string) string { return words.Printable(or(alias, "(no alias)")) }
@@ -53,10 +53,10 @@ const (
 	Other Family = "other"
 )
 
-// Family is the family of a device, or of a mediated device's parent.
+// Family returns the family of a device, or of a mediated device's parent.
 func (d Device) Family() Family { return d.class().family }
 
-// Noun is the name of a kind of device in a sentence.
+// Noun returns the name of a kind of device in a sentence.
 func (d Device) Noun() string {
 	if d.Kind == topology.KindMDEV {
 		return "mediated device"
@@ -70,7 +70,7 @@ type class struct {
 	family     Family
 }
 
-// class is that of a device, or of a mediated device's parent (PCI Code and ID Assignment
+// class returns the class of a device, or of a mediated device's parent (PCI Code and ID Assignment
 // Specification 1.14, section 1).
 func (d Device) class() class {
 	pci := class{"PCI", "PCI device", Other}
@@ -105,17 +105,17 @@ func (r Report) Inventory() string {
 	return strings.Join(all, ", ")
 }
 
-// Count is how many devices have an outcome.
+// Count returns how many devices have an outcome.
 func (r Report) Count(outcome placement.Outcome) int {
 	return topology.CountFunc(r.Devices, func(d Device) bool { return d.Outcome == outcome })
 }
 
-// Added is how many devices are added.
+// Added returns how many devices are added.
 func (r Report) Added() int {
 	return topology.CountFunc(r.Devices, func(d Device) bool { return d.Added })
 }
 
-// ReasonsOf are the reasons of the devices with an outcome, each once.
+// ReasonsOf returns the reasons of the devices with an outcome, each once.
 func (r Report) ReasonsOf(outcome placement.Outcome) []reasons.Reason {
 	var all []reasons.Reason
 	for _, d := range r.Devices {
@@ -127,14 +127,14 @@ func (r Report) ReasonsOf(outcome placement.Outcome) []reasons.Reason {
 	return all
 }
 
-// WithReason are the devices with a reason.
+// WithReason returns the devices with a reason.
 func (r Report) WithReason(reason reasons.Reason) []Device {
 	return slices.DeleteFunc(slices.Clone(r.Devices), func(d Device) bool {
 		return d.Reason != reason
 	})
 }
 
-// controller is that with an index; nil if libvirt has yet to add it.
+// controller returns the controller with an index, nil if libvirt has yet to add it.
 func (r Report) controller(index topology.Index) *Controller {
 	i := slices.IndexFunc(r.Controllers, func(c Controller) bool {
 		return topology.Index(c.Index) == index
@@ -155,7 +155,7 @@ func (r Report) short(a topology.Address) string {
 	return shortOr(&a, "")
 }
 
-// shortOr is an address without its PCI domain, or another text if it is not known.
+// shortOr returns an address without its PCI domain, or another text if it is not known.
 func shortOr(a *topology.Address, unknown string) string {
 	if a == nil {
 		return unknown

@@ -201,13 +201,13 @@ func (r Report) match(
 	}
 }
 
-// Count is how many devices have an outcome.
+// Count returns how many devices have an outcome.
 func (c GuestComparison) Count(outcome GuestOutcome) int {
 	return topology.CountFunc(c.Devices, func(d GuestDevice) bool { return d.Outcome == outcome })
 }
 
-// guestDifferences are the differences between a device whose address is predicted and what the
-// guest has there, as far as the guest shows it.
+// guestDifferences returns the differences between a device whose address is predicted and what
+// the guest has there, as far as the guest shows it.
 func (r Report) guestDifferences(i int, positions []int, guest paste.Machine) []string {
 	d, found, differences := r.Devices[i], &guest.Functions[positions[i]], []string{}
 	add := func(format string, values ...any) {

@@ -17,10 +17,9 @@ import (
 	"hook-sidecar/test/machines"
 )
 
-// placedPair is a GPU and a NIC under one switch of the host, placed with
-// mirror: cell 0, expander bus 0xe0, so by the numbering of docs/how-it-works.md
-// root port e0:00.0, switch e1:00.0, its ports e2:00.0 and e2:01.0, and the
-// devices at e3:00.0 and e4:00.0.
+// placedPair returns a GPU and a NIC under one switch of the host, placed with mirror: cell 0,
+// expander bus 0xe0, so by the numbering of docs/how-it-works.md root port e0:00.0, switch
+// e1:00.0, its ports e2:00.0 and e2:01.0, and the devices at e3:00.0 and e4:00.0.
 func placedPair(t *testing.T) report.Report { return pairWith(t, "mirror") }
 
 func pairWith(t *testing.T, layout string) report.Report {
@@ -35,7 +34,7 @@ func pairWith(t *testing.T, layout string) report.Report {
 	return machines.Report(t, machines.Sysfs(t, machines.HGX), domain, layout)
 }
 
-// pairGuest is a guest with placedPair where all is well.
+// pairGuest returns a guest with placedPair where all is well.
 func pairGuest(t *testing.T) paste.Machine {
 	t.Helper()
 	guest, _, err := paste.Read(expect.File(t, "../paste/testdata/lstopo.xml"))

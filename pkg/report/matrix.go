@@ -134,7 +134,7 @@ func (p *printer) affinities(r Report, title string, width int, affinity func(De
 	}
 }
 
-// hostAffinity is the NUMA node of a device and the CPUs of that node.
+// hostAffinity returns the NUMA node of a device and the CPUs of that node.
 func (r Report) hostAffinity(d Device) string {
 	cpus := "-"
 	for _, n := range r.plan.Host.Nodes {
@@ -146,7 +146,7 @@ func (r Report) hostAffinity(d Device) string {
 	return fmt.Sprintf("%-*s%s", numaWidth, or(d.HostNode, "none"), cpus)
 }
 
-// guestAffinity is the cell of a device and the vCPUs of that cell.
+// guestAffinity returns the cell of a device and the vCPUs of that cell.
 func (r Report) guestAffinity(d Device) string {
 	cpus := "-"
 	for _, c := range r.plan.Domain().Cells {

@@ -142,12 +142,12 @@ type PathTypes struct {
 	ids  []topology.DeviceID
 }
 
-// Between is the path type between the devices at two positions.
+// Between returns the path type between the devices at two positions.
 func (p PathTypes) Between(i, j int) topology.PathType {
 	return p.tree.PathType(p.ids[i], p.ids[j])
 }
 
-// MarshalJSON is the matrix, one row per device.
+// MarshalJSON returns the matrix, one row per device.
 func (p PathTypes) MarshalJSON() ([]byte, error) {
 	rows := make([][]topology.PathType, len(p.ids))
 	for i := range p.ids {

@@ -63,7 +63,7 @@ func Fit(text string, width int) string {
 	return string([]rune(text)[:max(0, width-len(cut))]) + cut
 }
 
-// FitMiddle is Fit for aliases, which differ at their ends.
+// FitMiddle shortens a text in its middle: aliases differ at their ends.
 func FitMiddle(text string, width int) string {
 	runes, end := []rune(text), max(0, width-len(cut))/2
 	if len(runes) <= width {
@@ -76,7 +76,7 @@ func pad(text string, width int) string {
 	return text + strings.Repeat(" ", max(0, width-columns(text)))
 }
 
-// columns is how many columns a text takes: KubeVirt allows no wide characters in names of
+// columns returns how many columns a text takes: KubeVirt allows no wide characters in names of
 // devices (kubevirt.io/api, GPU.Name).
 func columns(text string) int { return utf8.RuneCountInString(text) }
 
@@ -130,7 +130,7 @@ func (p *printer) remedy(text string) {
 		p.wrap(words.Printable(text), len(head), len(head)))
 }
 
-// columnWidths are those of the widest cells.
+// columnWidths returns the widths of the widest cells.
 func columnWidths(rows [][]string) []int {
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {

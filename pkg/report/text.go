@@ -124,7 +124,7 @@ func (p *printer) outcome(r Report) {
 	}
 }
 
-// choice is which layout was chosen and why; "" if the policy names it.
+// choice returns which layout was chosen and why; "" if the policy names it.
 func (r Report) choice() string {
 	if r.LayoutReason == nil {
 		return ""

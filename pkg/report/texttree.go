@@ -69,7 +69,7 @@ func widest(areas [][]treeLine) int {
 	return longest
 }
 
-// linesOf are the lines of each area of a tree.
+// linesOf returns the lines of each area of a tree.
 func linesOf(t Tree, width int, hasAliases bool) [][]treeLine {
 	var areas [][]treeLine
 	for _, a := range t.Areas {

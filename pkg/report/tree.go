@@ -46,7 +46,7 @@ func numaOf(n *topology.Node) int {
 	return noNUMA
 }
 
-// Trees are the trees of host and guest, the guest's with the devices in the order of the
+// Trees returns the trees of host and guest, the guest's with the devices in the order of the
 // host's, to be read side by side.
 func (r Report) Trees() (host, guest Tree) {
 	ids := slices.Clone(r.Paths.Devices)
@@ -94,7 +94,7 @@ func (t *Tree) areaName(numa int) string {
 	return fmt.Sprintf("%s %d", word, numa)
 }
 
-// rooted is the path to a device from its root, one without a name if none is known.
+// rooted returns the path to a device from its root, one without a name if none is known.
 func rooted(device *topology.Node) []*topology.Node {
 	path := device.Path()
 	if path[0].Kind == topology.Root {
@@ -118,7 +118,7 @@ func AreAligned(host, guest Tree) bool {
 	})
 }
 
-// Label is the name of a node, and a detail such as its address.
+// Label returns the name of a node, and a detail such as its address.
 func (t Tree) Label(n *topology.Node) (name, detail string) {
 	switch n.Kind {
 	case topology.Root:
@@ -169,7 +169,7 @@ func (t Tree) rootLabel(n *topology.Node) (name, detail string) {
 	return "expander bus", fmt.Sprintf("#%d", index)
 }
 
-// address is where a node is, as lspci shows it.
+// address returns where a node is, as lspci shows it.
 func (t Tree) address(n *topology.Node) string {
 	switch id := n.ID.(type) {
 	case topology.Address:
@@ -189,9 +189,9 @@ func (t Tree) address(n *topology.Node) string {
 	return shortOr(d.Predicted, "bus not known yet")
 }
 
-// Link is the speed of a device's link: on the host the fastest that the device supports,
-// in the guest the one that the emulated port above it advertises. "" if it is not known or
-// the guest has no such port.
+// Link returns the speed of a device's link: on the host the fastest that the device supports, in
+// the guest the one that the emulated port above it advertises. "" if it is not known or the guest
+// has no such port.
 func (r Report) Link(side Side, d Device) string {
 	if side == HostSide {
 		return or(d.link, "")

@@ -130,7 +130,7 @@ func FuzzParseIDs(f *testing.F) {
 	})
 }
 
-// expand is the numbers of a valid list, in order, each once.
+// expand returns the numbers of a valid list, in order, each once.
 func expand(list string) []int {
 	wanted := map[int]bool{}
 	for _, excluded := range []bool{false, true} {

@@ -12,7 +12,7 @@ import (
 	"hook-sidecar/test/expect"
 )
 
-// flatGuest is what nvidia-smi topo -mp shows in a guest with GPUs and NICs on the root bus.
+// flatGuest returns what nvidia-smi topo -mp shows in a guest with GPUs and NICs on the root bus.
 func flatGuest(gpus, nics int) string {
 	var names []string
 	for i := range gpus {

@@ -13,7 +13,7 @@ import (
 // stays as it is.
 func Abridge(s string) string { return AbridgeTo(s, 40) }
 
-// AbridgeTo is Abridge with another limit.
+// AbridgeTo shortens a text as Abridge does, with another limit.
 func AbridgeTo(s string, limit int) string {
 	if len(s) <= limit {
 		return s
@@ -92,7 +92,8 @@ func Counted(n int, noun string) string {
 // a need never looks smaller than it is.
 func BytesNeeded(bytes uint64) string { return formatBytes(bytes, true) }
 
-// BytesThere is BytesNeeded, but rounds down: space never looks larger than it is.
+// BytesThere formats a size as BytesNeeded does, but rounds down: space never looks larger than it
+// is.
 func BytesThere(bytes uint64) string { return formatBytes(bytes, false) }
 
 func formatBytes(bytes uint64, up bool) string {

@@ -39,7 +39,7 @@ func checkCharacters(text string) error {
 	return nil
 }
 
-// isCharacter is production Char of XML 1.0.
+// isCharacter reports whether r is a Char of XML 1.0.
 func isCharacter(r rune) bool {
 	switch {
 	case r < ' ':
@@ -78,8 +78,8 @@ func nameEnd(text string, at int) int {
 	return at
 }
 
-// isNameStart is NameStartChar of XML 1.0 (fifth edition, as libxml2; production 4) without the
-// colon.
+// isNameStart reports whether r is a NameStartChar of XML 1.0 (fifth edition, as libxml2;
+// production 4) without the colon.
 func isNameStart(r rune) bool {
 	switch {
 	case r < utf8.RuneSelf:
@@ -99,7 +99,7 @@ func isNameStart(r rune) bool {
 	return 0x10000 <= r && r <= 0xeffff
 }
 
-// isNameRest has the characters that NameChar (production 4a) adds to NameStartChar.
+// isNameRest reports whether NameChar (production 4a) adds r to NameStartChar.
 func isNameRest(r rune) bool {
 	return r == '-' || r == '.' || '0' <= r && r <= '9' || r == 0xb7 ||
 		0x300 <= r && r <= 0x36f || r == 0x203f || r == 0x2040

@@ -31,7 +31,7 @@ type Document struct {
 	root *Element
 }
 
-// Root is the root element.
+// Root returns the root element.
 func (d *Document) Root() *Element { return d.root }
 
 // Element is an element of a document.
@@ -50,10 +50,10 @@ type Element struct {
 // Whole spans the < of the open tag to the > of the close tag.
 func (e *Element) Whole() Span { return span(e.start, e.end) }
 
-// Open is the open tag; all of the element when it closes itself.
+// Open returns the open tag; all of the element when it closes itself.
 func (e *Element) Open() Span { return span(e.start, e.openEnd) }
 
-// Close is the close tag; empty when the element closes itself.
+// Close returns the close tag; empty when the element closes itself.
 func (e *Element) Close() Span { return span(e.closeStart, e.end) }
 
 // Attr is an attribute of an element.
@@ -64,10 +64,10 @@ type Attr struct {
 	start, textStart, textEnd int32 // see Whole and Text
 }
 
-// Whole is from the name to the closing quote.
+// Whole returns the span from the name to the closing quote.
 func (a *Attr) Whole() Span { return span(a.start, a.textEnd+1) }
 
-// Text is between the quotes.
+// Text returns the span between the quotes.
 func (a *Attr) Text() Span { return span(a.textStart, a.textEnd) }
 
 // Is reports whether e has the name local in the namespace space, "" for none.

@@ -82,8 +82,7 @@ func beyondEncodingXML(reason string) bool {
 // and its result does not show which of it was written as references.
 var spaces = strings.NewReplacer("\r", " ", "\n", " ", "\t", " ")
 
-// ownOutline is all that an element says, one line each for its start, text
-// and end.
+// ownOutline returns all that an element says, one line each for its start, text and end.
 func ownOutline(d *xmledit.Document, e *xmledit.Element) string {
 	var all strings.Builder
 	fmt.Fprintf(&all, "<%s", e.Name)
@@ -99,7 +98,7 @@ func ownOutline(d *xmledit.Document, e *xmledit.Element) string {
 	return all.String()
 }
 
-// outline is the same as encoding/xml reads it.
+// outline returns the same, as encoding/xml reads it.
 func outline(src []byte) (string, error) {
 	var all strings.Builder
 	var texts []string // of the elements that are open
@@ -183,7 +182,7 @@ func FuzzApply(f *testing.F) {
 	})
 }
 
-// randomEdit is some edit of some element; the root is not removed.
+// randomEdit returns some edit of some element; the root is not removed.
 func randomEdit(d *xmledit.Document, random *rand.Rand, value string) xmledit.Edit {
 	e := d.Root()
 	for len(e.Children) > 0 && random.IntN(4) > 0 {

@@ -10,12 +10,12 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// Violated is the warning of a rule that a guest violates.
+// Violated returns the warning of a rule that a guest violates.
 func Violated(format string, args ...any) reasons.Warning {
 	return reasons.NewWarning(reasons.CodeBrokenRule, nil, fmt.Sprintf(format, args...))
 }
 
-// Exceeded is the warning of a budget that is exceeded.
+// Exceeded returns the warning of a budget that is exceeded.
 func Exceeded(format string, args ...any) reasons.Warning {
 	return reasons.NewWarning(reasons.CodeBudget, nil, fmt.Sprintf(format, args...))
 }
@@ -141,7 +141,7 @@ func (g Guest) checkPorts(expander *topology.Node, managed Devices) []reasons.Wa
 	return violations
 }
 
-// ModelUnder is the controller that leads to a passthrough device from a bus under an
+// ModelUnder returns the controller that leads to a passthrough device from a bus under an
 // expander bus.
 func ModelUnder(bus topology.NodeKind) domain.Model {
 	switch bus {

@@ -26,13 +26,13 @@ type Guest struct {
 	layout         *alloc.Completed    // of Completed; nil before
 }
 
-// New is the guest that libvirt makes of a domain, with a root port for each index
-// that is missing.
+// New returns the guest that libvirt makes of a domain, with a root port for each index that is
+// missing.
 func New(d *domain.Domain, others []libvirt.Device) Guest {
 	return WithRootPorts(d, others, libvirt.Holes(d, others))
 }
 
-// WithRootPorts is the guest of a domain with more root ports, of these indexes.
+// WithRootPorts returns the guest of a domain with more root ports, of these indexes.
 func WithRootPorts(d *domain.Domain, others []libvirt.Device, indexes []int) Guest {
 	with := libvirt.WithRootPorts(d, indexes)
 	expanders := slices.DeleteFunc(slices.Clone(with.Controllers), func(c domain.Controller) bool {
@@ -53,29 +53,28 @@ func WithRootPorts(d *domain.Domain, others []libvirt.Device, indexes []int) Gue
 	}
 }
 
-// With is the guest of another domain, which has the same devices.
+// With returns the guest of another domain, which has the same devices.
 func (g Guest) With(d *domain.Domain) Guest {
 	return g.WithRootPorts(d, libvirt.Holes(d, g.Others))
 }
 
-// WithRootPorts is With more root ports, of these indexes.
+// WithRootPorts does what With does, with more root ports, of these indexes.
 func (g Guest) WithRootPorts(d *domain.Domain, indexes []int) Guest {
 	next := WithRootPorts(d, g.Others, indexes)
 	next.Libvirt, next.unsettled = g.Libvirt, g.unsettled
 	return next
 }
 
-// HighestIndex is the highest index that a controller has or an address names.
+// HighestIndex returns the highest index that a controller has or an address names.
 func (g Guest) HighestIndex() int { return libvirt.HighestIndex(g.Domain, g.Others) }
 
-// Root is the node of pcie.0, the root bus.
+// Root returns the node of pcie.0, the root bus.
 func (g Guest) Root() *topology.Node { return g.Tree.Roots[0] }
 
-// Node is the node of the controller with an index, or nil.
+// Node returns the node of the controller with an index, or nil.
 func (g Guest) Node(index int) *topology.Node { return g.Tree.Node(topology.Index(index)) }
 
-// Expander is the expander bus above an address; nil on the root bus, and
-// without an address.
+// Expander returns the expander bus above an address; nil on the root bus, and without an address.
 func (g Guest) Expander(a *domain.GuestAddress) *topology.Node {
 	if a == nil {
 		return nil
@@ -89,9 +88,9 @@ func (g Guest) Expander(a *domain.GuestAddress) *topology.Node {
 	return n.Top()
 }
 
-// Path is the indexes of the controllers from the root bus to the one with an index, both included
-// but for the root bus itself. It is nil if a controller on the path is one that libvirt still has
-// to add.
+// Path returns the indexes of the controllers from the root bus to the one with an index, both
+// included but for the root bus itself. It is nil if a controller on the path is one that libvirt
+// still has to add.
 func (g Guest) Path(index int) []int {
 	added := g.Controllers[len(g.Source.Controllers):]
 	var path []int
@@ -110,7 +109,7 @@ func (g Guest) Path(index int) []int {
 	return path
 }
 
-// CellOf is the cell of an expander bus, or nil.
+// CellOf returns the cell of an expander bus, or nil.
 func CellOf(expander *topology.Node) *topology.CellID {
 	if expander == nil || expander.NUMA == nil {
 		return nil
@@ -118,7 +117,7 @@ func CellOf(expander *topology.Node) *topology.CellID {
 	return new(topology.CellID(*expander.NUMA))
 }
 
-// Numbered are the expander buses with an explicit bus number, the highest first.
+// Numbered returns the expander buses with an explicit bus number, the highest first.
 func (g Guest) Numbered() []domain.Controller {
 	all := slices.DeleteFunc(slices.Clone(g.Expanders), func(c domain.Controller) bool {
 		return c.BusNr == nil
@@ -131,8 +130,8 @@ func (g Guest) Numbered() []domain.Controller {
 	return all
 }
 
-// Referenced are the expander buses that something else in the domain names, or
-// a controller under them.
+// Referenced returns the expander buses that something else in the domain names, or a controller
+// under them.
 func (g Guest) Referenced() map[*topology.Node]bool {
 	named := map[*topology.Node]bool{}
 	for _, index := range g.References {
@@ -144,8 +143,8 @@ func (g Guest) Referenced() map[*topology.Node]bool {
 	return named
 }
 
-// Managed are the expander buses that hold one of the devices and that nothing else
-// in the domain refers to.
+// Managed returns the expander buses that hold one of the devices and that nothing else in the
+// domain refers to.
 func (g Guest) Managed(devices Devices) []*topology.Node {
 	referenced := g.Referenced()
 	return slices.DeleteFunc(slices.Clone(g.Tree.Roots[1:]), func(expander *topology.Node) bool {
@@ -205,7 +204,7 @@ func hasEndpoint(n *topology.Node, isSuch func(*topology.Node) bool) bool {
 	return false
 }
 
-// FreePorts are the ports and other bridges under an expander bus that hold nothing.
+// FreePorts returns the ports and other bridges under an expander bus that hold nothing.
 func FreePorts(expander *topology.Node) []*topology.Node {
 	var free []*topology.Node
 	for n := range expander.Walk() {

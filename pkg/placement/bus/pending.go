@@ -9,7 +9,7 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// Completed is a guest that knows how libvirt completes it, and is not asked again.
+// Completed returns a guest that knows how libvirt completes it, and is not asked again.
 func (g Guest) Completed() Guest {
 	layout, isAccepted := g.Layout()
 	if isAccepted {
@@ -28,7 +28,7 @@ func (g Guest) Layout() (alloc.Completed, bool) {
 	return layout, err == nil
 }
 
-// WithVersion is the guest with a version of libvirt.
+// WithVersion returns the guest with a version of libvirt.
 func (g Guest) WithVersion(v alloc.Version) Guest {
 	if v != g.Libvirt.Version {
 		g.Libvirt.Version, g.layout = v, nil
@@ -57,7 +57,7 @@ func (g Guest) pending() (count int, needsBridge bool) {
 	return count, needsBridge
 }
 
-// pendingOn is pending with one build of QEMU.
+// pendingOn does what pending does, for one build of QEMU.
 func (g Guest) pendingOn(hasLSI bool) (count int, needsBridge bool) {
 	if hasLSI != g.Libvirt.HasLSI {
 		g.Libvirt.HasLSI, g.layout = hasLSI, nil
@@ -108,7 +108,7 @@ func isOpen(o libvirt.Device) bool { return o.Address == nil && o.Connect != lib
 
 func isOpenHostdev(h domain.Hostdev) bool { return h.Address == nil && !h.Unassigned }
 
-// openPorts are the indexes of the ports with nothing under them, and of the bridges without
+// openPorts returns the indexes of the ports with nothing under them, and of the bridges without
 // an address that take the first of these: libvirt adds none for them.
 func (g Guest) openPorts() (ports, bridges []int) {
 	for _, c := range g.Controllers {
@@ -235,7 +235,7 @@ func (g Guest) plugs(whole alloc.Completed) (plugs []plug) {
 // isApart reports whether a port is not on the root bus itself, where all path types are PHB.
 func (g Guest) isApart(index int) bool { return g.Node(index).Parent != g.Root() }
 
-// LastPlugged is the highest index of a port in which Settled has a device that stays.
+// LastPlugged returns the highest index of a port in which Settled has a device that stays.
 func (g Guest) LastPlugged(leaving Devices) int {
 	for _, index := range slices.Backward(g.plugged) {
 		if leaving.OthersUnder(g.Node(index)) {

@@ -19,8 +19,8 @@ type Ports struct {
 	Hook     int // that the hook keeps free, where controllers go past KubeVirt's last index
 }
 
-// free is how many root ports will be free for hotplug in the end, in a domain
-// whose controllers reach the index highest before those ports.
+// free returns how many root ports will be free for hotplug in the end, in a domain whose
+// controllers reach the index highest before those ports.
 func (p Ports) free(highest int) int {
 	if highest < LastKubeVirtIndex {
 		return p.KubeVirt
@@ -77,37 +77,34 @@ func (g Guest) RootBus(ports Ports, highest int) RootBus {
 	return r
 }
 
-// Missing is how many root ports are to be added, so that a number of them stays
-// free once each pending device has one.
+// Missing returns how many root ports are to be added, so that a number of them stays free once
+// each pending device has one.
 func (r RootBus) Missing(free int) int { return max(0, r.Pending+free-r.free) }
 
-// BusNumbers is how many bus numbers the root bus takes in the end, its own
-// included.
+// BusNumbers returns how many bus numbers the root bus takes in the end, its own included.
 func (r RootBus) BusNumbers() int { return 1 + r.bridges + r.Added }
 
-// ports is how many ports and other bridges take a place on the root bus in the
-// end, at most.
+// ports returns how many ports and other bridges take a place on the root bus in the end, at most.
 func (r RootBus) ports() int { return r.RootPorts + r.unaddressed + r.Added - r.inPort }
 
 // FunctionsPerSlot is how many ports, or expander buses, a slot takes (libvirt
 // src/conf/domain_addr.c, virDomainPCIAddressBusSetModel).
 const FunctionsPerSlot = 8
 
-// portCapacity is how many root ports the root bus takes. libvirt packs those
-// without address eight per slot, also into slots that hold one and into those
-// that it keeps for devices that do not exist. Here every open slot counts for
-// eight, before libvirt gives addresses and after.
+// portCapacity returns how many root ports the root bus takes. libvirt packs those without address
+// eight per slot, also into slots that hold one and into those that it keeps for devices that do
+// not exist. Here every open slot counts for eight, before libvirt gives addresses and after.
 func (r RootBus) portCapacity() int {
 	return FunctionsPerSlot * max(0, len(openSlots())-r.otherSlots)
 }
 
-// SlotsLeft is how many slots the root ports leave to expander buses.
+// SlotsLeft returns how many slots the root ports leave to expander buses.
 func (r RootBus) SlotsLeft() int { return (r.portCapacity() - r.ports()) / FunctionsPerSlot }
 
-// openSlots are the slots of the root bus that the hook takes, in this order.
-// Left out are those that libvirt keeps for devices without address: VGA (0x01),
-// USB 2 (0x1a, 0x1d), sound (0x1b), a bridge (0x1e) and the chipset (0x1f).
-// Taking one moves disks and NICs (measured, libvirt 9 and 11).
+// openSlots returns the slots of the root bus that the hook takes, in this order. Left out are
+// those that libvirt keeps for devices without address: VGA (0x01), USB 2 (0x1a, 0x1d), sound
+// (0x1b), a bridge (0x1e) and the chipset (0x1f). Taking one moves disks and NICs (measured,
+// libvirt 9 and 11).
 func openSlots() []int {
 	return []int{
 		0x1c, 0x19, 0x18, 0x17, 0x16, 0x15, 0x14, 0x13, 0x12, 0x11, 0x10, 0x0f, 0x0e,
@@ -115,7 +112,7 @@ func openSlots() []int {
 	}
 }
 
-// FreeSlots are the open slots that hold nothing, in the order in which the hook takes them.
+// FreeSlots returns the open slots that hold nothing, in the order in which the hook takes them.
 func (g Guest) FreeSlots() []int {
 	taken := map[int]bool{}
 	for _, n := range g.Root().Children {
@@ -165,7 +162,7 @@ func (g Guest) otherSlots() int {
 	return count + len(held)
 }
 
-// RootPorts are root ports of these indexes, at the addresses from a slot on that libvirt gives
+// RootPorts returns root ports of these indexes, at the addresses from a slot on that libvirt gives
 // them after all others.
 func (g Guest) RootPorts(indexes []int, from int) []domain.Controller {
 	return alloc.Controllers(g.Domain, g.Others, g.Libvirt, indexes, from)[len(g.Controllers):]
@@ -195,7 +192,7 @@ func (g Guest) Held() func(index int) bool {
 	return func(index int) bool { return index <= taken || IsOccupied(g.Node(index)) }
 }
 
-// Beside is the guest with other devices at these addresses.
+// Beside returns the guest with other devices at these addresses.
 func (g Guest) Beside(taken ...domain.GuestAddress) Guest {
 	g.Others, g.unsettled, g.layout = slices.Clip(g.Others), slices.Clip(g.unsettled), nil
 	for i := range taken {

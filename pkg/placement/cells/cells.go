@@ -76,7 +76,7 @@ func Read(d *domain.Domain, host *topology.Host) (Map, []reasons.Warning) {
 	return m, warnings
 }
 
-// pinsByNode are the vCPUs that are pinned to CPUs of each node and to no others, ascending.
+// pinsByNode returns the vCPUs that are pinned to CPUs of each node and to no others, ascending.
 func pinsByNode(pins map[int]topology.IDs, host *topology.Host) map[topology.NodeID][]int {
 	byNode := map[topology.NodeID][]int{}
 	for _, vcpu := range slices.Sorted(maps.Keys(pins)) {
@@ -90,8 +90,8 @@ func pinsByNode(pins map[int]topology.IDs, host *topology.Host) map[topology.Nod
 	return byNode
 }
 
-// countPins is how many of the vCPUs of a cell are pinned to each node. It searches, since
-// a domain may have thousands of cells and of pins.
+// countPins returns how many of the vCPUs of a cell are pinned to each node. It searches, since a
+// domain may have thousands of cells and of pins.
 func countPins(vcpus topology.IDs, byNode map[topology.NodeID][]int) map[topology.NodeID]int {
 	counts := map[topology.NodeID]int{}
 	for node, pinned := range byNode {
@@ -105,9 +105,9 @@ func countPins(vcpus topology.IDs, byNode map[topology.NodeID][]int) map[topolog
 	return counts
 }
 
-// Of is the cell of a node of the host: the one that alone has memory on it, else the
-// one with most of the vCPUs pinned to CPUs of the node and to no others, the lowest on a
-// tie. Without one it returns nil and the reason.
+// Of returns the cell of a node of the host: the one that alone has memory on it, else the one
+// with most of the vCPUs pinned to CPUs of the node and to no others, the lowest on a tie. Without
+// one it returns nil and the reason.
 func (m Map) Of(node topology.NodeID) (*topology.CellID, reasons.Reason) {
 	var withMemory, mostPinned *topology.CellID
 	memories, most := 0, 0

@@ -11,7 +11,7 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// manyCells is a domain with cells of one vCPU each and vCPUs that are pinned to the CPUs of
+// manyCells returns a domain with cells of one vCPU each and vCPUs that are pinned to the CPUs of
 // eight nodes in turn. Nobody writes thousands of them, but a container of the pod can send them.
 func manyCells(cellCount, pinCount int) (*domain.Domain, *topology.Host) {
 	d, host := &domain.Domain{}, &topology.Host{}

@@ -13,11 +13,10 @@ import (
 // span is a range of bus numbers, from first to before end.
 type span struct{ first, end int }
 
-// busNumbersOf are the first bus numbers of expander buses beside the rest of the guest, from
-// the top down. The range of each has room for all bridges under it: firmware numbers on
-// into the next root bus and then loses devices (QEMU docs/pcie.txt; measured
-// with SeaBIOS and OVMF). Ranges are of one size as long as that fits, so that
-// one more device moves no other.
+// busNumbersOf returns the first bus numbers of expander buses beside the rest of the guest, from
+// the top down. The range of each has room for all bridges under it: firmware numbers on into the
+// next root bus and then loses devices (QEMU docs/pcie.txt; measured with SeaBIOS and OVMF).
+// Ranges are of one size as long as that fits, so that one more device moves no other.
 func busNumbersOf(
 	expanders []*topology.Node, beside bus.Guest, root bus.RootBus,
 ) ([]int, []reasons.Warning) {
@@ -72,7 +71,7 @@ func busNumbersExceeded(needs, firsts []int, taken []span, floor int) reasons.Wa
 		"range has %d: %d too many", need, free, need-free)
 }
 
-// largestGap is the most numbers in one piece from floor to before top.
+// largestGap returns the most numbers in one piece from floor to before top.
 func largestGap(taken []span, floor, top int) int {
 	largest, next := 0, floor
 	for _, s := range slices.Backward(taken) {

@@ -208,13 +208,12 @@ func (n *numberer) plug(index int, children []*topology.Node) {
 	}
 }
 
-// PortsToClose is the positions of ports that have to get hotplug='off' again in a
-// domain that is as the layout wants it: KubeVirt 1.9.0 loses it between the
-// calls of a boot (virtwrap/api/schema.go, ControllerTarget). Firmware reserves
-// windows for each slot that can hotplug. With many downstream ports it then
-// ends with no BAR assigned (measured with OVMF 2022.11), so they are closed
-// whoever built them; root ports that another tool built are harmless and left
-// alone.
+// PortsToClose returns the positions of ports that have to get hotplug='off' again in a domain
+// that is as the layout wants it: KubeVirt 1.9.0 loses it between the calls of a boot
+// (virtwrap/api/schema.go, ControllerTarget). Firmware reserves windows for each slot that can
+// hotplug. With many downstream ports it then ends with no BAR assigned (measured with OVMF
+// 2022.11), so they are closed whoever built them; root ports that another tool built are harmless
+// and left alone.
 func PortsToClose(l Layout) []int {
 	trees := l.Current.Managed(l.Managed)
 	if !l.HotplugOff || len(trees) == 0 {

@@ -16,7 +16,7 @@ import (
 	"hook-sidecar/pkg/words"
 )
 
-// Additions are the hostdevs that a policy adds to a domain from the variables.
+// Additions returns the hostdevs that a policy adds to a domain from the variables.
 func (r Requests) Additions(
 	d *domain.Domain, host *topology.Host, p policy.Policy,
 ) ([]domain.Hostdev, []reasons.Warning) {
@@ -188,9 +188,9 @@ func take(ids *[]topology.DeviceID, isSuch func(topology.DeviceID) bool) bool {
 	return true
 }
 
-// firstFree is the first device of a resource that is not taken. Primaries go
-// before companions, so that a list of a whole IOMMU group in any order gives
-// the GPU and not its audio function.
+// firstFree returns the first device of a resource that is not taken. Primaries go before
+// companions, so that a list of a whole IOMMU group in any order gives the GPU and not its audio
+// function.
 func (a *adder) firstFree(kind topology.Kind, resource string) (topology.DeviceID, bool) {
 	for i, v := range a.variables {
 		if v.Kind != kind || !slices.Contains(a.resources[i], resource) {
@@ -257,7 +257,7 @@ func mayShareGroup(x, y *topology.Function) bool {
 		*x.IOMMUGroup == *y.IOMMUGroup
 }
 
-// hostdev is the hostdev that virt-launcher writes for a device of request r.
+// hostdev returns the hostdev that virt-launcher writes for a device of request r.
 func (a *adder) hostdev(l list, r kubevirt.Request, id topology.DeviceID) domain.Hostdev {
 	h := domain.Hostdev{ID: id, Alias: l.prefixes[0] + r.Name}
 
@@ -329,7 +329,7 @@ func (a *adder) addOthers() {
 	}
 }
 
-// freeAlias is prefix-0, prefix-1 or the next that the domain does not use.
+// freeAlias returns prefix-0, prefix-1 or the next that the domain does not use.
 func (a *adder) freeAlias(prefix string) string {
 	for ; ; a.next[prefix]++ {
 		alias := fmt.Sprintf("%s-%d", prefix, a.next[prefix])
@@ -381,8 +381,7 @@ func (a *adder) addCompanions() {
 	}
 }
 
-// leads are the lowest function of each PCI device in the domain or added, by
-// address.
+// leads returns the lowest function of each PCI device in the domain or added, by address.
 func (a *adder) leads() []domain.Hostdev {
 	all := slices.DeleteFunc(slices.Concat(a.domain.Hostdevs, a.added),
 		func(h domain.Hostdev) bool {

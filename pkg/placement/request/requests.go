@@ -91,8 +91,8 @@ func (r Requests) isVirtLaunchers(alias string) bool {
 	})
 }
 
-// ResourceOf is the resource name of a device: by its alias in the VMI, else by
-// the variable that lists it; "" where neither has it.
+// ResourceOf returns the resource name of a device: by its alias in the VMI, else by the variable
+// that lists it; "" where neither has it.
 func (r Requests) ResourceOf(h domain.Hostdev) string {
 	for _, l := range r.lists {
 		for _, prefix := range l.prefixes {
