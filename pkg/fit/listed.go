@@ -3,7 +3,6 @@ package fit
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,8 +19,8 @@ import (
 // them.
 const PartitionsAnnotation = policy.AnnotationPrefix + "nvlink-partitions"
 
-// Attributes of dra-driver-nvidia-gpu, with its gate FabricManagerPartitioning: the GPU's
-// physical id, and per size the partition that it is in (site/content/docs/guides/gpu-allocation,
+// Attributes of dra-driver-nvidia-gpu, with its gate FabricManagerPartitioning: the GPU's module
+// id, and per size the partition that it is in (site/content/docs/guides/gpu-allocation,
 // fabric-manager-partitioning.md).
 const (
 	moduleAttribute    = "gpu.nvidia.com/gpuModuleID"
@@ -52,13 +51,18 @@ func (n *node) list() (nvlink.List, error) {
 		isListed = true
 	}
 
-	addresses := n.moduleAddresses()
 	if !isListed {
-		return nvlink.List{Partitions: n.publishedPartitions(), Addresses: addresses}, nil
+		return nvlink.List{
+			Partitions: n.publishedPartitions(), Addresses: n.moduleAddresses(),
+		}, nil
 	}
 
-	maps.Copy(addresses, list.Addresses)
-	return nvlink.List{Partitions: list.Partitions, Addresses: addresses}, nil
+	// NVML's ids and Fabric Manager's may differ where that knows addresses, as on A100.
+	if len(list.Addresses) == 0 {
+		list.Addresses = n.moduleAddresses()
+	}
+
+	return list, nil
 }
 
 // moduleAddresses returns the PCI address per physical id, as far as devices have both.

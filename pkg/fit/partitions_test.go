@@ -434,6 +434,24 @@ func TestPartitionsOf(t *testing.T) {
 	}
 }
 
+// TestModuleIDsOfOthers: on A100 the module id that NVML gives a GPU may be another than Fabric
+// Manager's physical id (dra-driver-nvidia-gpu, fabric-manager-partitioning.md). Where the list has
+// addresses, published ids say nothing of its GPUs, nor of one whose address it lacks.
+func TestModuleIDsOfOthers(t *testing.T) {
+	h := newHGX(t, rand.New(rand.NewPCG(0, 0)), "hgx-a100")
+	h.publish(false)
+	for i, d := range h.Slices[0].Spec.Devices[1:] {
+		address, err := topology.ParseAddress(*d.Attributes["resource.kubernetes.io/pciBusID"].StringValue)
+		expect.NoError(t, err)
+		h.list.Addresses[h.module[i]] = address // each has the number of the one before
+	}
+
+	h.annotate(fmpm(h.list))
+	list, err := New(h.Objects).PartitionsOf("node")
+	expect.NoError(t, err)
+	expect.Same(t, h.list.Addresses, list.Addresses, "addresses (-want +got)")
+}
+
 // TestBadAnnotation: a node whose annotation cannot be read is counted without partitions, and a
 // note says why.
 func TestBadAnnotation(t *testing.T) {

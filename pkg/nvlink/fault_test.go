@@ -12,7 +12,9 @@ import (
 // TestFault asks for every set of the GPUs of each board: a fault is said of those that are no
 // partition, and it names all partitions of the set's size.
 func TestFault(t *testing.T) {
-	for _, board := range []string{"hgx-a100", "hgx-h100", "hgx-b200"} {
+	for board, gpuCount := range map[string]int{
+		"hgx-a100": 8, "hgx-h100": 8, "hgx-b200": 8, "hgx-a100-two": 16,
+	} {
 		list, err := nvlink.Parse(expect.File(t, "../../testdata/partitions/"+board+".json"))
 		expect.NoError(t, err)
 
@@ -28,9 +30,9 @@ func TestFault(t *testing.T) {
 			sizes[len(p.Modules)]++
 		}
 
-		for set := 1; set < 1<<8; set++ {
+		for set := 1; set < 1<<gpuCount; set++ {
 			var gpus []topology.Address
-			for m := range nvlink.Module(8) {
+			for m := range nvlink.Module(gpuCount) {
 				if set>>m&1 == 1 {
 					gpus = append(gpus, list.Addresses[m+1])
 				}

@@ -14,8 +14,8 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// Module is the place of a GPU on its board, from 1: Fabric Manager's physical id, NVML's module
-// id. It does not follow the order of PCI addresses.
+// Module is the place of a GPU on its board, from 1: Fabric Manager's physical id, from H100 on
+// also NVML's module id. It does not follow the order of PCI addresses.
 type Module int
 
 // Partition is a set of GPUs that a VM may have.
@@ -29,7 +29,7 @@ type Partition struct {
 // List holds the partitions of a node, by ID.
 type List struct {
 	Partitions []Partition
-	// of the GPUs, where Fabric Manager knows them: not in a service VM
+	// of the GPUs, where Fabric Manager says them: not from H100 on, nor in a service VM
 	Addresses map[Module]topology.Address
 }
 

@@ -36,38 +36,94 @@ func TestBoards(t *testing.T) {
 	}
 }
 
+// TestTwoBoards reads the partitions of two A100 boards: a GPU is in three of eight GPUs, on its
+// board or with four of each, and in one of each other size.
+func TestTwoBoards(t *testing.T) {
+	list, err := nvlink.Parse(expect.File(t, "../../testdata/partitions/hgx-a100-two.json"))
+	expect.NoError(t, err)
+	sizes, ofGPU := map[int]int{}, map[nvlink.Module]map[int]int{}
+	for _, p := range list.Partitions {
+		sizes[len(p.Modules)]++
+		first := 0
+		for _, m := range p.Modules {
+			if ofGPU[m] == nil {
+				ofGPU[m] = map[int]int{}
+			}
+
+			ofGPU[m][len(p.Modules)]++
+			if m <= 8 {
+				first++
+			}
+		}
+
+		if first != 0 && first != len(p.Modules) && 2*first != len(p.Modules) {
+			t.Errorf("partition %d has %d GPUs of the first board", p.ID, first)
+		}
+	}
+
+	expect.Same(t, map[int]int{16: 1, 8: 6, 4: 4, 2: 8, 1: 16}, sizes, "sizes (-want +got)")
+
+	for m, got := range ofGPU {
+		want := map[int]int{16: 1, 8: 3, 4: 1, 2: 1, 1: 1}
+		expect.Same(t, want, got, "partitions of GPU %d by size (-want +got)", m)
+	}
+}
+
 // TestPage compares the table of docs/nvlink.md with the boards' files.
 func TestPage(t *testing.T) {
 	page := string(expect.File(t, "../../docs/nvlink.md"))
 	for board, title := range map[string]string{
-		"hgx-a100": "A100, one board",
-		"hgx-h100": "H100, H200, H800, H20",
-		"hgx-b200": "B200, B300",
+		"hgx-a100":     "A100, one board",
+		"hgx-a100-two": "A100, two boards",
+		"hgx-h100":     "H100, H200, H800, H20",
+		"hgx-b200":     "B200, B300",
 	} {
 		list, err := nvlink.Parse(expect.File(t, "../../testdata/partitions/"+board+".json"))
 		expect.NoError(t, err)
 		cells := map[int][]string{}
 		var single []int
 		for _, p := range list.Partitions {
-			first, last := p.Modules[0], p.Modules[len(p.Modules)-1]
-			switch len(p.Modules) {
-			case 8:
-				cells[8] = append(cells[8], fmt.Sprintf("%d: all", p.ID))
-			case 4:
-				cells[4] = append(cells[4], fmt.Sprintf("%d: %d–%d", p.ID, first, last))
-			case 2:
-				cells[2] = append(cells[2], fmt.Sprintf("%d: %d %d", p.ID, first, last))
-			default:
+			if len(p.Modules) == 1 {
 				single = append(single, p.ID)
+				continue
 			}
+
+			text := fmt.Sprintf("%d: %s", p.ID, ranges(p.Modules))
+			cells[len(p.Modules)] = append(cells[len(p.Modules)], text)
 		}
 
-		row := fmt.Sprintf("| %s | %s | %s | %s | %d to %d |", title, strings.Join(cells[8], ", "),
-			strings.Join(cells[4], ", "), strings.Join(cells[2], ", "), single[0], single[7])
+		row := "| " + title + " |"
+		for _, size := range []int{16, 8, 4, 2} {
+			row += strings.TrimRight(" "+strings.Join(cells[size], ", "), " ") + " |"
+		}
+
+		row += fmt.Sprintf(" %d to %d |", single[0], single[len(single)-1])
 		if !strings.Contains(page, row) {
 			t.Errorf("the page does not have the row %s", row)
 		}
 	}
+}
+
+// ranges writes ids as the page does: "1–4 9–12", and "1 3" for ids apart.
+func ranges(modules []nvlink.Module) string {
+	var texts []string
+	for i := 0; i < len(modules); {
+		last := i
+		for last+1 < len(modules) && modules[last+1] == modules[last]+1 {
+			last++
+		}
+
+		switch last - i {
+		case 0, 1:
+			texts = append(texts, fmt.Sprint(modules[i]))
+			i++
+		default:
+			texts = append(texts, fmt.Sprintf("%d–%d", modules[i], modules[last]))
+			i = last + 1
+		}
+	}
+
+	return strings.Join(texts, " ")
 }
 
 // TestParse reads addresses as NVML prints them, and zeros as unknown.
