@@ -4,6 +4,7 @@ import (
 	"context"
 
 	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"hook-sidecar/pkg/cluster"
 	"hook-sidecar/pkg/domain"
@@ -33,6 +34,9 @@ func (a *app) partitions(ctx context.Context, client *cluster.Client, vm cluster
 		},
 	} {
 		data, err := client.Get(ctx, q)
+		if apierrors.IsNotFound(err) {
+			continue // without the node or the API of drivers, neither lists partitions
+		}
 		if err != nil {
 			a.Say("warning: NVLink partitions not read: %s", reasons.Text(err))
 			continue
@@ -54,18 +58,18 @@ func (a *app) partitions(ctx context.Context, client *cluster.Client, vm cluster
 	return list
 }
 
-// mayLackPartition reports whether a VM has some of the GPUs of a board with NVSwitches: not all,
-// and not one.
+// mayLackPartition reports whether a VM has some of the GPUs of a board with NVSwitches, or all and
+// nobody who is known to connect them.
 func mayLackPartition(vm cluster.VM) bool {
 	d, err := domain.Parse(vm.Domain)
 	if err != nil {
 		return false // who plans the VM says why
 	}
 
-	shown, _ := host.Read(vm.Host, placement.Candidates(d, nil), host.Classes)
-	count := topology.CountFunc(shown.Functions, func(f topology.Function) bool {
-		return nvlink.IsSwitched(&f)
-	})
-
-	return count > 1 && count != 8 && count != 16
+	ids := placement.Candidates(d, nil)
+	shown, _ := host.Read(vm.Host, ids, host.Warnings)
+	functions := topology.Map(ids, shown.Function)
+	count := topology.CountFunc(functions, nvlink.IsSwitched)
+	return count > 1 && (!nvlink.IsWhole(count, shown) ||
+		nvlink.List{}.SwitchFault(functions, shown) != "")
 }

@@ -69,7 +69,8 @@ var kinds = []kind{
 	{
 		code: "nvswitches", find: nvSwitches,
 		remedy: "give the VM the NVSwitches that its GPUs take in full passthrough, or none and " +
-			"have the node's Fabric Manager activate their partition",
+			"have the node's Fabric Manager activate their partition; one that runs in a VM is " +
+			"known by the partitions in the node's annotation",
 	},
 	{
 		code: "nvlink-partition", find: noPartition,

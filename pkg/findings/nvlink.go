@@ -6,11 +6,17 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// nvSwitches finds other NVSwitches than the GPUs take.
+// nvSwitches finds NVSwitches that are too few or too many for the GPUs, or that others
+// need.
 func nvSwitches(plan *placement.Plan) []Finding {
-	functions := topology.Map(plan.Devices,
-		func(d placement.Decision) *topology.Function { return d.Function })
-	if fault := nvlink.SwitchFault(functions); fault != "" {
+	var functions []*topology.Function
+	for _, d := range plan.Devices {
+		if d.ID.Kind() == topology.KindPCI {
+			functions = append(functions, d.Function)
+		}
+	}
+
+	if fault := plan.Partitions.SwitchFault(functions, plan.Host); fault != "" {
 		return one("%s", fault)
 	}
 	return nil

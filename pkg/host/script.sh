@@ -64,6 +64,30 @@ request() {
   for member in "$target"/devices/*; do add "${member##*/}"; done
 }
 
+# read_word FILE: reads the first word of a file into $word.
+read_word() {
+  word=
+  { read -r word _ < "$1"; } 2> /dev/null
+}
+
+# nvswitches: adds the NVSwitches, if a function is an NVIDIA GPU, as host.Read reads them.
+nvswitches() {
+  has_gpu=
+  for function in $functions; do
+    read_word "bus/pci/devices/$function/vendor"
+    [ "$word" = 0x10de ] || continue
+    read_word "bus/pci/devices/$function/class"
+    case $word in 0x03???? | 0x120000) has_gpu=yes ;; esac
+  done
+  [ -n "$has_gpu" ] || return 0
+  for directory in bus/pci/devices/*; do
+    read_word "$directory/class"
+    [ "$word" = 0x068000 ] || continue
+    read_word "$directory/vendor"
+    [ "$word" != 0x10de ] || add "${directory##*/}"
+  done
+}
+
 # group NUMBER: adds an IOMMU group to $groups, once.
 group() {
   case "$groups " in *" $1 "*) ;; *) groups="$groups $1" ;; esac
@@ -97,6 +121,7 @@ for id; do
   esac
 done
 if [ $# != 0 ]; then
+  nvswitches
   # The bridges above each function: the components of its path that are functions, too.
   for function in $functions; do
     resolve "bus/pci/devices/$function" || continue

@@ -50,7 +50,7 @@ const (
 	// its link.
 	Details = details | LinkSpeeds
 	// Warnings are the inputs of a plan's warnings: drivers, BARs, the ids of vendor and device,
-	// and the members of the IOMMU groups.
+	// the members of the IOMMU groups, and beside NVIDIA GPUs the host's NVSwitches.
 	Warnings = warnings | Classes | Groups
 	// Related are the functions that belong to a device: the bridges above it, the other
 	// functions of the same device and its physical function.
@@ -80,6 +80,10 @@ func Read(fsys fs.FS, ids []topology.DeviceID, needs Needs) (*topology.Host, []r
 		} else if u, ok := id.MDEV(); ok {
 			r.addMDEV(u)
 		}
+	}
+
+	if needs.Has(Warnings) && r.hasNVIDIAGPU() {
+		r.addNVSwitches()
 	}
 
 	if needs.Has(All) {
@@ -117,6 +121,47 @@ func newHostReader(fsys fs.FS, needs Needs) *hostReader {
 	r.nodes = r.numaNodes()
 	return r
 }
+
+// hasNVIDIAGPU reports whether an NVIDIA GPU was read.
+func (r *hostReader) hasNVIDIAGPU() bool {
+	const nvidia = 0x10de
+	for _, d := range r.devices {
+		if d.IsGPU() && d.Vendor == nvidia {
+			return true
+		}
+	}
+
+	return false
+}
+
+// addNVSwitches reads the host's NVSwitches. Of the other functions it reads the class alone, and
+// nothing that cannot be read is a problem: the VM does not have them.
+func (r *hostReader) addNVSwitches() {
+	names, _ := r.tree.list(pciDevices)
+	for _, name := range names {
+		dir, err := r.tree.link(pciDevices + "/" + name)
+		if err != nil {
+			continue
+		}
+
+		class, _ := r.tree.file(dir + "/class")
+		vendor := ""
+		if class == classNVSwitch {
+			vendor, _ = r.tree.file(dir + "/vendor")
+		}
+
+		if a, err := topology.ParseAddress(name); err == nil && vendor == vendorNVIDIA {
+			r.add(a)
+		}
+	}
+}
+
+// The files class and vendor of an NVSwitch (open-gpu-kernel-modules,
+// kernel-open/nvidia/linux_nvswitch.c, nvswitch_pci_table).
+const (
+	classNVSwitch = "0x068000"
+	vendorNVIDIA  = "0x10de"
+)
 
 // addAll reads all PCI functions and mediated devices.
 func (r *hostReader) addAll() {

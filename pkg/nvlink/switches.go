@@ -12,41 +12,126 @@ import (
 
 // passthrough has, per PCI device id of NVSwitches, how many a VM takes in full passthrough, by
 // the number of its GPUs (Fabric Manager user guide, "Supported Virtual Machine Configurations").
-// Those of later boards are no PCI devices.
+// Those of later boards are no PCI devices. MGX H20 NVL16 has 16 GPUs and four NVSwitches ("NVLink
+// Topology").
 var passthrough = map[uint16]map[int]int{
 	0x1af1: {16: 12, 8: 6, 4: 3, 2: 1}, // A100
-	0x22a3: {8: 4},                     // H100, H200, H800, H20
+	0x22a3: {16: 4, 8: 4},              // H100, H200, H800, H20
 }
 
-// SwitchFault says what is wrong with the NVSwitches of a VM with these functions, "" where
-// nothing is known to be. A VM with NVSwitches alone runs Fabric Manager for others, and one
-// without needs none if Fabric Manager runs elsewhere.
-func SwitchFault(functions []*topology.Function) string {
-	const bridgeOther = 0x068000
+// SwitchFault says what is wrong with the NVSwitches of a VM with these functions on a host, ""
+// where nothing is known to be. A VM with NVSwitches alone runs Fabric Manager for others. A list
+// of partitions shows that Fabric Manager runs outside of VMs with GPUs.
+func (l List) SwitchFault(functions []*topology.Function, host *topology.Host) string {
 	gpus, switches, model := 0, 0, uint16(0)
 	for _, f := range functions {
 		switch {
 		case f == nil || f.Vendor != nvidia:
 		case f.IsGPU():
 			gpus++
-		case f.Class == bridgeOther:
+		case f.IsNVSwitch():
 			switches, model = switches+1, f.Device
 		}
 	}
 
 	byGPUs := passthrough[model]
-	if gpus == 0 || len(byGPUs) == 0 || byGPUs[gpus] == switches {
+	switch {
+	case gpus == 0:
 		return ""
-	}
+	case switches == 0 && len(l.Partitions) == 0:
+		return idleFault(functions, host)
+	case switches == 0:
+		return ""
+	case gpus < l.size():
+		return fmt.Sprintf("%s beside %d of %d GPUs: the Fabric Manager that lists the node's "+
+			"NVLink partitions needs the NVSwitches, and a VM with a partition none",
+			countedSwitches(switches), gpus, l.size())
 
-	var rules []string
-	for _, count := range slices.Sorted(maps.Keys(byGPUs)) {
-		rules = append(rules, fmt.Sprintf("%d GPUs take %d", count, byGPUs[count]))
+	case len(byGPUs) == 0 || byGPUs[gpus] == switches:
+		return ""
 	}
 
 	return fmt.Sprintf("%s beside %s: of this board %s, and VMs with other numbers none, with "+
 		"Fabric Manager elsewhere",
-		countedSwitches(switches), words.Counted(gpus, "GPU"), strings.Join(rules, ", "))
+		countedSwitches(switches), words.Counted(gpus, "GPU"), rules(byGPUs))
+}
+
+// IsWhole reports whether so many GPUs are all of a host with one board or two, as far as the
+// number of its NVSwitches tells.
+func IsWhole(gpus int, host *topology.Host) bool {
+	const board = 8
+	switches, model := switchesOf(host)
+	if needed := passthrough[model][gpus]; needed > 0 {
+		return needed == len(switches)
+	}
+	return gpus == board || gpus == 2*board
+}
+
+// switchesOf returns the NVSwitches of a host, and the device id of one.
+func switchesOf(host *topology.Host) (switches []*topology.Function, model uint16) {
+	for i := range host.Functions {
+		if f := &host.Functions[i]; f.IsNVSwitch() {
+			switches, model = append(switches, f), f.Device
+		}
+	}
+
+	return switches, model
+}
+
+// idleFault says that nobody is known to connect the GPUs of a VM without NVSwitches: no driver of
+// the host has the host's, so Fabric Manager does not run there (user guide, "vGPU Virtualization
+// Model": NVSwitches must be bound to nvidia.ko). It may in a service VM.
+func idleFault(functions []*topology.Function, host *topology.Host) string {
+	gpus := topology.CountFunc(functions, func(f *topology.Function) bool {
+		return IsSwitched(f) && f.PhysFn == nil
+	})
+	if gpus < 2 {
+		return ""
+	}
+
+	all, model := switchesOf(host)
+	for _, f := range all {
+		if f.Driver != "" && !f.IsVFIO() {
+			return ""
+		}
+	}
+
+	byGPUs := passthrough[model]
+	if len(byGPUs) == 0 {
+		return ""
+	}
+
+	instead := ""
+	if needed := byGPUs[gpus]; needed > 0 {
+		instead = "with " + countedSwitches(needed) + ", or "
+	}
+
+	return fmt.Sprintf("no NVSwitch beside %d GPUs, and no driver of the node has its %d: CUDA "+
+		"starts only %safter Fabric Manager in another VM has activated the partition of these "+
+		"GPUs",
+		gpus, len(all), instead)
+}
+
+// size returns the number of GPUs that are in a partition.
+func (l List) size() int {
+	all := map[Module]bool{}
+	for _, p := range l.Partitions {
+		for _, m := range p.Modules {
+			all[m] = true
+		}
+	}
+
+	return len(all)
+}
+
+// rules lists the numbers of NVSwitches by those of GPUs.
+func rules(byGPUs map[int]int) string {
+	var texts []string
+	for _, count := range slices.Sorted(maps.Keys(byGPUs)) {
+		texts = append(texts, fmt.Sprintf("%d GPUs take %d", count, byGPUs[count]))
+	}
+
+	return strings.Join(texts, ", ")
 }
 
 func countedSwitches(n int) string {
