@@ -82,6 +82,11 @@ var kinds = []kind{
 		remedy: "set port-speed=host with layout auto or mirror; else nccl-topology; else " +
 			"NCCL_NET_GDR_LEVEL=PHB in the guest, which does not bring the host's NIC",
 	},
+	{
+		code: "merged-switches", ofTree: true, find: mergedSwitches,
+		remedy: "NCCL needs none; for the host's switches set port-speed=host or nccl-topology with " +
+			"layout auto, or choose layout mirror",
+	},
 	{code: "switch-port-link-speed", ofTree: true, find: slowUplinks, remedy: speedRemedy},
 	{code: "port-link-speed", find: slowRootPorts, remedy: speedRemedy},
 }

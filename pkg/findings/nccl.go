@@ -28,6 +28,19 @@ func gpuDirectOff(plan *placement.Plan) []Finding {
 		"under one switch", outcome.Host-outcome.Guest, words.Counted(outcome.Host, "GPU"))
 }
 
+// mergedSwitches finds devices that are under several switches of the host and under one of the
+// guest.
+func mergedSwitches(plan *placement.Plan) []Finding {
+	merged := plan.MergedPairs()
+	if merged == 0 {
+		return nil
+	}
+
+	return one("%s of devices that are PXB on the host are PIX in the guest: one switch is in place "+
+		"of cascaded ones, which NCCL takes for as near, and whose inner uplinks would advertise %s",
+		words.Counted(merged, "pair"), libvirt.DefaultUplink())
+}
+
 // slowUplinks finds that NCCL takes the link that an emulated switch advertises for that of a
 // path that it uses.
 func slowUplinks(plan *placement.Plan) []Finding {

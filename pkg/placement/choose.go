@@ -18,7 +18,11 @@ func choose(s start) proposal {
 	}
 
 	finest, why := finestForNCCL(s, propose(s, policy.LayoutMirror, ""))
-	for _, layout := range policy.TreeLayouts() {
+	if finest.Layout == policy.LayoutSwitch {
+		return finest // of the simpler layouts none has a switch
+	}
+
+	for _, layout := range []policy.Layout{policy.LayoutNUMA, policy.LayoutRoot} {
 		if layout == finest.Layout {
 			break
 		}
@@ -37,7 +41,7 @@ func choose(s start) proposal {
 }
 
 // finestForNCCL returns the finest layout whose switch ports make NCCL decide no worse than without
-// them: mirror, else root. why is the reason for a simpler layout that shows as much.
+// them: mirror, else switch, else root. why is the reason for a simpler layout that shows as much.
 func finestForNCCL(s start, mirror proposal) (finest proposal, why string) {
 	// Mirror puts vGPUs of one GPU, or virtual functions of one NIC, under a switch without one on
 	// the host, too.
@@ -64,10 +68,52 @@ func finestForNCCL(s start, mirror proposal) (finest proposal, why string) {
 
 	default:
 		why = slowSwitches(s, isHosts)
-		return proposalOf(s, mirror.decisions, policy.LayoutRoot, why), why
+		root := proposalOf(s, mirror.decisions, policy.LayoutRoot, why)
+		merged := proposalOf(s, mirror.decisions, policy.LayoutSwitch,
+			"NCCL uses GPUDirect RDMA under one switch as under cascaded ones, whose inner uplinks "+
+				"would advertise 2.5 GT/s")
+		if !merged.asGuest(s).IsLimited() && isBetterForNCCL(s, merged, root) {
+			return merged, ""
+		}
+
+		return root, why
 	}
 
 	return mirror, why
+}
+
+// isBetterForNCCL reports whether p brings a GPU GPUDirect RDMA to the NIC that it takes on the
+// host, claims it for no GPU that does not use it there, and takes no GPU from the host's NIC that
+// it has in q.
+func isBetterForNCCL(s start, p, q proposal) bool {
+	onHost := nicsOf(machineOf(p.decisions, s.hostTree, fastestLink))
+	others, isGain := nicsOf(q.asGuest(s)), false
+	for gpu, chosen := range nicsOf(p.asGuest(s)) {
+		want := onHost[gpu]
+		isRight := chosen.nic == want.nic
+		if chosen.usesRDMA && !want.usesRDMA || !isRight && others[gpu].nic == want.nic {
+			return false
+		}
+		isGain = isGain || chosen.usesRDMA && isRight
+	}
+
+	return isGain
+}
+
+// asGuest returns the GPUs and NICs as NCCL finds them in the tree that a layout wants, under ports
+// without the host's speed. Their own links count as fast: not every call reads them, and all calls
+// of a boot have to choose the same.
+func (p proposal) asGuest(s start) ncclgraph.Machine {
+	return machineOf(p.decisions, p.wanted, func(n *topology.Node) topology.Link {
+		id, isPassedThrough := n.ID.(topology.DeviceID)
+		if !isPassedThrough {
+			return silentPort(n)
+		}
+		if f := s.Host.Function(id); f != nil && f.MutesLink {
+			return topology.Link{}
+		}
+		return fastest
+	})
 }
 
 // slowSwitches returns why a tree has no switches, and the key that would bring them.
@@ -89,7 +135,7 @@ func slowSwitches(s start, isHosts bool) string {
 // servesNCCL reports whether the switches of a proposal bring a GPU GPUDirect RDMA to its NIC, and
 // the false speed of their ports limits no path that NCCL uses.
 func servesNCCL(s start, p proposal) bool {
-	m := machineOf(p.decisions, p.wanted, guestLinks(s.Host, silentPort))
+	m := p.asGuest(s)
 	isDirect := func(c ncclgraph.Choice) bool { return c.NIC >= 0 && c.IsDirect() }
 	return slices.ContainsFunc(m.Choices(), isDirect) && !m.IsLimited()
 }

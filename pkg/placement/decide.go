@@ -38,7 +38,7 @@ type Decision struct {
 }
 
 // decide decides for each device whether it moves and, with a layout, which
-// cell is its own. Root and mirror decide alike.
+// cell is its own. All others decide alike.
 func decide(s start, layout policy.Layout) []Decision {
 	referenced := s.current.Referenced()
 	decisions := make([]Decision, len(s.devices))

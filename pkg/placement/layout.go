@@ -9,6 +9,23 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
+// layoutsFor returns the layouts that build different trees for devices, by their places on the
+// host: without cascaded switches there switch is as mirror.
+func layoutsFor(hostPlaces []*topology.Node) []policy.Layout {
+	layouts := policy.TreeLayouts()
+	for i, x := range hostPlaces {
+		for _, y := range hostPlaces[:i] {
+			if x.PathType(y) == topology.PXB {
+				return layouts
+			}
+		}
+	}
+
+	return slices.DeleteFunc(layouts, func(l policy.Layout) bool {
+		return l == policy.LayoutSwitch
+	})
+}
+
 // layOut returns the tree that a layout wants for the placed devices. Its expander buses are in the
 // order in which they are to be made, see orderAsHost.
 func layOut(decisions []Decision, host *topology.Tree, layout policy.Layout) *topology.Tree {
@@ -30,8 +47,8 @@ func layOut(decisions []Decision, host *topology.Tree, layout policy.Layout) *to
 		}
 
 		expander := b.expander(slots[first][0].Cell)
-		if layout == policy.LayoutMirror {
-			b.mirror(expander, host, slots[first:end])
+		if layout == policy.LayoutMirror || layout == policy.LayoutSwitch {
+			b.mirror(expander, host, slots[first:end], layout)
 			continue
 		}
 
@@ -159,8 +176,10 @@ func (b wantedTree) port(parent *topology.Node, kind topology.NodeKind, s slot) 
 // mirror adds root ports and switches under an expander bus as the host has
 // them above the slots. A switch is left out only where no path type changes:
 // where it has a single slot under its root port, and where its only child is a
-// switch.
-func (b wantedTree) mirror(expander *topology.Node, host *topology.Tree, slots []slot) {
+// switch. With layout switch all slots under a root port are under one switch.
+func (b wantedTree) mirror(
+	expander *topology.Node, host *topology.Tree, slots []slot, layout policy.Layout,
+) {
 	byLead := map[topology.ID]slot{}
 	var leads []topology.DeviceID
 	for _, s := range slots {
@@ -170,6 +189,10 @@ func (b wantedTree) mirror(expander *topology.Node, host *topology.Tree, slots [
 
 	for _, nodes := range hostPorts(host.Only(leads)) {
 		parts := switchParts(nodes)
+		if layout == policy.LayoutSwitch {
+			parts = devicesUnder(nodes)
+		}
+
 		if len(parts) == 1 {
 			b.port(expander, topology.RootPort, byLead[parts[0].ID])
 			continue
@@ -231,6 +254,20 @@ func switchParts(nodes []*topology.Node) []*topology.Node {
 		parts = nextParts(parts[0].Children)
 	}
 	return parts
+}
+
+// devicesUnder returns the devices at nodes and under them, whatever switches are between.
+func devicesUnder(nodes []*topology.Node) []*topology.Node {
+	var devices []*topology.Node
+	for _, n := range nodes {
+		if n.Kind == topology.Endpoint {
+			devices = append(devices, n)
+			continue
+		}
+		devices = append(devices, devicesUnder(n.Children)...)
+	}
+
+	return devices
 }
 
 // nextParts returns the devices and switches at nodes and under them, without another switch

@@ -36,6 +36,9 @@ func isBoardGPU(d Decision) bool {
 // fastest is a link that limits no path. It stands for one that was not read.
 var fastest = topology.Link{Speed: 64, Width: 16}
 
+// fastestLink returns it for every node.
+func fastestLink(*topology.Node) topology.Link { return fastest }
+
 // guestLinks returns what a guest shows of links: of its ports what port returns, and of a
 // passthrough function the function's own.
 func guestLinks(

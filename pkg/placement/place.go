@@ -209,8 +209,7 @@ func nextLayout(s start, p proposal, violations []reasons.Warning) (placing, []r
 	layouts := policy.TreeLayouts()
 	at := slices.Index(layouts, p.Layout)
 	isFiner := violations[0].Code == reasons.CodeFurtherApart
-	others, why := layouts[at+
-		1:], fmt.Sprintf("%s would take devices further from each other than they are", p.Layout)
+	others, why := layouts[at+1:], fmt.Sprintf("%s would take devices further from each other than they are", p.Layout)
 	switch {
 	case isFiner:
 	case s.Policy.Layout == policy.LayoutAuto:
@@ -221,7 +220,12 @@ func nextLayout(s start, p proposal, violations []reasons.Warning) (placing, []r
 		return placing{}, violations
 	}
 
+	distinct := layoutsFor(s.hostPlaces)
 	for _, layout := range others {
+		if !slices.Contains(distinct, layout) {
+			continue
+		}
+
 		placed, tooMuch := attempt(s, propose(s, layout, why))
 		if len(tooMuch) > 0 {
 			continue

@@ -266,9 +266,28 @@ func (p *Plan) Apply() ([]byte, error) {
 	return changed, nil
 }
 
+// MergedPairs counts the pairs of devices that are under several switches of the host and under
+// one of the guest, as layout switch has them.
+func (p *Plan) MergedPairs() (count int) {
+	host, guest := p.HostTree.Devices(p.IDs()), p.GuestTree.Devices(p.IDs())
+	for i := range p.Devices {
+		for j := range i {
+			if host[i].PathType(host[j]) == topology.PXB &&
+				guest[i].PathType(guest[j]) == topology.PIX {
+				count++
+			}
+		}
+	}
+
+	return count
+}
+
+// Layouts returns the layouts that build different trees for the plan's devices, from the simplest.
+func (p *Plan) Layouts() []policy.Layout { return layoutsFor(p.HostTree.Devices(p.IDs())) }
+
 // TreeLayout returns the layout whose tree the guest has, "" where no device is under an expander
-// bus. Only mirror builds switches, only numa has devices of several PCIe roots under one expander
-// bus, and it has neither several in a cell nor one without.
+// bus. Only switch and mirror build switches, only numa has devices of several PCIe roots under one
+// expander bus, and it has neither several in a cell nor one without.
 func (p *Plan) TreeLayout() policy.Layout {
 	layout := policy.Layout("")
 	rootOf, expanderOf := map[*topology.Node]topology.PCIeRoot{}, map[int]*topology.Node{}
@@ -278,6 +297,8 @@ func (p *Plan) TreeLayout() policy.Layout {
 		switch root, isKnown := rootOf[expander]; {
 		case expander.ID == topology.Index(0) || d.Address == nil:
 			continue
+		case n.IsUnderSwitch() && p.MergedPairs() > 0:
+			return policy.LayoutSwitch
 		case n.IsUnderSwitch():
 			return policy.LayoutMirror
 		case isKnown && d.PCIeRoot != "" && root != d.PCIeRoot:

@@ -168,7 +168,7 @@ func TestUnmanagedControllers(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		d := unmanagedDomain{Rand: r, gpus: r.Perm(unmanagedDevices)}
 		flags := map[policy.Key]string{
-			policy.KeyLayout:       []string{"numa", "root", "mirror"}[r.IntN(3)],
+			policy.KeyLayout:       []string{"numa", "root", "switch", "mirror"}[r.IntN(4)],
 			policy.KeyHotplugPorts: []string{"auto", "0", "20", "255"}[r.IntN(4)],
 		}
 

@@ -80,8 +80,8 @@ func perSMMU(d *tree.Tree) map[string]smmuBus {
 func TestSSIDSize(t *testing.T) {
 	grace := cases.Named(t, root, "grace")
 	for _, layout := range []policy.Layout{
-		policy.LayoutAuto, policy.LayoutNUMA, policy.LayoutRoot, policy.LayoutMirror,
-		policy.LayoutKeep,
+		policy.LayoutAuto, policy.LayoutNUMA, policy.LayoutRoot, policy.LayoutSwitch,
+		policy.LayoutMirror, policy.LayoutKeep,
 	} {
 		grace.Planner.Flags = map[policy.Key]string{policy.KeyLayout: string(layout)}
 		got := string(grace.Planner.Read(grace.Request).Plan().Domain)

@@ -20,9 +20,7 @@ import (
 	"hook-sidecar/test/tree"
 )
 
-func layouts() []policy.Layout {
-	return []policy.Layout{policy.LayoutNUMA, policy.LayoutRoot, policy.LayoutMirror}
-}
+func layouts() []policy.Layout { return policy.TreeLayouts() }
 
 func withLayout(host fs.FS, layout policy.Layout) plan.Planner {
 	return plan.Planner{

@@ -99,10 +99,15 @@ func Listed(layouts []Alternative) string {
 	return strings.Join(topology.Map(layouts, Alternative.String), ", ")
 }
 
-// Alternatives returns what each layout gives that can be planned.
+// Alternatives returns what each layout gives that builds a tree of its own and can be planned.
 func (v *VM) Alternatives() []Alternative {
+	current := v.Current().Plan
+	if current == nil {
+		return nil
+	}
+
 	var all []Alternative
-	for _, layout := range policy.TreeLayouts() {
+	for _, layout := range current.Layouts() {
 		if result := v.WithLayout(layout); result.Plan != nil {
 			one := AlternativeOf(result.Plan)
 			one.Layout = layout

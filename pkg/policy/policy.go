@@ -41,6 +41,7 @@ const (
 	LayoutKeep   Layout = "keep"   // changes no address
 	LayoutNUMA   Layout = "numa"   // one expander bus per guest cell
 	LayoutRoot   Layout = "root"   // one expander bus per host PCIe root
+	LayoutSwitch Layout = "switch" // as mirror, with one switch in place of cascaded ones
 	LayoutMirror Layout = "mirror" // as root, with the host's switches
 
 	AddRequested = "requested" // those that the VMI names
@@ -61,7 +62,9 @@ const (
 
 // TreeLayouts returns the layouts that build a tree, from the simplest, which is also the
 // coarsest.
-func TreeLayouts() []Layout { return []Layout{LayoutNUMA, LayoutRoot, LayoutMirror} }
+func TreeLayouts() []Layout {
+	return []Layout{LayoutNUMA, LayoutRoot, LayoutSwitch, LayoutMirror}
+}
 
 // HotplugAuto leaves the number of free root ports to KubeVirt's formula.
 const (
@@ -138,8 +141,8 @@ func Settings() []Setting {
 	return []Setting{
 		{
 			Key: KeyLayout, Default: "auto",
-			Values:  []string{"auto", "keep", "numa", "root", "mirror"},
-			Meaning: "shape of the guest's PCIe tree: auto, keep, numa, root or mirror",
+			Values:  []string{"auto", "keep", "numa", "root", "switch", "mirror"},
+			Meaning: "shape of the guest's PCIe tree: auto, keep, numa, root, switch or mirror",
 			field:   func(p *Policy) any { return (*string)(&p.Layout) },
 		},
 		{

@@ -146,7 +146,7 @@ func TestPolicyAdd(t *testing.T) {
 // each as it was written.
 func TestPolicyValues(t *testing.T) {
 	good := map[policy.Key][]string{
-		policy.KeyLayout:       {"keep", "numa", "root", "mirror"},
+		policy.KeyLayout:       {"keep", "numa", "root", "switch", "mirror"},
 		policy.KeyStrict:       {"true", "false"},
 		policy.KeyAdd:          {"requested", "all", "none"},
 		policy.KeyCompanions:   {"keep", "add"},

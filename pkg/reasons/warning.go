@@ -76,8 +76,8 @@ var codeTable = []entry[Code]{
 	{code: CodeHotplugPortsCapped,
 		remedy: "lower hotplug-ports, or pass fewer devices through"},
 	{code: CodeNCCLIncomplete,
-		remedy: "place the device with layout numa, root or mirror; NCCL reads what the file " +
-			"lacks from the guest's sysfs"},
+		remedy: "place the device with layout numa, root, switch or mirror; NCCL reads what the " +
+			"file lacks from the guest's sysfs"},
 	{code: CodeNCCLNoReader,
 		remedy: "put the output of hook-sidecar cloud-init into the VM's user data, or copy " +
 			"the file in the guest by other means"},

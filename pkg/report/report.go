@@ -28,7 +28,7 @@ const SchemaVersion = 1
 type Report struct {
 	// 1; it rises when a field is removed or changes its meaning
 	SchemaVersion int `json:"schemaVersion"`
-	// the layout that is built: keep, numa, root or mirror
+	// the layout that is built: keep, numa, root, switch or mirror
 	Layout policy.Layout `json:"layout"`
 	// why it is that one, as the end of a sentence; null where the policy names it
 	LayoutReason *string `json:"layoutReason"`

@@ -63,6 +63,8 @@ type Figures struct {
 	// what it believes of the slowest path, as a part of the slowest on the host
 	Speed float64
 	Pairs placement.Pairs // of devices that are as far apart as on the host
+	// pairs that are under several switches on the host and under one in the guest
+	Merged int
 }
 
 // IsAsHost reports whether NCCL decides as on the host, and believes every path as fast.
@@ -76,5 +78,6 @@ func (g Guest) Figures(tb testing.TB, vm VM) Figures {
 	tb.Helper()
 	current := vm.read(g.Domain(tb, vm), nil).Current()
 	expect.NoError(tb, current.Err)
-	return Figures{current.Plan.GPUDirect(), current.Plan.PathSpeed(), current.Plan.Pairs()}
+	p := current.Plan
+	return Figures{p.GPUDirect(), p.PathSpeed(), p.Pairs(), p.MergedPairs()}
 }

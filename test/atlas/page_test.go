@@ -41,7 +41,7 @@ func TestPage(t *testing.T) {
 	form := template.Must(template.New("page").Parse(page))
 	expect.NoError(t, form.Execute(&text, map[string]any{
 		"Table": table(rows), "Lost": lost(rows), "Alike": alike(rows, atlas.PR17025),
-		"Better": better(rows), "Slow": slow(rows), "Without": without(rows),
+		"Better": better(rows), "Merged": merged(rows), "Slow": slow(rows), "Without": without(rows),
 		"Hook": alike(rows, atlas.Hook), "Off": off(rows), "Records": records(rows),
 	}))
 
@@ -128,6 +128,11 @@ func better(rows []row) string {
 	return titles(rows, func(r row) bool {
 		return r.figures[atlas.PR17025.Title].Guest > r.figures[atlas.Hook.Title].Guest
 	})
+}
+
+// merged lists the machines of which the hook without a key puts a cascade under one switch.
+func merged(rows []row) string {
+	return titles(rows, func(r row) bool { return r.figures[atlas.Hook.Title].Merged > 0 })
 }
 
 // slow lists the machines with a path in 17025's guest that NCCL believes to be a tenth as fast.

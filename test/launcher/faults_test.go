@@ -163,7 +163,7 @@ func testPlaceholders(t *testing.T, l lab) {
 // testWrongHook is the test of this test: where the answer to call 2 has one port in
 // the next slot, it is found.
 func testWrongHook(t *testing.T, l lab) {
-	for _, layout := range []string{"numa", "root", "mirror"} {
+	for _, layout := range []string{"numa", "root", "switch", "mirror"} {
 		t.Run(layout, func(t *testing.T) {
 			t.Parallel()
 			r := row{vm: hgx, plan: []string{

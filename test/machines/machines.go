@@ -42,7 +42,7 @@ func Names(t testing.TB) []string {
 }
 
 // Layouts are all layouts, those that move nothing included.
-func Layouts() []string { return []string{"keep", "numa", "root", "mirror"} }
+func Layouts() []string { return []string{"keep", "numa", "root", "switch", "mirror"} }
 
 // Sysfs is a machine by its name.
 func Sysfs(t testing.TB, name string) fs.FS {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
@@ -130,7 +131,7 @@ func TestAuto(t *testing.T) {
 			auto := steps(t, host, domain, devices)
 			honest := []policy.Layout{policy.LayoutNUMA, policy.LayoutRoot}
 			if name != "" || !mirrorMisleads(t, host, devices) {
-				honest = append(honest, policy.LayoutMirror)
+				honest = append(honest, policy.LayoutSwitch, policy.LayoutMirror)
 			}
 
 			kept := steps(t, host, first, devices)
@@ -154,6 +155,66 @@ func TestAuto(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestAutoAsCore: without a key no guest has fewer GPUs with GPUDirect RDMA, or with the host's
+// NIC, than in any tree of KubeVirt's that is honest: that has no pair under a switch which has none
+// on the host, and no path of NCCL's that crosses a slow uplink.
+func TestAutoAsCore(t *testing.T) {
+	compared := map[matrix.CoreTree]int{}
+	everyMachine(t, func(t *testing.T, host matrix.Sysfs, numa matrix.GuestNUMA, devices []string) {
+		auto, _ := run(t, host, withLayout(policy.LayoutAuto), matrix.Domain(numa, devices))
+		got := current(t, host, auto).GPUDirect()
+		for _, form := range matrix.CoreTrees {
+			came, err := form.Domain(host, numa, devices)
+			expect.NoError(t, err)
+			core := current(t, host, came)
+			if core.IsLimited() || claims(t, host, came, devices) {
+				continue
+			}
+
+			compared[form]++
+			if want := core.GPUDirect(); got.Guest < want.Guest || got.Right < want.Right {
+				t.Errorf("auto %+v, %s %+v", got, form, want)
+			}
+		}
+	})
+
+	for _, form := range matrix.CoreTrees {
+		if compared[form] == 0 {
+			t.Errorf("%s is honest on no machine, so the test shows nothing", form)
+		}
+	}
+}
+
+// current returns the plan of a domain as it is.
+func current(t *testing.T, host matrix.Sysfs, domain []byte) *placement.Plan {
+	t.Helper()
+	planner := plan.Planner{Sysfs: host.FS, Details: true}
+	result := planner.Read(plan.Request{Domain: domain}).Current()
+	expect.NoError(t, result.Err)
+	return result.Plan
+}
+
+// claims reports whether two devices share a switch in a domain and not on the host.
+func claims(t *testing.T, host matrix.Sysfs, domain []byte, devices []string) bool {
+	t.Helper()
+	guest, err := tree.Read(domain)
+	expect.NoError(t, err)
+	isNear := func(pathType string) bool { return pathType == "PIX" || pathType == "PXB" }
+	for i, a := range devices {
+		for _, b := range devices[:i] {
+			spotA, _, errA := host.Spot(a)
+			spotB, _, errB := host.Spot(b)
+			expect.NoError(t, errA)
+			expect.NoError(t, errB)
+			if isNear(guestType(guest, a, b)) && !isNear(tree.PathType(spotA, spotB)) {
+				return true
+			}
+		}
+	}
+
+	return false
 }
 
 // right counts the pairs that are as on the host.
@@ -228,9 +289,7 @@ func TestNeverWorse(t *testing.T) {
 	everyMachine(t, func(t *testing.T, host matrix.Sysfs, numa matrix.GuestNUMA, devices []string) {
 		first := matrix.Domain(numa, devices)
 		trees := map[policy.Layout][]byte{}
-		for _, layout := range []policy.Layout{
-			policy.LayoutAuto, policy.LayoutNUMA, policy.LayoutRoot, policy.LayoutMirror,
-		} {
+		for _, layout := range append(policy.TreeLayouts(), policy.LayoutAuto) {
 			if placed, fits := run(t, host, withLayout(layout), first); fits {
 				trees[layout] = placed
 			}

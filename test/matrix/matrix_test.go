@@ -86,7 +86,7 @@ func TestTrees(t *testing.T) {
 
 	// Nearly all trees are made to fit: a product that places nothing would pass all
 	// other checks.
-	if want := trees * 3 * 2 * 95 / 100; fitted < want {
+	if want := trees * len(policy.TreeLayouts()) * 2 * 95 / 100; fitted < want {
 		t.Errorf("%d plans fit, want at least %d", fitted, want)
 	}
 }
@@ -97,7 +97,9 @@ func TestTreesLibvirt(t *testing.T) {
 	for seed := range uint64(20) {
 		h := matrix.NewRandomHost(seed)
 		host := expect.Host(t, h.Text)
-		for _, layout := range []policy.Layout{policy.LayoutRoot, policy.LayoutMirror} {
+		for _, layout := range []policy.Layout{
+			policy.LayoutRoot, policy.LayoutSwitch, policy.LayoutMirror,
+		} {
 			t.Run(fmt.Sprintf("seed %d/%s", seed, layout), func(t *testing.T) {
 				m := plan.Planner{
 					Sysfs: host,
@@ -124,9 +126,7 @@ func checkLayouts(
 		t.Fatalf("%s: %v", name, err)
 	}
 
-	for _, layout := range []policy.Layout{
-		policy.LayoutNUMA, policy.LayoutRoot, policy.LayoutMirror,
-	} {
+	for _, layout := range policy.TreeLayouts() {
 		for call, domain := range [][]byte{first, later} {
 			t.Run(fmt.Sprintf("%s/%s/call %d", name, layout, call+1), func(t *testing.T) {
 				c := checker{T: t, layout: layout, host: matrix.Sysfs{FS: host}, numa: numa}
@@ -299,7 +299,9 @@ func (c checker) promised(host string, cellA, cellB int) string {
 	switch {
 	case c.layout != policy.LayoutNUMA && within && cellA != cellB:
 		return "SYS" // one host bridge and two nodes: the node counts
-	case c.layout == policy.LayoutMirror && within:
+	case c.layout == policy.LayoutSwitch && host == "PXB":
+		return "PIX"
+	case (c.layout == policy.LayoutSwitch || c.layout == policy.LayoutMirror) && within:
 		return host
 	case c.layout == policy.LayoutRoot && within:
 		return "PHB"

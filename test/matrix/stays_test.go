@@ -77,9 +77,8 @@ func newMixed(t *testing.T, seed uint64, lib readback.Lib) mixed {
 }
 
 func (m *mixed) layout() map[policy.Key]string {
-	return withLayout([]policy.Layout{
-		policy.LayoutAuto, policy.LayoutNUMA, policy.LayoutRoot, policy.LayoutMirror,
-	}[m.IntN(4)])
+	layouts := append(policy.TreeLayouts(), policy.LayoutAuto)
+	return withLayout(layouts[m.IntN(len(layouts))])
 }
 
 func (m *mixed) replace(old, now string) {
