@@ -110,3 +110,19 @@ func TestThreads(t *testing.T) {
 		}
 	}
 }
+
+// TestNVLinkThreads: the threads about NVLink partitions that have an output of a VM are each named
+// right (nvrc 159 is in the second set). kubevirt-gpu-device-plugin 125, 133, 158 and 195 and
+// gpu-operator 2552 ask for a feature and have none; kata-containers 13430 has one of Kata's init.
+func TestNVLinkThreads(t *testing.T) {
+	all := threads(t, "nvlink")
+	if len(all) < 5 {
+		t.Errorf("%d threads, want at least 5", len(all))
+	}
+
+	for name, th := range all {
+		if got := cmp.Or(causes(counting(th.diagnose(t).Causes)), noCause); got != th.cause {
+			t.Errorf("%s: %s, want %s", name, got, th.cause)
+		}
+	}
+}
