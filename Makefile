@@ -1,6 +1,6 @@
 # Shortcuts; CI runs `.ci/run`.
 .DEFAULT_GOAL := help
-.PHONY: help build image release test launcher launcher-e2e cluster cloudinit recipe manifests kubectl boot boot-sizes boot-largest newest alloc e2e speed lint fuzz generate golden ci
+.PHONY: help build image release test launcher launcher-e2e cluster cloudinit recipe manifests kubectl boot boot-sizes boot-largest newest alloc whole e2e speed lint fuzz generate golden ci
 
 # Kernels and images that the tests boot.
 CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/hook-sidecar
@@ -89,6 +89,9 @@ newest: ## repeat the tests with libvirt, QEMU, firmware and kernel of Debian te
 
 alloc: ## compare the simulation of libvirt with libvirts on ten thousand random domains
 	.ci/run alloc
+
+whole: ## run the tests that sample in `go test` with every layout of every domain
+	.ci/run whole
 
 nccl: ## judge hosts and guests by NCCL's own topology code; check the table of docs/comparison.md
 	.ci/run nccl

@@ -20,19 +20,19 @@ import (
 )
 
 // TestNothingElseMoves defines each domain in libvirt as it is and as the hook returns it,
-// with every layout: libvirt accepts it, has every device where it is planned, and no disk,
+// with one layout, and with WHOLE=1 with every layout: libvirt accepts it, has every device where it is planned, and no disk,
 // NIC, filesystem or controller other than for PCI elsewhere.
 func TestNothingElseMoves(t *testing.T) {
 	t.Parallel()
 	lib := oracle.New(t)
-	for _, d := range definable(t) {
+	for n, d := range definable(t) {
 		without, known, err := lib.Examine(d.domain)
 		if err != nil {
 			continue // libvirt refuses it with the hook or without
 		}
 
 		want := unmoved(t, without)
-		for _, layout := range layouts() {
+		for _, layout := range sampled(n, layouts()) {
 			t.Run(d.name+"/"+string(layout), func(t *testing.T) {
 				m := d.host
 				m.Source = laidOut(m.Source, layout)

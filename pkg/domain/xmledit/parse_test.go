@@ -255,15 +255,15 @@ func TestValuesAndText(t *testing.T) {
 }
 
 // Time must not grow with the square of the number of siblings, attributes or
-// namespaces: this test would not end.
+// namespaces: this test would take minutes.
 func TestParseManyOfAKind(t *testing.T) {
-	const million = 1_000_000
-	d := mustParse(t, "<a>"+strings.Repeat("<b/>", million)+"</a>")
-	if got := len(d.Root().Children); got != million {
-		t.Errorf("%d siblings, want %d", got, million)
+	const many = 250_000
+	d := mustParse(t, "<a>"+strings.Repeat("<b/>", many)+"</a>")
+	if got := len(d.Root().Children); got != many {
+		t.Errorf("%d siblings, want %d", got, many)
 	}
 
-	// Names of four letters and digits, a000 and up: a million fit 8 MiB.
+	// Names of four letters and digits, a000 and up.
 	names := func(format string, n int) string {
 		var src strings.Builder
 		for i := range n {
@@ -272,12 +272,12 @@ func TestParseManyOfAKind(t *testing.T) {
 		return src.String()
 	}
 
-	d = mustParse(t, "<a"+names(" %s=''", million)+"/>")
-	if got := len(d.Root().Attrs); got != million {
-		t.Errorf("%d attributes, want %d", got, million)
+	d = mustParse(t, "<a"+names(" %s=''", many)+"/>")
+	if got := len(d.Root().Attrs); got != many {
+		t.Errorf("%d attributes, want %d", got, many)
 	}
 
-	const namespaces = 200_000
+	const namespaces = 100_000
 	d = mustParse(t, "<a"+names(" xmlns:%s='u'", namespaces)+">"+names("<%s:b/>", namespaces)+
 		"</a>")
 	if got := len(d.Root().Children); got != namespaces || !d.Root().Children[got-1].Is("u", "b") {
