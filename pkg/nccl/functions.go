@@ -1,9 +1,7 @@
 package nccl
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"strconv"
 
 	"hook-sidecar/pkg/topology"
@@ -36,20 +34,14 @@ func Of(functions []Function) File {
 		}
 
 		e := function(f.Address, f.Device.Class, f.Link)
+		e.isGPU = f.Device.IsGPU()
 		e.setID("vendor", f.Device.Vendor)
 		e.setID("device", f.Device.Device)
 		parent.children = append(parent.children, e)
 	}
 
 	b.file.Library = library
-	for _, c := range b.file.cpus {
-		c.sort()
-	}
-
-	slices.SortFunc(b.file.cpus, func(x, y *element) int {
-		return cmp.Compare(uint(x.node), uint(y.node))
-	})
-
+	b.file.sort()
 	return b.file
 }
 

@@ -6,6 +6,7 @@ package nccl
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -58,7 +59,7 @@ type File struct {
 	Library  Library           // that reads it
 	Warnings []reasons.Warning // about GPUs and NICs that are left out
 
-	cpus []*element // by NUMA node; the one without a node is last
+	cpus []*element // in NCCL's order
 }
 
 // New makes the file of a plan, with link speeds if the plan's host has Details. NCCL reads missing
@@ -80,14 +81,7 @@ func New(plan *placement.Plan) File {
 		}
 	}
 
-	for _, c := range b.file.cpus {
-		c.sort()
-	}
-
-	slices.SortFunc(b.file.cpus, func(x, y *element) int {
-		return cmp.Compare(uint(x.node), uint(y.node))
-	})
-
+	b.file.sort()
 	return b.file
 }
 
@@ -136,6 +130,7 @@ func (b *builder) add(d placement.Decision) {
 
 	// A mediated device has ids of its own, which the host does not show.
 	device := b.pci(*d.Predicted, d.Function.Class, d.Function, d.ID.Kind() == topology.KindPCI)
+	device.isGPU = d.Function.IsGPU()
 	parent.children = append(parent.children, device)
 }
 
@@ -311,6 +306,7 @@ type element struct {
 	name       string
 	node       int              // of a CPU; -1 for none
 	address    topology.Address // of all but a CPU
+	isGPU      bool
 	attributes string
 	children   []*element
 }
@@ -337,21 +333,55 @@ func (e *element) setID(name string, id uint16) {
 	}
 }
 
+// sort orders CPUs and what is under them as NCCL finds them without a file: it fills in the GPUs by
+// their addresses, then the NICs (topo.cc, ncclTopoGetSystem), each with its CPU. Where several
+// rings are equally good, its search takes the first that it finds, so the order decides. CPUs
+// without devices are last.
+func (f *File) sort() {
+	for _, c := range f.cpus {
+		c.sort()
+	}
+
+	slices.SortFunc(f.cpus, func(x, y *element) int {
+		return cmp.Or(
+			x.lowest((*element).isAGPU).Compare(y.lowest((*element).isAGPU)),
+			x.lowest((*element).isDevice).Compare(y.lowest((*element).isDevice)),
+			cmp.Compare(uint(x.node), uint(y.node)),
+		)
+	})
+}
+
 // sort orders children by the guest's addresses, as NCCL does without a file (xml.cc,
 // ncclTopoGetXmlFromSys). A switch counts as the first device under it.
 func (e *element) sort() {
 	for _, c := range e.children {
 		c.sort()
 	}
-	slices.SortFunc(e.children, func(x, y *element) int { return x.first().Compare(y.first()) })
+	slices.SortFunc(e.children, func(x, y *element) int {
+		return x.lowest((*element).isDevice).Compare(y.lowest((*element).isDevice))
+	})
 }
 
-// first returns the lowest address of a device in a sorted tree.
-func (e *element) first() topology.Address {
-	for len(e.children) > 0 {
-		e = e.children[0]
+// isDevice reports whether an element is a GPU or a NIC, not a CPU or a switch.
+func (e *element) isDevice() bool { return e.name == "pci" && len(e.children) == 0 }
+
+// isAGPU reports whether an element is a GPU.
+func (e *element) isAGPU() bool { return e.isGPU }
+
+// lowest returns the lowest address of a device of a kind in a tree, or one above all addresses.
+func (e *element) lowest(isKind func(*element) bool) topology.Address {
+	if isKind(e) {
+		return e.address
 	}
-	return e.address
+
+	lowest := topology.Address{Domain: math.MaxUint32}
+	for _, c := range e.children {
+		if a := c.lowest(isKind); a.Compare(lowest) < 0 {
+			lowest = a
+		}
+	}
+
+	return lowest
 }
 
 func (e *element) write(text *strings.Builder, indent string) {
