@@ -147,8 +147,9 @@ func (m *Machine) fill(d *topology.Function, part *Machine, from *topology.Funct
 	}
 }
 
-// match returns where the functions of a part are in the machine. Those with an address are at it. Those without are the one of their name; else GPUs
-// and NICs are in the order of addresses, as CUDA and drivers number them, if both have as many.
+// match returns where the functions of a part are in the machine. Those with an address are at it.
+// Those without are the one of their name; else GPUs and NICs are in the order of addresses, as
+// CUDA and drivers number them, if both have as many.
 func (m *Machine) match(part *Machine) map[topology.Address]topology.Address {
 	same := map[topology.Address]topology.Address{}
 	known := map[topology.Address]bool{}
@@ -213,8 +214,8 @@ func (m *Machine) matchOrder(
 	}
 
 	if own[0].IsNIC() {
-		m.note("which NIC has which address is a guess by order: ibdev2netdev -v or mst status -v " +
-			"tells it")
+		m.note("which NIC has which address is a guess by order: ibdev2netdev -v or mst status " +
+			"-v tells it")
 	}
 
 	for i := range theirs {

@@ -10,7 +10,7 @@ import (
 )
 
 // listed matches the line of a device in lspci's list: 17:00.0 3D controller [0302]: NVIDIA ...
-var listed = regexp.MustCompile(`^\s*((?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]) (.+)$`)
+var listed = regexp.MustCompile(`^\s*(` + busID + `) (.+)$`)
 
 // isListed reports whether a line is that of a device in lspci's list.
 func isListed(line string) bool {

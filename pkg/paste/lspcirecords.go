@@ -29,43 +29,41 @@ func isSlot(line string) bool {
 // readLspciRecords reads lspci -Dvmm. With -n or -nn it has ids, else names.
 func readLspciRecords(t text) (Machine, error) {
 	m := Machine{Sources: []Source{Lspci}}
-	var record map[string]string
-	add := func() error {
-		if record == nil {
-			return nil
-		}
-
+	for _, record := range lspciRecords(t.lines) {
 		d, err := lspciDevice(record)
 		if err != nil {
-			return fmt.Errorf("device %d: %w", len(m.Functions)+1, err)
+			return Machine{}, fmt.Errorf("device %d: %w", len(m.Functions)+1, err)
 		}
 
-		if m.Functions = append(m.Functions, d); len(m.Functions) > maxDevices {
-			return errTooMany
-		}
-
-		return nil
+		m.Functions = append(m.Functions, d)
 	}
 
-	for _, line := range t.lines {
+	return m.sorted()
+}
+
+// lspciRecords returns the tags of each record, which begins with its slot. The first line of a tag
+// counts: after the last record may be anything. There are at most as many as a machine may have,
+// and one.
+func lspciRecords(lines []string) (records []map[string]string) {
+	for _, line := range lines {
 		if isSlot(line) {
-			if err := add(); err != nil {
-				return Machine{}, err
+			if len(records) > maxDevices {
+				return records
 			}
-			record = map[string]string{}
+			records = append(records, map[string]string{})
 		}
 
-		if tag, value, found := strings.Cut(strings.TrimSpace(line), ":"); found && record != nil &&
-			record[tag] == "" {
+		tag, value, found := strings.Cut(strings.TrimSpace(line), ":")
+		if !found || len(records) == 0 {
+			continue
+		}
+
+		if record := records[len(records)-1]; record[tag] == "" {
 			record[tag] = strings.TrimSpace(value)
 		}
 	}
 
-	if err := add(); err != nil {
-		return Machine{}, err
-	}
-
-	return m.sorted()
+	return records
 }
 
 // lspciDevice returns the function of a record.

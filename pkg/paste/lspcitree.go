@@ -12,8 +12,10 @@ import (
 // The lines of lspci -t (pciutils ls-tree.c). A bus is -[0000:17]- or -[17]-, or with a range
 // [17-1b]; a function is 00.0 after a junction of lines.
 var (
-	treeRoot   = regexp.MustCompile(`^[ |]*(?:-\+-|-|\+-|\\-)\[([0-9a-f]{4,8}):([0-9a-f]{2})(?:-[0-9a-f]{2})?\]`)
-	treeBranch = regexp.MustCompile(`^([0-9a-f]{2}\.[0-7])(?:-\[(?:[0-9a-f]{4,8}:)?([0-9a-f]{2})(?:-[0-9a-f]{2})?\])?`)
+	treeRoot = regexp.MustCompile(
+		`^[ |]*(?:-\+-|-|\+-|\\-)\[([0-9a-f]{4,8}):([0-9a-f]{2})(?:-[0-9a-f]{2})?\]`)
+	treeBranch = regexp.MustCompile(
+		`^([0-9a-f]{2}\.[0-7])(?:-\[(?:[0-9a-f]{4,8}:)?([0-9a-f]{2})(?:-[0-9a-f]{2})?\])?`)
 )
 
 func isLspciTree(t text) bool {

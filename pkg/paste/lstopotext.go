@@ -13,12 +13,13 @@ import (
 // The lines of lstopo's text (hwloc utils/lstopo/lstopo-text.c; hwloc_obj_type_snprintf and
 // hwloc_obj_attr_snprintf).
 var (
-	topoObject = regexp.MustCompile(`^( *)(Machine|NUMANode|HostBridge|PCIBridge|PCI|Package|Socket|Group[0-9]*|OpenFabrics|Bridge)\b(.*)$`)
-	topoNode   = regexp.MustCompile(`P#([0-9]+)`)
-	topoBusID  = regexp.MustCompile(`(?:busid=| )((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])`)
-	topoIDs    = regexp.MustCompile(`(?:id=| )([0-9a-f]{4}:[0-9a-f]{4})\b`)
-	topoClass  = regexp.MustCompile(`\(([A-Z0-9][A-Za-z0-9 ]{1,30})\)`)
-	topoName   = regexp.MustCompile(`"([^"]{1,40})"`)
+	topoObject = regexp.MustCompile(`^( *)(Machine|NUMANode|HostBridge|PCIBridge|PCI|Package|` +
+		`Socket|Group[0-9]*|OpenFabrics|Bridge)\b(.*)$`)
+	topoNode  = regexp.MustCompile(`P#([0-9]+)`)
+	topoBusID = regexp.MustCompile(`(?:busid=| )(` + busID + `)`)
+	topoIDs   = regexp.MustCompile(`(?:id=| )([0-9a-f]{4}:[0-9a-f]{4})\b`)
+	topoClass = regexp.MustCompile(`\(([A-Z0-9][A-Za-z0-9 ]{1,30})\)`)
+	topoName  = regexp.MustCompile(`"([^"]{1,40})"`)
 )
 
 func isLstopoText(t text) bool {

@@ -41,9 +41,10 @@ func readNCCLFile(t text) (Machine, error) {
 		return Machine{}, err
 	}
 
-	if !slices.ContainsFunc(m.Functions, func(d topology.Function) bool { return d.Class != 0 }) {
-		m.note("the file has no classes, by which GPUs and NICs are recognised: NCCL adds them in " +
-			"the file of NCCL_TOPO_DUMP_FILE")
+	hasClass := func(d topology.Function) bool { return d.Class != 0 }
+	if !slices.ContainsFunc(m.Functions, hasClass) {
+		m.note("the file has no classes, by which GPUs and NICs are recognised: NCCL adds them " +
+			"in the file of NCCL_TOPO_DUMP_FILE")
 	}
 
 	return m.withTree(), nil

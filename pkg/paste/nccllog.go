@@ -17,13 +17,15 @@ const ncclMark = "NCCL INFO "
 // (src/graph/topo.cc, ncclTopoPrintRec), where an id is an address as one number: 0-65000 is
 // 0000:65:00.0 of machine 0.
 var (
-	logNode  = regexp.MustCompile(`^( *)(?:\+ (PCI|NVL|SYS|NET|C2C|XGMI|ARI)\[([0-9.]+)\] - )?(CPU|PCI|GPU|NIC|NET|NVS)/(?:([0-9A-Fa-f]+)-)?([0-9A-Fa-f]+)\b`)
+	// logNode is a node of the tree, at the end of a link: + PCI[24.0] - GPU/0-65000 (3)
+	logNode = regexp.MustCompile(`^( *)(?:\+ (PCI|NVL|SYS|NET|C2C|XGMI|ARI)\[([0-9.]+)\] - )?` +
+		`(CPU|PCI|GPU|NIC|NET|NVS)/(?:([0-9A-Fa-f]+)-)?([0-9A-Fa-f]+)\b`)
+
+	// logBusID is an address in a line of INIT: cudaDev 0 nvmlDev 0 busId 65000
 	logBusID = regexp.MustCompile(`\bbusId ([0-9a-f]{3,9})\b`)
-	logNIC   = regexp.MustCompile(`\[([0-9]+)\]([A-Za-z0-9_]+):[0-9]+/(?:IB|RoCE)`)
-	// logPaths is a row of NCCL's table of paths: GPU/5000 :GPU/0-4000 (2/370.8/NVL) NET/0-1
-	// (5/24.0/PHB)
-	logPaths = regexp.MustCompile(`^(GPU|NET)/(?:[0-9A-Fa-f]+-)?([0-9A-Fa-f]+) :((?:GPU|NET|CPU|NVS)/.*)$`)
-	logPath  = regexp.MustCompile(`(GPU|NET)/(?:[0-9a-fA-F]+-)?([0-9a-fA-F]+) \([0-9]+/[0-9.]+/([A-Z]+)\)`)
+
+	// logNIC is a NIC in the line of the network: NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/RoCE
+	logNIC = regexp.MustCompile(`\[([0-9]+)\]([A-Za-z0-9_]+):[0-9]+/(?:IB|RoCE)`)
 )
 
 func isNCCLLog(t text) bool {
@@ -63,22 +65,9 @@ func readNCCLLog(t text) (Machine, error) {
 	}
 
 	for _, line := range t.lines {
-		who, said, found := strings.Cut(line, ncclMark)
-		if !found {
-			continue
-		}
-
-		r.facts(said)
-
-		switch isHeading := strings.HasPrefix(said, "==="); {
-		case isHeading && r.who == "" && strings.Contains(said, "System"):
-			r.who = who
-		case isHeading && who == r.who:
-			r.isOver = r.isOver || len(r.m.Functions) > 0 && len(r.open) > 0
-		case !r.isOver && (r.who == "" || who == r.who):
-			if r.node(said) {
-				r.who = cmp.Or(r.who, who)
-			}
+		if who, said, found := strings.Cut(line, ncclMark); found {
+			r.facts(said)
+			r.line(who, said)
 		}
 
 		if len(r.m.Functions) > 2*maxDevices {
@@ -89,7 +78,23 @@ func readNCCLLog(t text) (Machine, error) {
 	return r.machine(t)
 }
 
-// machine returns what was read.
+// line reads a line of the tree. The first process that prints a node or the tree's heading is
+// followed, until its next heading.
+func (r *logReader) line(who, said string) {
+	switch isHeading := strings.HasPrefix(said, "==="); {
+	case isHeading && r.who == "" && strings.Contains(said, "System"):
+		r.who = who
+	case isHeading && who == r.who:
+		r.isOver = r.isOver || len(r.m.Functions) > 0 && len(r.open) > 0
+	case !r.isOver && (r.who == "" || who == r.who):
+		if r.node(said) {
+			r.who = cmp.Or(r.who, who)
+		}
+	}
+}
+
+// machine returns what was read: of the tree, else of the tables of paths, else of the lines
+// before them.
 func (r *logReader) machine(t text) (Machine, error) {
 	for a, net := range r.nets {
 		if name := r.names[net]; name != "" {
@@ -104,8 +109,8 @@ func (r *logReader) machine(t text) (Machine, error) {
 		return m.withTree(), err
 	}
 
+	// Without a tree the tables of paths say how far devices are apart.
 	r.m.Functions = nil
-
 	if r.fromPaths(t); len(r.m.Functions) > 0 {
 		r.m.Farthest = topology.PHB
 		r.m.settle()
@@ -113,8 +118,8 @@ func (r *logReader) machine(t text) (Machine, error) {
 		return m.withTree(), err
 	}
 
+	// Without tables there are addresses and names.
 	r.fromInit(t)
-
 	if len(r.m.Functions) == 0 {
 		return Machine{},
 			errors.New("NCCL's log is cut: the lines from \"=== System\" on, with CPU, " +
@@ -247,93 +252,10 @@ func linkWith(bandwidth string) *topology.Link {
 	return nil
 }
 
-// fromPaths adds what NCCL's tables of paths say (src/graph/paths.cc, printNodePaths), of the first
-// process that prints one.
-func (r *logReader) fromPaths(t text) {
-	first := ""
-	for _, line := range t.lines {
-		who, said, _ := strings.Cut(line, ncclMark)
-		row := logPaths.FindStringSubmatch(said)
-		if row == nil || first != "" && who != first || len(r.m.Functions) > maxDevices {
-			continue
-		}
-
-		first = who
-		from := r.inPath(row[1], row[2])
-		for _, cell := range logPath.FindAllStringSubmatch(row[3], maxDevices) {
-			to := r.inPath(cell[1], cell[2])
-			between, isPath := relation[cell[3]]
-			switch {
-			case isPath && from != to:
-				r.m.relate(from, to, between)
-			case cell[3] == "NVL" && from != to:
-				r.m.link(from)
-				r.m.link(to)
-			}
-		}
-	}
-}
-
-// inPath returns the address of a GPU or the stand-in of a NIC in a table of paths.
-func (r *logReader) inPath(kind, id string) topology.Address {
-	number, _ := strconv.ParseUint(id, 16, 64)
-	d := topology.Function{Address: ofLog.address(int(number & 0xffff)), Class: 0x020000}
-	if kind == "GPU" {
-		d.Address, d.Class = addressOf(number), 0x030200
-	}
-
-	if !slices.ContainsFunc(r.m.Functions, func(o topology.Function) bool {
-		return o.Address == d.Address
-	}) {
-		r.m.Functions = append(r.m.Functions, d)
-		r.m.lacksNode(d.Address)
-		if name := r.names[int(number)]; kind == "NET" {
-			r.m.name(d.Address, cmp.Or(name, "NET"+id))
-		}
-	}
-
-	return d.Address
-}
-
 // addressOf returns the address that NCCL prints as one number (src/misc/utils.cc, int64ToBusId).
 func addressOf(number uint64) topology.Address {
 	return topology.Address{
 		Domain: uint32(number >> 20), Bus: uint8(number >> 12),
 		Device: uint8(number>>4) & 0x1f, Function: uint8(number & 7),
-	}
-}
-
-// fromInit adds the GPUs of lines with a busId, of the first machine.
-func (r *logReader) fromInit(t text) {
-	const nvidia = 0x10de
-	host := ""
-	for _, line := range t.lines {
-		who, said, _ := strings.Cut(line, ncclMark)
-		name, _, _ := strings.Cut(who, ":")
-		id := logBusID.FindStringSubmatch(said)
-		if id == nil || host != "" && name != host || len(r.m.Functions) >= maxDevices {
-			continue
-		}
-
-		host = name
-		number, _ := strconv.ParseUint(id[1], 16, 64)
-		a := addressOf(number)
-		if !slices.ContainsFunc(r.m.Functions, func(d topology.Function) bool {
-			return d.Address == a
-		}) {
-			r.m.Functions = append(r.m.Functions, topology.Function{
-				Address: a, Class: 0x030200, Vendor: nvidia,
-			})
-			r.m.lacksNode(a)
-		}
-	}
-
-	for n := range len(r.names) {
-		if name := r.names[n]; name != "" {
-			a := ofLog.address(n)
-			r.m.Functions = append(r.m.Functions, topology.Function{Address: a, Class: 0x020000})
-			r.m.name(a, name)
-			r.m.lacksNode(a)
-		}
 	}
 }

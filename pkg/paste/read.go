@@ -123,7 +123,8 @@ var (
 	xmlElement = regexp.MustCompile(`^\s*(?:<[?!][^>]{0,1000}>\s*)*<([A-Za-z_:][^\s/>]*)`)
 
 	// innerElement matches an element inside those of lstopo's and NCCL's files.
-	innerElement = regexp.MustCompile(`<(pci busid|cpu numaid|gpu dev|nvlink target|net name|object type)=`)
+	innerElement = regexp.MustCompile(
+		`<(pci busid|cpu numaid|gpu dev|nvlink target|net name|object type)=`)
 )
 
 // unknown says why a text is none of the formats.

@@ -16,7 +16,8 @@ const (
 )
 
 // rocmFact matches a line of rocm-smi about a GPU: GPU[0] : (Topology) Numa Node: 0
-var rocmFact = regexp.MustCompile(`^\s*GPU\[([0-9]{1,4})\]\s*:\s*(?:\(Topology\) )?([^:]+):\s*(\S+)`)
+var rocmFact = regexp.MustCompile(
+	`^\s*GPU\[([0-9]{1,4})\]\s*:\s*(?:\(Topology\) )?([^:]+):\s*(\S+)`)
 
 func isROCmSMI(t text) bool {
 	return anyLine(t, func(line string) bool {
@@ -101,7 +102,7 @@ func rocmRow(line string) (gpu int, isJoined, is bool) {
 // static have blocks that begin with "GPU: 0".
 var (
 	amdTable = regexp.MustCompile(`^\s*(ACCESS|WEIGHT|HOPS|LINK TYPE|NUMA BW) TABLE`)
-	amdBDF   = regexp.MustCompile(`^\s*BDF:\s*([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])`)
+	amdBDF   = regexp.MustCompile(`^\s*BDF:\s*(` + longBusID + `)`)
 )
 
 func isAMDSMI(t text) bool {

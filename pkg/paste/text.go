@@ -36,6 +36,12 @@ func clean(data []byte) text {
 	return text{strings.Join(lines, "\n"), lines}
 }
 
+// busID and longBusID match addresses as programs print them, the first also without a PCI domain.
+const (
+	busID     = `(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]`
+	longBusID = `[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]`
+)
+
 const maxQuotes = 8 // a quotation of a quotation
 
 var (

@@ -24,9 +24,9 @@ type Host struct {
 
 // New returns the host of a record. In the place of what the record does not say it takes this:
 //
-//   - PCIe roots, root ports and downstream ports without an address get one in a PCI domain that the
-//     record does not use, and each tree without a PCIe root gets a root of its own. So do functions
-//     whose bus would be under two ports, as in files that were written by hand.
+//   - PCIe roots, root ports and downstream ports without an address get one in a PCI domain that
+//     the record does not use, and each tree without a PCIe root gets a root of its own. So do
+//     functions whose bus would be under two ports, as in files that were written by hand.
 //   - A link that is not known is taken as 32 GT/s x16, so that it limits nothing.
 //   - Ids that are not known are those of an H100 and a ConnectX-7.
 //   - GPUs and NICs are bound to vfio-pci, as on a host that passes them to VMs.

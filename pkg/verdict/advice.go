@@ -52,8 +52,8 @@ func (v *Verdict) adviseNetwork() {
 		level = "SYS"
 	}
 
-	v.step("Let NCCL use GPUDirect RDMA although no switch is shown. Where GPU and NIC are near on "+
-		"the host it may be as fast as there; measure with and without:",
+	v.step("Let NCCL use GPUDirect RDMA although no switch is shown. Where GPU and NIC are near "+
+		"on the host it may be as fast as there; measure with and without:",
 		"export NCCL_NET_GDR_LEVEL="+level)
 }
 
@@ -81,8 +81,8 @@ func (v *Verdict) advisePeers() {
 
 	between := v.Relations[0]
 	if allowed > 0 && !isJoined && between.PHB+between.NODE+between.SYS > 0 {
-		v.step("The driver allows peer access between GPUs, but NCCL uses it up to PXB. Prove that "+
-			"data arrive with nccl-tests and -c 1:", "export NCCL_P2P_LEVEL=SYS")
+		v.step("The driver allows peer access between GPUs, but NCCL uses it up to PXB. Prove "+
+			"that data arrive with nccl-tests and -c 1:", "export NCCL_P2P_LEVEL=SYS")
 	}
 }
 
@@ -100,8 +100,8 @@ func (v *Verdict) adviseFile() {
 		}
 
 	case v.host == nil && v.Outcome == Flat:
-		v.step("With a file of the host, such as its nvidia-smi topo -m or lstopo --of xml, NCCL can "+
-			"be shown the host's topology:",
+		v.step("With a file of the host, such as its nvidia-smi topo -m or lstopo --of xml, NCCL "+
+			"can be shown the host's topology:",
 			"hook-sidecar guest FILE --host HOST-FILE --format nccl --output topo.xml")
 	}
 }
