@@ -80,7 +80,7 @@ func (r *lstopoReader) enter(e element, around *lstopoPlace) (lstopoPlace, error
 		return in, err
 	case len(in.at.Bridges) > maxDepth:
 		return in, fmt.Errorf("more than %d bridges above %s", maxDepth, in.at.Address)
-	case len(r.m.Functions) > maxDevices:
+	case len(r.m.Functions) > maxDevices || len(r.m.NUMA) > maxDevices:
 		return in, errTooMany
 	}
 
@@ -166,7 +166,7 @@ func (r *lstopoReader) node(e element, nodeset string) (err error) {
 		r.count++
 	}
 
-	if id, known := r.nodes[nodeset].Node(); known {
+	if id, known := r.nodes[nodeset].Node(); known && !r.m.hasNode(id) {
 		r.m.addNode(id, maskIDs(e.attribute("cpuset")))
 	}
 
@@ -199,16 +199,21 @@ func maskIDs(mask string) topology.IDs {
 		return topology.IDs{}
 	}
 
+	bits := 32
+	if len(words) == 1 { // of 64 CPUs
+		bits = 64
+	}
+
 	var list strings.Builder
 	for i := len(words) - 1; i >= 0; i-- {
-		word, err := strconv.ParseUint(cmp.Or(strings.TrimPrefix(words[i], "0x"), "0"), 16, 64)
+		word, err := strconv.ParseUint(cmp.Or(strings.TrimPrefix(words[i], "0x"), "0"), 16, bits)
 		if err != nil {
 			return topology.IDs{}
 		}
 
-		for bit := range 64 {
+		for bit := range bits {
 			if word>>bit&1 == 1 {
-				fmt.Fprintf(&list, "%d,", 32*(len(words)-1-i)+bit)
+				list.WriteString(strconv.Itoa(32*(len(words)-1-i)+bit) + ",")
 			}
 		}
 	}

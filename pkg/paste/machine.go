@@ -278,6 +278,13 @@ func (m Machine) sorted() (Machine, error) {
 	return m, nil
 }
 
+// hasNode reports whether the CPUs of a NUMA node are known.
+func (m *Machine) hasNode(id topology.NodeID) bool {
+	return slices.ContainsFunc(m.NUMA, func(n topology.NUMANode) bool {
+		return n.ID == id && !n.CPUs.IsEmpty()
+	})
+}
+
 // addNode notes the CPUs of a NUMA node, once.
 func (m *Machine) addNode(id topology.NodeID, cpus topology.IDs) {
 	i := slices.IndexFunc(m.NUMA, func(n topology.NUMANode) bool { return n.ID == id })

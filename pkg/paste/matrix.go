@@ -28,6 +28,9 @@ var (
 	ncclNV = regexp.MustCompile(`^NV[0-9]{1,2}$`)
 )
 
+// maxTables limits the tables of a text. A machine has three: -m, -mp and -p2p.
+const maxTables = 64
+
 func isMatrix(t text) bool {
 	isHeader := func(line string) bool {
 		_, _, is := header(line)
@@ -43,10 +46,16 @@ func isMatrix(t text) bool {
 // "GPU NUMA ID".
 func readMatrix(t text) (Machine, error) {
 	m := Machine{Sources: []Source{NVIDIASMI}}
+	tables := 0
 	for i, line := range t.lines {
 		names, after, is := header(line)
 		if !is {
 			continue
+		}
+
+		if tables++; tables > maxTables {
+			return Machine{}, fmt.Errorf("more than %d tables: paste those of one machine",
+				maxTables)
 		}
 
 		table, err := readTable(names, after, t.lines[i+1:])

@@ -85,7 +85,7 @@ func (r *ncclReader) enter(e element, around *ncclPlace) (in ncclPlace, err erro
 		return in, err
 	case len(in.at.Bridges) > maxDepth:
 		return in, fmt.Errorf("more than %d bridges above %s", maxDepth, in.at.Address)
-	case len(r.m.Functions) > 2*maxDevices:
+	case len(r.m.Functions) > 2*maxDevices || len(r.m.NUMA) > maxDevices:
 		return in, errTooMany
 	}
 
@@ -104,8 +104,10 @@ func (r *ncclReader) cpu(e element, at *topology.Function) (err error) {
 		return err
 	}
 
-	id, _ := at.Node.Node()
-	r.m.addNode(id, maskIDs(e.attribute("affinity")))
+	if id, _ := at.Node.Node(); !r.m.hasNode(id) {
+		r.m.addNode(id, maskIDs(e.attribute("affinity")))
+	}
+
 	return nil
 }
 

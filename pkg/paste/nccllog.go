@@ -135,8 +135,9 @@ func (r *logReader) machine(t text) (Machine, error) {
 func (r *logReader) facts(said string) {
 	if strings.Contains(said, "NET/") && strings.Contains(said, "Using") {
 		for _, nic := range logNIC.FindAllStringSubmatch(said, -1) {
-			n, _ := strconv.Atoi(nic[1])
-			r.names[n] = nic[2]
+			if n, err := strconv.Atoi(nic[1]); err == nil && n < maxDevices {
+				r.names[n] = nic[2]
+			}
 		}
 	}
 }

@@ -195,6 +195,7 @@ func TestReadRefuses(t *testing.T) {
 		"<!DOCTYPE a [<!ENTITY e \"e\">]>\n<topology a=\"&e;\"/>": "line 2: invalid character entity &e;",
 		"<system><cpu numaid=\"0\">" + manyPCI +
 			"</cpu></system>": "more than 1024 devices",
+		strings.Repeat("GPU0 GPU1\nGPU0 X PIX\n", 65): "more than 64 tables: paste those of one machine",
 		manySlots:                            "more than 1024 devices",
 		"hello\n":                            "nothing in it is a list, a tree or a table of PCI devices",
 		many:                                 "more than 1024 devices",

@@ -1,6 +1,7 @@
 package paste_test
 
 import (
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -95,6 +96,12 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte(lspciNumbers))
 	for _, name := range []string{"lstopo.xml", "nccl.xml", "topo.txt"} {
 		f.Add([]byte(pasted(f, name)))
+	}
+
+	threads, err := filepath.Glob(filepath.Join("..", "..", "testdata", "threads", "*.txt"))
+	expect.NoError(f, err)
+	for _, file := range threads {
+		f.Add(expect.File(f, file))
 	}
 
 	f.Add([]byte("-- bus/pci/devices/0000:00:00.0 -> ../../../devices/pci0000:00/0000:00:00.0 --\n"))

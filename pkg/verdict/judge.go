@@ -76,12 +76,28 @@ func (v *Verdict) choose(gpu *GPU, d *topology.Function, choice ncclgraph.Choice
 	}
 }
 
-// lacksPath reports whether the path of a GPU to a NIC is not in the text.
+// lacksPath reports whether the path to a NIC is not in the text: from a GPU, or, if it is on
+// NVLink, from one over which it might reach the NIC.
 func (v *Verdict) lacksPath(gpu *topology.Function) bool {
+	if v.isLinked(gpu) {
+		return slices.ContainsFunc(v.gpus, func(peer *topology.Function) bool {
+			return v.isLinked(peer) && v.lacksOwnPath(peer)
+		})
+	}
+	return v.lacksOwnPath(gpu)
+}
+
+// lacksOwnPath reports whether the path from a GPU to a NIC is not in the text.
+func (v *Verdict) lacksOwnPath(gpu *topology.Function) bool {
 	return slices.ContainsFunc(v.nics, func(nic *topology.Function) bool {
 		_, isKnown := v.guest.PathType(gpu.Address, nic.Address)
 		return !isKnown
 	})
+}
+
+// isLinked reports whether a GPU is on NVLink.
+func (v *Verdict) isLinked(gpu *topology.Function) bool {
+	return v.guest.Linked[gpu.Address] || ncclgraph.HasNVLink(gpu)
 }
 
 // nearest returns the nearest NIC of those whose path from a GPU is in the text; nil for none.
@@ -167,7 +183,7 @@ func (v *Verdict) judgeNetwork(isUniform bool) {
 func (v *Verdict) judgeAlone(isUniform, knowsPaths bool) {
 	nodes := v.withNode()
 	isJoined := !slices.ContainsFunc(v.gpus, func(d *topology.Function) bool {
-		return !v.guest.Linked[d.Address] && !ncclgraph.HasNVLink(d)
+		return !v.isLinked(d)
 	})
 
 	v.Cost = fmt.Sprintf("%d of %d GPUs have a NUMA node", nodes, len(v.gpus))
