@@ -173,10 +173,10 @@ func (v vm) awaitWhy(t *testing.T, c *cluster, cause string) {
 	})
 
 	file := filepath.Join(t.TempDir(), v.name+".tar.gz")
-	v.output(c, "hostdev", "collect", v.name, "--output-file", file)
-	found := v.output(c, "hostdev", "why", v.name, "-f", file, "-o", "json")
+	said := v.output(c, "hostdev", "collect", v.name, "--output-file", file)
+	found := v.output(c, "hostdev", "why", "-f", file, "-o", "json")
 	if !strings.Contains(found, `"name": "`+cause+`"`) {
-		t.Errorf("why of an archive does not name %s:\n%s", cause, found)
+		t.Errorf("why of an archive does not name %s:\n%s\n%s", cause, said, found)
 	}
 }
 

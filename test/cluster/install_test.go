@@ -168,6 +168,7 @@ func (p *page) testPlugin(t *testing.T, v vm, hooked map[string]boot.Expected) {
 			"involvedObject.name=bare"), "Missing 'mode' attribute")
 	})
 
+	bare.awaitWhy(t, c, "hostdev-mode")
 	bare.delete(t, c)
 	if out, err := p.shell(p.blocks["KubeVirt 1.10"][0]); err == nil ||
 		!strings.Contains(out, `unknown field "spec.launcherHooks"`) {
@@ -205,6 +206,7 @@ func (p *page) refuses(t *testing.T, name string) vm {
 			"ConfigMap hook-sidecar in KubeVirt's namespace is missing, or one of its keys")
 	})
 
+	v.awaitWhy(t, p.c, "plugin-settings")
 	return v
 }
 
