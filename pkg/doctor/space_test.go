@@ -240,7 +240,7 @@ pci0000:00/0000:00:01.0/0000:01:00.1 node=0 bar=36,25
 pci0000:00/0000:00:02.0/0000:02:00.0 node=0 bar=36,25
 `
 
-// ioHost returns n devices with an I/O BAR, each under its own root port.
+// ioHost returns a host with n devices with an I/O BAR, each under its own root port.
 func ioHost(n int) string {
 	var b strings.Builder
 	b.WriteString("cpus 0 0\n")

@@ -15,7 +15,7 @@ import (
 	"hook-sidecar/test/expect"
 )
 
-// vmiWith is a VMI that has the value wherever a VMI has text of a user.
+// vmiWith returns a VMI that has the value wherever a VMI has text of a user.
 func vmiWith(t *testing.T, value string) []byte {
 	t.Helper()
 	device := []any{

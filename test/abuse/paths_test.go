@@ -23,8 +23,8 @@ var evil = []string{
 	`"><evil/>`, `'/><evil x='`, "]]><evil/>", "&evil;", "<!--", strings.Repeat("../", 4096),
 }
 
-// domainWith is a domain that has the text wherever a domain has text, and two
-// devices: one with the PCI domain of its address given, one with its UUID.
+// domainWith returns a domain that has the text wherever a domain has text, and two devices: one
+// with the PCI domain of its address given, one with its UUID.
 func domainWith(text, address, uuid string) []byte {
 	escape := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "\x00", "",
 		"\n", "&#10;").Replace
@@ -41,7 +41,7 @@ const (
 	goodUUID    = "4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01"
 )
 
-// hostOfOne is a host with the device 0000:02:00.0.
+// hostOfOne returns a host with the device 0000:02:00.0.
 func hostOfOne(t *testing.T) fs.FS {
 	t.Helper()
 	files := expect.Host(t,

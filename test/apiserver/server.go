@@ -62,7 +62,7 @@ func (c *Cluster) Start() *httptest.Server {
 	return httptest.NewServer(mux)
 }
 
-// resource is what the API server calls the objects of a kind.
+// resource returns what the API server calls the objects of a kind.
 func (d document) resource() string {
 	kind := strings.ToLower(d.Kind)
 	if stem, endsInY := strings.CutSuffix(kind, "y"); endsInY {
@@ -192,7 +192,7 @@ func (c *Cluster) log(w http.ResponseWriter, r *http.Request) {
 	fail(w, apierrors.NewNotFound(resource, r.PathValue("name")))
 }
 
-// refuse is the error of a request that the cluster refuses, nil for others. As in
+// refuse returns the error of a request that the cluster refuses, nil for others. As in
 // k8s.io/apiserver, impersonation is refused before the request itself.
 func (c *Cluster) refuse(
 	r *http.Request, verb string, resource schema.GroupResource,
@@ -208,7 +208,8 @@ func (c *Cluster) refuse(
 	return c.refusal(r.PathValue("namespace"), r.PathValue("name"), verb, resource)
 }
 
-// refusal is the error by which the cluster refuses a verb on an object, nil where it does not.
+// refusal returns the error by which the cluster refuses a verb on an object, nil where it does
+// not.
 func (c *Cluster) refusal(
 	namespace, name, verb string, resource schema.GroupResource,
 ) *apierrors.StatusError {

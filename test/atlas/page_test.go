@@ -55,7 +55,7 @@ func TestPage(t *testing.T) {
 		"%s is not what the machines give (-page +machines), rewrite it with go test ./test/atlas -update", file)
 }
 
-// table is the table of the page.
+// table returns the table of the page.
 func table(rows []row) string {
 	var b strings.Builder
 	b.WriteString("| machine | GPUs, host |")
@@ -83,7 +83,7 @@ func table(rows []row) string {
 	return b.String()
 }
 
-// cell is a cell of the table.
+// cell returns a cell of the table.
 func cell(f atlas.Figures) string {
 	if f.GPUs == 0 { // without NICs
 		return fmt.Sprintf("%d pairs", f.Pairs.Alike)

@@ -24,7 +24,7 @@ type bench struct {
 	binary  string // the program under test, for this machine
 }
 
-// newBench is for guests of a system whose kernel is in a directory of the one
+// newBench returns a bench for guests of a system whose kernel is in a directory of the one
 // that an environment variable names.
 func newBench(t *testing.T, s System, variable, dir string) *bench {
 	t.Helper()
@@ -56,7 +56,7 @@ func newBench(t *testing.T, s System, variable, dir string) *bench {
 	return b
 }
 
-// newPC is a bench for q35 guests.
+// newPC returns a bench for q35 guests.
 func newPC(t *testing.T) *bench {
 	t.Helper()
 	return newBench(t, amd64(), KernelVariable, "")
@@ -72,7 +72,7 @@ func (b *bench) boot(t *testing.T, domain []byte, firmware Firmware, instead sta
 	return guest
 }
 
-// hook is the program under test, called as `mutate`.
+// hook returns the program under test, called as `mutate`.
 func (b *bench) hook(flags ...string) readback.Hook {
 	return func(domain []byte) ([]byte, error) { return mutate(b.binary, domain, flags...) }
 }

@@ -14,7 +14,7 @@ import (
 // kernel and the bridges' tables, little enough to boot fast.
 const cellMemory = 256
 
-// arguments are QEMU's for a domain that libvirt has read back, without firmware,
+// arguments returns QEMU's arguments for a domain that libvirt has read back, without firmware,
 // CPU and kernel.
 func arguments(
 	lib *oracle.Libvirt, readback []byte, instead standIn, cellMemory int,
@@ -129,9 +129,9 @@ func slim(root *tree.Node, cellMemory int) (nics []*tree.Node) {
 	return nics
 }
 
-// nicArguments is a NIC as libvirt would make it (src/qemu/qemu_command.c): on
-// the bus that is named after its controller. It is JSON as libvirt's devices
-// are: QEMU makes all others before those, and before their bus.
+// nicArguments returns a NIC as libvirt would make it (src/qemu/qemu_command.c): on the bus that
+// is named after its controller. It is JSON as libvirt's devices are: QEMU makes all others before
+// those, and before their bus.
 func nicArguments(i int, nic *tree.Node) ([]string, error) {
 	at := nic.Find("address")
 	bus := "pcie.0"

@@ -11,9 +11,9 @@ import (
 	"hook-sidecar/test/oracle"
 )
 
-// graceDistance is the distance of two cells, each with the GPU whose cell it is. The first two
-// cells are a CPU's, and gpu is the number of theirs (KubeVirt's fallback, but for the two CPUs:
-// libvirt's).
+// graceDistance returns the distance of two cells, each with the GPU whose cell it is. The first
+// two cells are a CPU's, and gpu is the number of theirs (KubeVirt's fallback, but for the two
+// CPUs: libvirt's).
 func graceDistance(i, gpu, j, otherGPU int) int {
 	switch isCPU := min(i, j) < 2; {
 	case i == j:

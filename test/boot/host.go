@@ -13,8 +13,8 @@ import (
 	"hook-sidecar/test/hostfs"
 )
 
-// snapshot is a host in the format of package hostfs, as a file that the program
-// under test reads with --sysfs.
+// snapshot returns a host in the format of package hostfs, as a file that the program under test
+// reads with --sysfs.
 func snapshot(text string) ([]byte, error) {
 	files, err := hostfs.Parse(text)
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 // built in, as in linux-image-cloud-amd64. The tests are skipped without it.
 const KernelVariable = "BOOT_KERNEL"
 
-// GuestInitramfs is the file system of the guest under test. Its modules give
-// disks and NICs their names.
+// GuestInitramfs returns the file system of the guest under test. Its modules give disks and NICs
+// their names.
 func GuestInitramfs(kernelDir string) Initramfs {
 	return Initramfs{
 		Program: "hook-sidecar/test/boot/guest", Kernel: kernelDir,
@@ -179,7 +179,7 @@ func withDependencies(dir string, names []string) ([]module, error) {
 	return list, nil
 }
 
-// builtIn are the modules that are parts of the kernel.
+// builtIn returns the modules that are parts of the kernel.
 func builtIn(dir string) (map[string]bool, error) {
 	lists, err := filepath.Glob(filepath.Join(dir, "*", "modules.builtin"))
 	names := map[string]bool{}
@@ -231,7 +231,7 @@ func unpacked(file string) ([]byte, error) {
 	return data, nil
 }
 
-// dependencies are the modules that a module names in its own header.
+// dependencies returns the modules that a module names in its own header.
 func dependencies(data []byte) ([]string, error) {
 	file, err := elf.NewFile(bytes.NewReader(data))
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"hook-sidecar/test/expect"
 )
 
-// place has the program under test place a machine's devices, and libvirt read
+// place lets the program under test place a machine's devices, and libvirt read
 // the result back.
 func (b *bench) place(t *testing.T, m *machine, flags []string) (domain []byte, plan *Explained) {
 	t.Helper()
@@ -30,8 +30,8 @@ func (b *bench) place(t *testing.T, m *machine, flags []string) (domain []byte, 
 	return domain, plan
 }
 
-// largest is the most devices that the program under test can place before it
-// reports that a budget is exceeded.
+// largest returns the most devices that the program under test can place before it reports that a
+// budget is exceeded.
 func (b *bench) largest(t *testing.T, layout string, newMachine func(int) *machine) int {
 	t.Helper()
 	return sort.Search(255, func(n int) bool {

@@ -31,7 +31,7 @@ func (m *machine) add(node int, path ...string) {
 	m.hostdevs = append(m.hostdevs, path[len(path)-1])
 }
 
-// domain has two guest cells, each for the host's node of that number, the
+// domain returns a domain with two guest cells, each for the host's node of that number, the
 // hostdevs, a NIC, a disk and an entropy source.
 func (m *machine) domain() []byte {
 	var hostdevs strings.Builder
@@ -68,12 +68,12 @@ func (m *machine) flags(t *testing.T, layout string) []string {
 	return []string{"--sysfs", file, "--layout", layout, "--strict"}
 }
 
-// ports has n devices, each under a PCIe root of its own and every second on the
+// ports returns a machine with n devices, each under a PCIe root of its own and every second on the
 // second node.
 func ports(n int) *machine { return onNodes(n, func(i int) int { return i % 2 }) }
 
-// crowd has one device in eight on the second node. From 38 devices on, the first
-// node has more of them than an expander bus has slots, 32.
+// crowd returns a machine with one device in eight on the second node. From 38 devices on, the
+// first node has more of them than an expander bus has slots, 32.
 func crowd(n int) *machine {
 	return onNodes(n, func(i int) int {
 		if i%8 == 0 {
@@ -93,7 +93,7 @@ func onNodes(n int, node func(i int) int) *machine {
 	return m
 }
 
-// switches has n PCIe roots, each with a switch under a switch and devices under
+// switches returns a machine with n PCIe roots, each with a switch under a switch and devices under
 // both: every path type but PHB.
 func switches(n int) *machine {
 	m := &machine{instead: nvme()}
@@ -110,7 +110,7 @@ func switches(n int) *machine {
 	return m
 }
 
-// eights has n devices, eight under a switch on each PCIe root.
+// eights returns a machine with n devices, eight under a switch on each PCIe root.
 func eights(n int) *machine {
 	m := &machine{instead: nvme()}
 	for i := range n {
@@ -122,8 +122,8 @@ func eights(n int) *machine {
 	return m
 }
 
-// functions has two devices with several functions, which the domain names in any
-// order, and one whose function 0 is not in the domain.
+// functions returns a machine with two devices with several functions, which the domain names in
+// any order, and one whose function 0 is not in the domain.
 func functions() *machine {
 	m := &machine{instead: nvme()}
 	for _, function := range []string{"01:00.1", "01:00.3", "01:00.0"} {

@@ -36,7 +36,7 @@ func explain(binary string, domain []byte, flags ...string) (*Explained, error) 
 	return plan, json.Unmarshal(out, plan)
 }
 
-// mutate has the program under test place the devices of a domain.
+// mutate lets the program under test place the devices of a domain.
 func mutate(binary string, domain []byte, flags ...string) ([]byte, error) {
 	return ask(binary, domain, append([]string{"mutate", "--domain", "-"}, flags...)...)
 }
@@ -63,7 +63,7 @@ type Expected struct {
 	Tree string
 }
 
-// Expectations are keyed by the label of the device's stand-in. A device for
+// Expectations returns what explain predicts, by the label of the device's stand-in. A device for
 // which explain predicts nothing has none.
 func (e *Explained) Expectations() map[string]Expected {
 	all := map[string]Expected{}
@@ -86,10 +86,10 @@ func (e *Explained) Expectations() map[string]Expected {
 	return all
 }
 
-// Label is the serial number of the stand-in for a device.
+// Label returns the serial number of the stand-in for a device.
 func Label(id string) string { return id[:min(len(id), serialLength)] }
 
-// ids are the devices' ids.
+// ids returns the devices' ids.
 func (e *Explained) ids() []string {
 	var all []string
 	for _, d := range e.Devices {
@@ -115,7 +115,7 @@ func (e *Explained) tree(path []int, address string) string {
 	return strings.Join(append(parts, address[strings.LastIndex(address, ":")+1:]), "/")
 }
 
-// found is what the guest shows of the stand-ins, by label.
+// found returns what the guest shows of the stand-ins, by label.
 func (g *Guest) found() map[string]Expected {
 	all := map[string]Expected{}
 	for _, d := range g.Devices {
@@ -127,12 +127,12 @@ func (g *Guest) found() map[string]Expected {
 	return all
 }
 
-// Place is where the guest shows a device.
+// Place returns where the guest shows a device.
 func (d Device) Place() Expected {
 	return Expected{Address: d.Address(), Node: d.Node, Tree: d.tree()}
 }
 
-// tree is a device's path without bus numbers.
+// tree returns a device's path without bus numbers.
 func (d Device) tree() string {
 	parts := strings.Split(d.Path, "/")
 	for i, part := range parts[1:] {
@@ -141,9 +141,8 @@ func (d Device) tree() string {
 	return strings.Join(parts, "/")
 }
 
-// others are the devices that the hook must not move: all but the stand-ins, the
-// bridges, and those that libvirt addresses after hostdevs. They are named by
-// label where they have one.
+// others returns the devices that the hook must not move: all but the stand-ins, the bridges, and
+// those that libvirt addresses after hostdevs. They are named by label where they have one.
 func (g *Guest) others() []string {
 	var all []string
 	for _, d := range g.Devices {
@@ -164,8 +163,8 @@ func (g *Guest) others() []string {
 	return all
 }
 
-// shifting are the IDs of the expander bus, and of virtio's entropy source,
-// balloon, input and socket, which come after hostdevs in libvirt's order.
+// shifting returns the IDs of the expander bus, and of virtio's entropy source, balloon, input and
+// socket, which come after hostdevs in libvirt's order.
 func shifting() []string {
 	return []string{
 		"1b36:000b", "1af4:1044", "1af4:1005", "1af4:1045", "1af4:1002", "1af4:1052", "1af4:1053",

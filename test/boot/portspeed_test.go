@@ -72,7 +72,7 @@ func TestPortSpeed(t *testing.T) {
 	}
 }
 
-// qemuMajor is the first number of QEMU's version.
+// qemuMajor returns the first number of QEMU's version.
 func qemuMajor(t *testing.T, s System) int {
 	t.Helper()
 	qemu := s.qemu()

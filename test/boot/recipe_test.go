@@ -77,7 +77,7 @@ func TestRecipe(t *testing.T) {
 
 const topologyEntry = "org.kubevirt.hostdev/nccl-topology"
 
-// entryOf is the text of the topology file's entry.
+// entryOf returns the text of the topology file's entry.
 func entryOf(t *testing.T, domain *tree.Node) string {
 	t.Helper()
 	for _, info := range domain.All("sysinfo") {

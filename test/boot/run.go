@@ -58,7 +58,7 @@ func (l *Lab) Boot(
 	return nil, err
 }
 
-// Counts are the boots that were started, and how many of them were retries.
+// Counts returns the boots that were started, and how many of them were retries.
 func (l *Lab) Counts() (boots, retries int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -154,7 +154,7 @@ type Device struct {
 	IOMMU            string // "." if there is none before the device
 }
 
-// Address is the device's PCI address.
+// Address returns the device's PCI address.
 func (d Device) Address() string { return d.Path[strings.LastIndex(d.Path, "/")+1:] }
 
 // BAR is a memory BAR of a device; one without address begins at 0.

@@ -56,8 +56,8 @@ func (s size) name() string {
 	return text
 }
 
-// pinned are the boots that tell a wrong check from a right one: one device less
-// or more than fits.
+// pinned returns the boots that tell a wrong check from a right one: one device less or more than
+// fits.
 func pinned() []size {
 	return []size{
 		{"root", 7, 36, SeaBIOS, intel, 39, 4096, 0, 7},
@@ -68,7 +68,7 @@ func pinned() []size {
 	}
 }
 
-// further are the other sizes, versions, vendors and windows.
+// further returns the other sizes, versions, vendors and windows.
 func further() []size {
 	return []size{
 		{"numa", 4, 38, SeaBIOS, amd, 40, 256, 0, 3},
@@ -196,7 +196,7 @@ func TestPCIHole(t *testing.T) {
 	}
 }
 
-// machine is a host with the size's devices. Its root ports are the CPU vendor's.
+// machine returns a host with the size's devices. Its root ports are the CPU vendor's.
 func (s size) machine() *machine {
 	m := ports(s.devices)
 	if s.layout == "mirror" {
@@ -234,7 +234,7 @@ func (s size) inDomain(domain []byte) []byte {
 	return underFirmware([]byte(strings.NewReplacer(pairs...).Replace(string(domain))), s.firmware)
 }
 
-// fwcfg are the -fw_cfg options of a domain.
+// fwcfg returns the -fw_cfg options of a domain.
 func fwcfg(text []byte) (args []string, err error) {
 	d, err := domain.Parse(text)
 	if err != nil {

@@ -16,8 +16,8 @@ type standIn struct {
 	bytes      func(alias string) uint64 // of its memory backend; nil if it needs none
 }
 
-// nvme is a controller whose serial number is the device's id. Its driver has to
-// use interrupts and DMA before the guest can read the number.
+// nvme returns a controller whose serial number is the device's id. Its driver has to use
+// interrupts and DMA before the guest can read the number.
 func nvme() standIn {
 	return standIn{ids: "1b36:0010", properties: func(id string) (map[string]any, error) {
 		return map[string]any{
@@ -26,9 +26,9 @@ func nvme() standIn {
 	}}
 }
 
-// cardReader has one small BAR and needs no driver, so that hundreds of them can
-// be booted. One of its registers is the device's PCI address
-// (hook-sidecar/test/boot/guest, cardreader.go).
+// cardReader returns a device that has one small BAR and needs no driver, so that hundreds of them
+// can be booted. One of its registers is the device's PCI address (hook-sidecar/test/boot/guest,
+// cardreader.go).
 func cardReader() standIn {
 	return standIn{ids: "1b36:0007", properties: func(id string) (map[string]any, error) {
 		a, err := topology.ParseAddress(id)
@@ -41,7 +41,7 @@ func cardReader() standIn {
 	}}
 }
 
-// largeBAR is shared memory with a 64-bit prefetchable BAR of 2^bits bytes and,
+// largeBAR returns shared memory with a 64-bit prefetchable BAR of 2^bits bytes and,
 // as data-centre GPUs, no I/O BAR (QEMU hw/misc/ivshmem-pci.c). QEMU reserves no
 // memory for it. Nothing in it identifies the device that it replaces.
 func largeBAR(bits int) standIn {
@@ -52,7 +52,7 @@ func largeBAR(bits int) standIn {
 	}}
 }
 
-// withIO is a test device with an I/O BAR and a small memory BAR (QEMU
+// withIO returns a test device with an I/O BAR and a small memory BAR (QEMU
 // hw/misc/pci-testdev.c).
 func withIO() standIn {
 	return standIn{ids: "1b36:0005", properties: func(string) (map[string]any, error) {
@@ -115,7 +115,7 @@ func replace(given string, instead standIn) ([]string, error) {
 	return append(backend, "-device", string(text)), nil
 }
 
-// hostID is the address or UUID of the device on the host.
+// hostID returns the address or UUID of the device on the host.
 func hostID(device map[string]any) string {
 	if path, ok := device["sysfsdev"].(string); ok {
 		return path[strings.LastIndex(path, "/")+1:]

@@ -78,8 +78,8 @@ func checkLinks(
 	expect.Same(t, links, seen, "links of root, upstream and downstream port (-host +guest)")
 }
 
-// switchesWithLinks has n PCIe roots, each with a switch with two devices, and returns the links
-// of the root, upstream and downstream port above each device.
+// switchesWithLinks returns a machine with n PCIe roots, each with a switch with two devices, and
+// the links of the root, upstream and downstream port above each device.
 func switchesWithLinks(n int) (m *machine, links map[string][]topology.Link) {
 	m, links = (&machine{}).with(largeBAR(36)), map[string][]topology.Link{}
 	for i := range n {

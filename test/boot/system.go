@@ -78,14 +78,14 @@ type System struct {
 	initramfs    string   // file
 }
 
-// amd64 is for q35. The modules give disks and NICs their names.
+// amd64 returns the system for q35. The modules give disks and NICs their names.
 func amd64() System {
 	return System{architecture: "amd64", program: "qemu-system-x86_64", cpu: "qemu64",
 		console: "ttyS0",
 		modules: []string{"virtio_pci", "virtio_blk", "virtio_net"}}
 }
 
-// arm64 is for machine virt. Its kernel has virtio_pci built in.
+// arm64 returns the system for machine virt. Its kernel has virtio_pci built in.
 func arm64() System {
 	return System{architecture: "arm64", program: "qemu-system-aarch64", cpu: "cortex-a57",
 		console: "ttyAMA0",
@@ -106,8 +106,8 @@ func newLab(dir string, s System, kernelDir, binary string) (*Lab, error) {
 	return &Lab{system: s}, content.Write(s.initramfs)
 }
 
-// qemu is the program and its first arguments, where oracle.RootVariable names another Debian of
-// that one.
+// qemu returns the program and its first arguments, where oracle.RootVariable names another Debian
+// of that one.
 func (s System) qemu() []string { return QEMU(os.Getenv(oracle.RootVariable), s.program) }
 
 // QEMU returns a QEMU of this machine, or where root is not "" of the Debian there, and its first

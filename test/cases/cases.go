@@ -170,7 +170,7 @@ func sysfs(root, name string, described []byte) (fs.FS, error) {
 	return host.ParseSnapshot(data)
 }
 
-// Section is a section of the case, nil when the case does not have it.
+// Section returns a section of the case, nil when the case does not have it.
 func (c *Case) Section(name string) []byte {
 	for _, f := range c.archive.Files {
 		if f.Name == name {

@@ -29,7 +29,7 @@ const root = "../.."
 // file is where NCCL looks.
 const file = "/var/run/nvidia-topologyd/virtualTopology.xml"
 
-// image is the directory with what get-image has built.
+// image returns the directory with what get-image has built.
 func image(t *testing.T) string {
 	t.Helper()
 	dir := os.Getenv("CLOUDINIT_IMAGE")
@@ -90,7 +90,7 @@ func serve(t *testing.T, binary string) hook {
 	}
 }
 
-// vmi is the sample's VMI with a layout.
+// vmi returns the sample's VMI with a layout.
 func vmi(t *testing.T, layout string) []byte {
 	t.Helper()
 	var object map[string]any
@@ -104,8 +104,8 @@ func vmi(t *testing.T, layout string) []byte {
 	return data
 }
 
-// entry is the text that the hook passes in fw_cfg for a layout, and the file that
-// explain writes for it.
+// entry returns the text that the hook passes in fw_cfg for a layout, and the file that explain
+// writes for it.
 func (h hook) entry(t *testing.T, layout string) (text, want string) {
 	t.Helper()
 	client, err := hooks.Dial(t.Context(), h.socket)
@@ -136,7 +136,7 @@ func (h hook) entry(t *testing.T, layout string) (text, want string) {
 	return text, string(out)
 }
 
-// answer is the data with which the hook replies.
+// answer returns the data with which the hook replies.
 func (h hook) answer(t *testing.T, data seed) seed {
 	t.Helper()
 	conn, err := grpc.NewClient("unix://"+h.socket,
@@ -197,7 +197,7 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// effects are what the sample's user data does in the guest, without the password's salt.
+// effects returns what the sample's user data does in the guest, without the password's salt.
 func effects(t *testing.T, image string, shown map[string]string) map[string]string {
 	t.Helper()
 	did := map[string]string{}

@@ -85,7 +85,7 @@ func (c *cluster) testNUMA(t *testing.T) {
 		"exit status of the hook after virt-launcher was killed (-want +got)")
 }
 
-// controlGroup is a file of a container's control group on the node.
+// controlGroup returns a file of a container's control group on the node.
 func (v vm) controlGroup(t *testing.T, c *cluster, container, file string) string {
 	t.Helper()
 	id := v.pod(c, `{.items[0].status.containerStatuses[?(@.name=="`+container+`")].containerID}`)
@@ -99,19 +99,19 @@ func (c *cluster) onNode(t *testing.T, script string) string {
 	return c.kubectl(t, nodeScript(script)...)
 }
 
-// nodeScript are kubectl's arguments for that.
+// nodeScript returns kubectl's arguments for that.
 func nodeScript(script string) []string {
 	return inHandler("nsenter", "-t", "1", "-m", "-n", "-p", "bash", "-c", script)
 }
 
-// inHandler are kubectl's arguments for a command in virt-handler's container.
+// inHandler returns kubectl's arguments for a command in virt-handler's container.
 func inHandler(words ...string) []string {
 	return append([]string{
 		"exec", "-n", "kubevirt", "ds/virt-handler", "-c", "virt-handler", "--",
 	}, words...)
 }
 
-// times are when the hook listened and answered, after the start of its container.
+// times returns when the hook listened and answered, after the start of its container.
 func (v vm) times(t *testing.T, c *cluster, container string) string {
 	t.Helper()
 	began, err := time.Parse(time.RFC3339,
@@ -180,7 +180,7 @@ func (v vm) awaitWhy(t *testing.T, c *cluster, cause string) {
 	}
 }
 
-// exitCode is that of a container that has ended.
+// exitCode returns the exit code of a container that has ended.
 func (v vm) exitCode(c *cluster, container string) string {
 	return v.pod(c, `{.items[0].status.containerStatuses[?(@.name=="`+container+
 		`")].state.terminated.exitCode}`)

@@ -193,7 +193,7 @@ func (c *cluster) startHere(t *testing.T) {
 	})
 }
 
-// inside are nsenter's arguments for a command in node here.
+// inside returns nsenter's arguments for a command in node here.
 func (c *cluster) inside(words ...string) []string {
 	return append([]string{
 		"-t", fmt.Sprint(c.here.Process.Pid), "-m", "-n", "-p", "-u", "-i", "-r", "-w", "env",
@@ -252,7 +252,7 @@ func (c *cluster) boot(t *testing.T) <-chan error {
 	return nil
 }
 
-// command is a command that the user of a kubeconfig runs, in the network of the cluster.
+// command returns a command that the user of a kubeconfig runs, in the network of the cluster.
 func (c *cluster) command(user string, words ...string) *exec.Cmd {
 	path := "PATH=" + c.cached("bin") + ":" + os.Getenv("PATH")
 	return exec.Command("nsenter",

@@ -110,7 +110,7 @@ func (v vm) annotations() object {
 	return all
 }
 
-// manifest is the VM as a user writes it.
+// manifest returns the VM as a user writes it.
 func (v vm) manifest() string {
 	o := object{
 		"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance",
@@ -347,17 +347,17 @@ func pathTypeFaults(layout string, node, guest map[string]tree.Spot) (faults []s
 	return faults
 }
 
-// uid is that of the instance, "" where there is none.
+// uid returns the instance's uid, "" where there is none.
 func (v vm) uid(c *cluster) string {
 	return v.output(c, "get", "vmi", v.name, "--ignore-not-found", "-o", "jsonpath={.metadata.uid}")
 }
 
-// pod is a JSONPath of the list of the list of the VM's pods.
+// pod returns a JSONPath of the list of the list of the VM's pods.
 func (v vm) pod(c *cluster, path string) string {
 	return v.output(c, "get", "pod", "-l", "vm.kubevirt.io/name="+v.name, "-o", "jsonpath="+path)
 }
 
-// containers are the names of those of the VM's pod, "" where there is none.
+// containers returns the names of the containers of the VM's pod, "" where there is none.
 func (v vm) containers(c *cluster) string {
 	return v.pod(c, "{.items[*].spec['initContainers','containers'][*].name}")
 }

@@ -39,7 +39,7 @@ func TestGenerated(t *testing.T) {
 	}
 }
 
-// causesPage is docs/causes.md.
+// causesPage returns docs/causes.md.
 func causesPage(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder

@@ -31,7 +31,7 @@ const (
 	demoHost   = "testdata/hosts/x86-2n8g-hgx-h100.txtar"
 )
 
-// jsonPage is docs/json.md: the fields with the comments of the Go types, and an example.
+// jsonPage returns docs/json.md: the fields with the comments of the Go types, and an example.
 func jsonPage(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder

@@ -21,8 +21,8 @@ type inner struct {
 	rest   string // of the domain
 }
 
-// inners are the guests that the node starts, one after the other. The device
-// without a PCI parent is not placed, which strict would refuse.
+// inners returns the guests that the node starts, one after the other. The device without a PCI
+// parent is not placed, which strict would refuse.
 func inners() []inner {
 	all := append(Devices(), Device{loose, "4348:3253"})
 	return []inner{
@@ -35,8 +35,8 @@ func inners() []inner {
 // extras: with an IOMMU of its own it takes minutes.
 const extrasVariable = "E2E_EXTRAS"
 
-// extras is a guest with what policy keys give beside places: a vIOMMU, and a clique for
-// two displays, which the domain gives the vendor of a GPU.
+// extras returns a guest with what policy keys give beside places: a vIOMMU, and a clique for two
+// displays, which the domain gives the vendor of a GPU.
 func extras() inner {
 	i := inner{
 		name:   "extras",
@@ -69,9 +69,9 @@ func number(hex string) uint64 {
 	return n
 }
 
-// domain is what KubeVirt would make of a VM with these devices, as far as the
-// node can run it: cells for both nodes, and no addresses. The source has no type,
-// which KubeVirt writes and libvirt's schema does not allow.
+// domain returns what KubeVirt would make of a VM with these devices, as far as the node can run
+// it: cells for both nodes, and no addresses. The source has no type, which KubeVirt writes and
+// libvirt's schema does not allow.
 func (i inner) domain() string {
 	var hostdevs strings.Builder
 	for n, d := range i.devices {

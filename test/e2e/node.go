@@ -21,7 +21,7 @@ import (
 // numbers in machineArguments; NVMe devices carry them as serial number.
 type Device struct{ ID, IDs string }
 
-// Devices are those that can be passed through.
+// Devices returns the devices that can be passed through.
 func Devices() []Device {
 	return []Device{
 		{"0000:21:00.0", "1b36:0010"}, // root port of the first PCIe root of node 0
@@ -36,7 +36,7 @@ func Devices() []Device {
 	}
 }
 
-// displays are devices of a display class under one switch, which the guest of
+// displays returns devices of a display class under one switch, which the guest of
 // extras gets in place of GPUs. Others that QEMU has want 32-bit memory, of which
 // SeaBIOS has too little for the switch's ports.
 func displays() []Device {
@@ -75,7 +75,7 @@ func Share(dir string, more ...Device) error {
 	return nil
 }
 
-// hostdev is the device as KubeVirt writes it.
+// hostdev returns the device as KubeVirt writes it.
 func (d Device) hostdev() string {
 	if d.isMediated() {
 		return `<hostdev type="mdev" mode="subsystem" model="vfio-pci"><source><address uuid="` +
@@ -90,8 +90,8 @@ func (d Device) hostdev() string {
 // mended lost interrupts.
 const qemuVariable = "NODE_QEMU"
 
-// qemu is that QEMU, or the image's, with the libraries and modules of its own system. Both know
-// a NIC with virtual functions (igb).
+// qemu returns that QEMU, or the image's, with the libraries and modules of its own system. Both
+// know a NIC with virtual functions (igb).
 func qemu(image string) (program string, args []string) {
 	root := cmp.Or(os.Getenv(qemuVariable), filepath.Join(image, "root"))
 	libraries := filepath.Join(root, "usr/lib/x86_64-linux-gnu")
@@ -186,7 +186,7 @@ func aborted(err error) bool {
 	return ok && status.Signaled() && status.Signal() == syscall.SIGABRT
 }
 
-// Initramfs is the node's first file system, with modules beside those of every node.
+// Initramfs returns the node's first file system, with modules beside those of every node.
 func Initramfs(image string, modules ...string) boot.Initramfs {
 	all := strings.Fields("virtio_blk squashfs overlay 9p 9pnet_virtio kvm_amd vfio-pci vfio_iommu_type1 igb mtty")
 	all = append(append(all, modules...), "mttypci parent="+parent)
@@ -195,7 +195,7 @@ func Initramfs(image string, modules ...string) boot.Initramfs {
 	}
 }
 
-// arguments are those of every node: two NUMA nodes, three PCIe roots, switches.
+// arguments returns the arguments of every node: two NUMA nodes, three PCIe roots, switches.
 func (m Machine) arguments(kernel string) []string {
 	words := strings.Fields(`-accel tcg,thread=multi,tb-size=1024 -cpu EPYC,+svm,+npt -M q35,kernel-irqchip=split
 -nodefaults -display none -serial chardev:console -no-reboot

@@ -9,7 +9,7 @@ import (
 	"hook-sidecar/test/tree"
 )
 
-// NodeSpots are the places of devices on a node, of which this is a snapshot. A mediated
+// NodeSpots returns the places of devices on a node, of which this is a snapshot. A mediated
 // device is where its parent is, and nowhere if that is no PCI device.
 func NodeSpots(snapshot []byte, devices []Device) (map[string]tree.Spot, error) {
 	files, err := host.ParseSnapshot(snapshot)
@@ -34,7 +34,7 @@ func NodeSpots(snapshot []byte, devices []Device) (map[string]tree.Spot, error) 
 	return all, nil
 }
 
-// GuestSpots are the places of those devices that the guest shows.
+// GuestSpots returns the places of those devices that the guest shows.
 func GuestSpots(guest *boot.Guest, devices []Device) map[string]tree.Spot {
 	all := map[string]tree.Spot{}
 	for _, d := range devices {
@@ -48,7 +48,7 @@ func GuestSpots(guest *boot.Guest, devices []Device) map[string]tree.Spot {
 	return all
 }
 
-// Seen is where the guest shows each of these devices.
+// Seen returns where the guest shows each of these devices.
 func Seen(devices []Device, guest *boot.Guest) map[string]boot.Expected {
 	found := map[string]boot.Expected{}
 	for _, d := range devices {

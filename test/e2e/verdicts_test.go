@@ -79,7 +79,7 @@ type diagnosis struct {
 	Results []struct{ Name, Status, Device, Found, Hint string }
 }
 
-// with are the results that have a status, as name and device.
+// with returns the results that have a status, as name and device.
 func (d diagnosis) with(status string) []string {
 	all := []string{}
 	for _, r := range d.Results {

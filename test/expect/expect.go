@@ -21,7 +21,7 @@ func NoError(tb testing.TB, err error) {
 	}
 }
 
-// File is the content of a file.
+// File returns the content of a file.
 func File(tb testing.TB, name string) []byte {
 	tb.Helper()
 	data, err := os.ReadFile(name)
@@ -29,7 +29,7 @@ func File(tb testing.TB, name string) []byte {
 	return data
 }
 
-// Host is the sysfs that a text of package hostfs describes.
+// Host returns the sysfs that a text of package hostfs describes.
 func Host(tb testing.TB, text string) hostfs.Files {
 	tb.Helper()
 	host, err := hostfs.Parse(text)

@@ -33,7 +33,7 @@ const (
 	pciBusID = "resource.kubernetes.io/pciBusID"
 )
 
-// NVIDIA is dra-driver-nvidia-gpu, for passthrough.
+// NVIDIA returns dra-driver-nvidia-gpu, for passthrough.
 func NVIDIA() Driver {
 	return Driver{
 		"gpu.nvidia.com", "vfio.gpu.nvidia.com", "gpu",
@@ -44,7 +44,7 @@ func NVIDIA() Driver {
 	}
 }
 
-// ROCm is ROCm/k8s-gpu-dra-driver.
+// ROCm returns ROCm/k8s-gpu-dra-driver.
 func ROCm() Driver {
 	return Driver{
 		"gpu.amd.com", "gpu.amd.com", "gpu", `device.driver == "gpu.amd.com"`,
@@ -54,7 +54,7 @@ func ROCm() Driver {
 	}
 }
 
-// Intel is intel-resource-drivers-for-kubernetes before 0.10.
+// Intel returns intel-resource-drivers-for-kubernetes before 0.10.
 func Intel() Driver {
 	return Driver{
 		"gpu.intel.com", "gpu.intel.com", "gpu", `device.driver == "gpu.intel.com"`,
@@ -64,7 +64,7 @@ func Intel() Driver {
 	}
 }
 
-// SRIOV is k8snetworkplumbingwg/dra-driver-sriov.
+// SRIOV returns k8snetworkplumbingwg/dra-driver-sriov.
 func SRIOV() Driver {
 	return Driver{
 		"sriovnetwork.k8snetworkplumbingwg.io", "sriov", "vf",
@@ -77,7 +77,7 @@ func SRIOV() Driver {
 	}
 }
 
-// CPUs is dra-driver-cpu, which publishes lists: a socket has several PCIe roots.
+// CPUs returns dra-driver-cpu, which publishes lists: a socket has several PCIe roots.
 func CPUs() Driver {
 	return Driver{
 		"dra.cpu", "cpu", "cpu", `device.driver == "dra.cpu"`,

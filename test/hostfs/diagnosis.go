@@ -62,7 +62,7 @@ func (h host) mdevType(dir, value string) error {
 	return nil
 }
 
-// configSpace is 4096 bytes with a list of extended capabilities from 0x100 on
+// configSpace returns 4096 bytes with a list of extended capabilities from 0x100 on
 // (PCI Express 5.0, 7.6): a serial number, and ACS and ATS unless they are absent.
 func configSpace(acs, ats string) []byte {
 	config := make([]byte, 4096)

@@ -49,7 +49,7 @@ type Files struct {
 	kernel string
 }
 
-// Kernel is the release of the host's kernel, as package host asks for it.
+// Kernel returns the release of the host's kernel, as package host asks for it.
 func (f Files) Kernel() string { return f.kernel }
 
 // Lstat implements fs.ReadLinkFS.
@@ -66,7 +66,7 @@ func (f Files) lacks(name string) bool {
 	return dir != nil && dir.Mode.IsDir() && f.MapFS[name] == nil
 }
 
-// Leaves are the files and links, without directories.
+// Leaves returns the files and links, without directories.
 func (f Files) Leaves() fstest.MapFS {
 	leaves := maps.Clone(f.MapFS)
 	maps.DeleteFunc(leaves, func(_ string, file *fstest.MapFile) bool { return file.Mode.IsDir() })
@@ -207,7 +207,7 @@ func (h host) function(device string, settings []string) error {
 	return h.diagnosis(dir, diagnosis)
 }
 
-// largeBARs are lines of a resource file: a BAR of 2^bits bytes for each number,
+// largeBARs returns lines of a resource file: a BAR of 2^bits bytes for each number,
 // and the empty line of its upper half after each.
 func largeBARs(list string) ([]string, error) {
 	var lines []string
@@ -224,8 +224,8 @@ func largeBARs(list string) ([]string, error) {
 
 const noBAR = "0x0000000000000000 0x0000000000000000 0x0000000000000000"
 
-// memoryBAR is a line of a resource file: a 64-bit prefetchable BAR of 2^bits
-// bytes, aligned to its size.
+// memoryBAR returns a line of a resource file: a 64-bit prefetchable BAR of 2^bits bytes, aligned
+// to its size.
 func memoryBAR(bits int) string {
 	const start = 0x380000000000
 	return fmt.Sprintf("0x%016x 0x%016x 0x000000000014220c", start, start+1<<bits-1)

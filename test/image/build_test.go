@@ -23,7 +23,7 @@ const requireVariable = "REQUIRE_BUILDAH"
 // builder is buildah, which needs no daemon, with a store of its own.
 type builder []string
 
-// run is what a command of buildah prints.
+// run returns what a command of buildah prints.
 func (b builder) run(t *testing.T, args ...string) string {
 	t.Helper()
 	return output(t, "buildah", append(b[:len(b):len(b)], args...)...)

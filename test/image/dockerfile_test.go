@@ -11,7 +11,7 @@ import (
 	"hook-sidecar/test/expect"
 )
 
-// instructions are those of the Dockerfile, one per element. Comments are left out
+// instructions returns the instructions of the Dockerfile, one per element. Comments are left out
 // and continued lines are joined.
 func instructions(t *testing.T) (text string, list []string) {
 	t.Helper()

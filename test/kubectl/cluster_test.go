@@ -117,7 +117,7 @@ func daemon(t *testing.T, words ...string) {
 	})
 }
 
-// freePorts are ports that nobody listens on.
+// freePorts returns ports that nobody listens on.
 func freePorts(t *testing.T, n int) []int {
 	t.Helper()
 	var ports []int
@@ -141,7 +141,7 @@ func write(t *testing.T, file, text string) {
 	}
 }
 
-// kubeconfig is a file with a user's token for the cluster.
+// kubeconfig returns a file with a user's token for the cluster.
 func (s apiServer) kubeconfig(t *testing.T, user string) string {
 	t.Helper()
 	file := filepath.Join(s.dir, user+".kubeconfig")
@@ -186,7 +186,7 @@ func (s apiServer) create(
 	return stored
 }
 
-// storedVMI is the VMI of dgx.
+// storedVMI returns the VMI of dgx.
 func (s apiServer) storedVMI(t *testing.T) *unstructured.Unstructured {
 	t.Helper()
 	client := s.client.Resource(resource("kubevirt.io", "v1",
@@ -343,7 +343,8 @@ func (s apiServer) bind(t *testing.T, user, role string) {
 	})
 }
 
-// vmi is the VMI of the sample, which requests no hook, running on the node, with this status.
+// vmi returns the VMI of the sample, which requests no hook, running on the node, with this
+// status.
 func vmi(t *testing.T, name string, changed map[string]any) map[string]any {
 	t.Helper()
 	data, err := os.ReadFile("../../testdata/samples/02-8gpu-8nic-gate-off.vmi.json")
@@ -362,7 +363,7 @@ func vmi(t *testing.T, name string, changed map[string]any) map[string]any {
 	return object
 }
 
-// pod is the launcher's pod of a VMI, as virt-controller makes it and the kubelet reports it.
+// pod returns the launcher's pod of a VMI, as virt-controller makes it and the kubelet reports it.
 func pod(of *unstructured.Unstructured, containers ...string) map[string]any {
 	var specs, statuses []any
 	for _, c := range append([]string{"compute"}, containers...) {

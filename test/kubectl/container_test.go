@@ -90,8 +90,8 @@ var entry = regexp.MustCompile(`^-- (\S+)(?: -> (\S+))? --$`)
 // would say that no function has an extended capability.
 const readableConfig = 64
 
-// sysfsDirectory is a machine as a directory: its snapshot, what its links lead to, and
-// what libvirt wants to see of a PCI device and of this machine's CPUs.
+// sysfsDirectory returns a machine as a directory: its snapshot, what its links lead to, and what
+// libvirt wants to see of a PCI device and of this machine's CPUs.
 func sysfsDirectory(t *testing.T, dir, snapshot string) string {
 	t.Helper()
 	data, err := os.ReadFile(snapshot)
@@ -160,7 +160,7 @@ func (c *container) exec(
 	return asExit(err)
 }
 
-// asExit is the error of a program in the streaming server's terms.
+// asExit returns the error of a program in the streaming server's terms.
 func asExit(err error) error {
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {

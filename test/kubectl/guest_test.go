@@ -57,7 +57,7 @@ func (a agent) ask(request string) (string, error) {
 	return answer, err
 }
 
-// with is a container whose virsh has the agent at the other end.
+// with returns a container whose virsh reaches the agent.
 func (a agent) with(run process) process {
 	return func(ctx context.Context, words []string, in io.Reader, out, errs io.Writer) error {
 		if words[0] != "sh" {

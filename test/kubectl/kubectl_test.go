@@ -131,7 +131,7 @@ func (c *cluster) createVMs(t *testing.T, hooked *container) []byte {
 	return c.runningDomain(t)
 }
 
-// runningDomain is the domain of dgx as libvirt runs it.
+// runningDomain returns the domain of dgx as libvirt runs it.
 func (c *cluster) runningDomain(t *testing.T) []byte {
 	t.Helper()
 	domain, err := c.launcher.output("virsh", "-q", "-c", "qemu:///system", "dumpxml",
@@ -255,7 +255,7 @@ func (c *cluster) testUnreadable(t *testing.T) {
 	c.kubelet.refused = false
 }
 
-// testUnchanged is the last: the VM and its objects are as they were.
+// testUnchanged runs last: the VM and its objects are as they were.
 func (c *cluster) testUnchanged(t *testing.T, before []byte) {
 	same(t, "the domain", string(c.runningDomain(t)), string(before))
 	if object := c.storedVMI(t); object.GetGeneration() != 1 ||

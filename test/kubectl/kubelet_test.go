@@ -34,7 +34,7 @@ func newKubelet(t *testing.T) *kubelet {
 	return k
 }
 
-// port is where the API server finds it.
+// port returns where the API server finds it.
 func (k *kubelet) port() int { return k.Listener.Addr().(*net.TCPAddr).Port }
 
 func (k *kubelet) add(container string, p process) {

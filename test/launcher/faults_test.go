@@ -160,8 +160,8 @@ func testPlaceholders(t *testing.T, l lab) {
 	}
 }
 
-// testWrongHook is the test of this test: where the answer to call 2 has one port in
-// the next slot, it is found.
+// testWrongHook shows that the test can fail: it finds that the answer to call 2 has one
+// port in the next slot.
 func testWrongHook(t *testing.T, l lab) {
 	for _, layout := range []string{"numa", "root", "switch", "mirror"} {
 		t.Run(layout, func(t *testing.T) {

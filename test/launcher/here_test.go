@@ -248,7 +248,7 @@ func (r row) pod(t *testing.T) pod {
 	return p
 }
 
-// faults are what is not as it should be.
+// faults returns what is not as it should be.
 func (r row) faults(t *testing.T, l lab, o outcome) (faults []string) {
 	t.Helper()
 	add := func(what, diff string) {

@@ -138,7 +138,7 @@ func copyFile(t *testing.T, to, from string) {
 	expect.NoError(t, err)
 }
 
-// share is a directory that becomes /lab, with these files too.
+// share returns a directory that becomes /lab, with these files too.
 func (l lab) share(t *testing.T, p pod) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -185,7 +185,7 @@ func (l lab) here(t *testing.T, p pod) outcome {
 	return read(t, l, p, filepath.Join(dir, "out"))
 }
 
-// tail is the end of a log.
+// tail returns the end of a log.
 func tail(file string) string {
 	data, err := os.ReadFile(file)
 	if err != nil {

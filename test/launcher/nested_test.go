@@ -27,7 +27,7 @@ import (
 // its result. A pod with a result is not run again.
 const attempts = 4
 
-// passthrough is a VM with devices of the node.
+// passthrough returns a VM with devices of the node.
 func passthrough(t *testing.T, devices []e2e.Device) pod {
 	t.Helper()
 	vmi := readObject(t, "testdata", "plain.json")
@@ -139,7 +139,7 @@ func nestedPods(t *testing.T) []nested {
 	}
 }
 
-// arguments has the kernel's.
+// arguments returns the kernel's arguments.
 func arguments(p pod) object {
 	return at(p.VMI.(object), "spec", "domain", "firmware", "kernelBoot")
 }
@@ -149,9 +149,9 @@ func isVF(d e2e.Device) bool { return d.IDs == vfIDs }
 // vfIDs are the vendor and device of the virtual function.
 const vfIDs = "8086:10ca"
 
-// hotplugged is a VM that gets the virtual function while it runs: the only kind of
-// device that KubeVirt plugs in (KubeVirt virtwrap/manager.go, HotplugHostDevices).
-// Its guest waits for it.
+// hotplugged returns a VM that gets the virtual function while it runs: the only kind of device
+// that KubeVirt plugs in (KubeVirt virtwrap/manager.go, HotplugHostDevices). Its guest waits for
+// it.
 func hotplugged(t *testing.T) pod {
 	t.Helper()
 	p := passthrough(t, slices.DeleteFunc(e2e.Devices(), isVF))
@@ -270,7 +270,7 @@ func clearHalf(share string, pods []nested) (err error) {
 	return err
 }
 
-// progress are the lines of the node and its pods.
+// progress returns the lines of the node and its pods.
 func progress(console []byte) string {
 	var lines []string
 	for line := range strings.Lines(string(console)) {
@@ -282,7 +282,7 @@ func progress(console []byte) string {
 	return strings.Join(lines, "")
 }
 
-// faults are what is not as it should be.
+// faults returns what is not as it should be.
 func (n nested) faults(t *testing.T, l lab, o outcome, host string) (faults []string) {
 	t.Helper()
 	add := func(format string, args ...any) {

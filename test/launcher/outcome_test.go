@@ -58,7 +58,7 @@ func read(t *testing.T, l lab, p pod, dir string) outcome {
 	return o
 }
 
-// last is the error of the last try, "" for none.
+// last returns the error of the last try, "" for none.
 func (o outcome) last() string {
 	if len(o.Syncs) == 0 {
 		return "no try ended in time"
@@ -96,7 +96,7 @@ func (o outcome) ask(t *testing.T, l lab, domain string, args ...string) []byte 
 	return out
 }
 
-// planned is where `explain` predicts, for the domain of the first call, that each device
+// planned returns where `explain` predicts, for the domain of the first call, that each device
 // will be in the guest.
 func (o outcome) planned(t *testing.T, l lab, flags []string) map[string]string {
 	t.Helper()
@@ -113,8 +113,8 @@ func (o outcome) planned(t *testing.T, l lab, flags []string) map[string]string 
 	return all
 }
 
-// places are the places of a domain's hostdevs, by ID, in the words of
-// boot.Expected, and of its disks, NICs and controllers that have one.
+// places returns the places of a domain's hostdevs, by ID, in the words of boot.Expected, and of
+// its disks, NICs and controllers that have one.
 func places(t *testing.T, domain string) (hostdevs, others map[string]string) {
 	t.Helper()
 	read, err := tree.Read([]byte(domain))
@@ -148,8 +148,8 @@ func place(read *tree.Tree, at *tree.Address) string {
 	return fmt.Sprintf("pci0000:%02x/%s, node %d", root, strings.Join(parts, "/"), cell)
 }
 
-// moved are the devices that are elsewhere in a later definition, or in the domain
-// that libvirt holds, than in an earlier one.
+// moved returns the devices that are elsewhere in a later definition, or in the domain that
+// libvirt holds, than in an earlier one.
 func (o outcome) moved(t *testing.T) (moved []string) {
 	t.Helper()
 	all := o.defined

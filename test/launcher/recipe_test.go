@@ -14,8 +14,8 @@ import (
 	"hook-sidecar/test/expect"
 )
 
-// recipe is the VM hgx with "The HGX recipe" of docs/install.md, and with
-// cloud-init data of its own. Package boot boots the domain that libvirt holds in the end.
+// recipe returns the VM hgx with "The HGX recipe" of docs/install.md, and with cloud-init data of
+// its own. Package boot boots the domain that libvirt holds in the end.
 func recipe(t *testing.T) pod {
 	t.Helper()
 	text := expect.File(t, filepath.Join("..", "..", "docs", "install.md"))

@@ -50,7 +50,7 @@ type fault struct {
 // object is a JSON object.
 type object = map[string]any
 
-// at is the object under these keys.
+// at returns the object under these keys.
 func at(o object, keys ...string) object {
 	for _, key := range keys {
 		o = o[key].(object)
@@ -66,7 +66,7 @@ func readObject(t *testing.T, path ...string) object {
 	return o
 }
 
-// plain is a VM without devices.
+// plain returns a VM without devices.
 func plain(t *testing.T) pod {
 	t.Helper()
 	return pod{
@@ -80,9 +80,9 @@ const (
 	hgxFile   = "../../testdata/hosts/x86-2n8g-hgx-h100.txtar"
 )
 
-// hgx is the VM of the sample with eight GPUs and eight virtual functions, in a pod
-// on that host: the device plugins' variables, Multus' status, the node's cells and
-// the pod's CPUs. Its disks are replaced with one that needs no claim.
+// hgx returns the VM of the sample with eight GPUs and eight virtual functions, in a pod on that
+// host: the device plugins' variables, Multus' status, the node's cells and the pod's CPUs. Its
+// disks are replaced with one that needs no claim.
 func hgx(t *testing.T) pod {
 	t.Helper()
 	testdata := filepath.Join("..", "..", "testdata")
@@ -156,7 +156,7 @@ func hgx(t *testing.T) pod {
 
 const vgpuFile = "../../testdata/hosts/x86-2n2g-t4-vgpu.txtar"
 
-// vgpu is a VM with a mediated device of that host.
+// vgpu returns a VM with a mediated device of that host.
 func vgpu(t *testing.T) pod {
 	t.Helper()
 	host := expect.File(t, vgpuFile)
@@ -169,7 +169,7 @@ func vgpu(t *testing.T) pod {
 	return p
 }
 
-// devicesOf are the passed-through devices of a domain.
+// devicesOf returns the passed-through devices of a domain.
 func devicesOf(read *tree.Tree) (all []e2e.Device) {
 	for id := range read.Hostdevs() {
 		all = append(all, e2e.Device{ID: id})
@@ -183,7 +183,7 @@ func readHost(t *testing.T) []byte {
 	return host
 }
 
-// capabilities are the host's cells: two sockets with 56 cores of two threads.
+// capabilities returns the host's cells: two sockets with 56 cores of two threads.
 func capabilities() []byte {
 	var cells strings.Builder
 	for node := range 2 {

@@ -25,7 +25,7 @@ const (
 	VGPU = "x86-2n2g-t4-vgpu"
 )
 
-// Names are the names of the machines.
+// Names returns the names of the machines.
 func Names(t testing.TB) []string {
 	t.Helper()
 	files, err := filepath.Glob(directory + "/*.txtar")
@@ -41,10 +41,10 @@ func Names(t testing.TB) []string {
 	return names
 }
 
-// Layouts are all layouts, those that move nothing included.
+// Layouts returns all layouts, those that move nothing included.
 func Layouts() []string { return []string{"keep", "numa", "root", "switch", "mirror"} }
 
-// Sysfs is a machine by its name.
+// Sysfs returns a machine by its name.
 func Sysfs(t testing.TB, name string) fs.FS {
 	t.Helper()
 	data := expect.File(t, filepath.Join(directory, name+".txtar"))
@@ -53,8 +53,8 @@ func Sysfs(t testing.TB, name string) fs.FS {
 	return sysfs
 }
 
-// Domain is a domain that takes every endpoint of a host: each function that is bound
-// to vfio-pci, and each mediated device, with a cell for each node.
+// Domain returns a domain that takes every endpoint of a host: each function that is bound to
+// vfio-pci, and each mediated device, with a cell for each node.
 func Domain(t testing.TB, sysfs fs.FS) []byte {
 	t.Helper()
 	shown, problems := host.Read(sysfs, nil, host.All)
@@ -109,7 +109,7 @@ func Domain(t testing.TB, sysfs fs.FS) []byte {
 </domain>`, &cells, &nodes, &devices)
 }
 
-// OneGPU is a domain with a GPU of machine HGX whose alias may be any text.
+// OneGPU returns a domain with a GPU of machine HGX whose alias may be any text.
 func OneGPU(t testing.TB, alias string) []byte {
 	t.Helper()
 	var escaped strings.Builder
@@ -119,7 +119,7 @@ func OneGPU(t testing.TB, alias string) []byte {
 <devices><hostdev mode='subsystem' type='pci'><source><address domain='0' bus='0x1b' slot='0' function='0'/></source><alias name="` + escaped.String() + `"/></hostdev></devices></domain>`)
 }
 
-// Result is what a layout makes of a domain on a host.
+// Result returns what a layout makes of a domain on a host.
 func Result(t testing.TB, sysfs fs.FS, domain []byte, layout string) plan.Result {
 	t.Helper()
 	m := plan.Planner{
@@ -134,14 +134,14 @@ func Result(t testing.TB, sysfs fs.FS, domain []byte, layout string) plan.Result
 	return result
 }
 
-// Report is the report of Result.
+// Report returns the report of Result.
 func Report(t testing.TB, sysfs fs.FS, domain []byte, layout string) report.Report {
 	t.Helper()
 	result := Result(t, sysfs, domain, layout)
 	return report.New(result.Plan, result.Changed(), nil)
 }
 
-// Whole is the report of a machine with all its devices in a layout.
+// Whole returns the report of a machine with all its devices in a layout.
 func Whole(t testing.TB, name, layout string) report.Report {
 	t.Helper()
 	sysfs := Sysfs(t, name)

@@ -107,8 +107,8 @@ func (schemas) OpenAPIV3WithContext(context.Context) openapi.ClientWithContext {
 	return openapi.ToClientWithContext(openapitest.NewEmbeddedFileClient())
 }
 
-// kubeVirtPolicies are the admission policies that KubeVirt 1.9 installs for
-// plugins, made by its own code.
+// kubeVirtPolicies returns the admission policies that KubeVirt 1.9 installs for plugins, made by
+// its own code.
 func kubeVirtPolicies() []runtime.Object {
 	return []runtime.Object{
 		validatingadmissionpolicies.NewPluginValidatingAdmissionPolicy(),
@@ -161,7 +161,7 @@ func defaultMatch(match *admissionv1.MatchResources) {
 	}
 }
 
-// createPod is the pod that is stored when this one is created.
+// createPod returns the pod that is stored when this one is created.
 func (s apiServer) createPod(t *testing.T, pod *corev1.Pod) (*corev1.Pod, error) {
 	t.Helper()
 	attributes := s.attributes(pod, corev1.SchemeGroupVersion, "Pod", "pods", pod.Namespace,

@@ -18,9 +18,8 @@ import (
 	"hook-sidecar/test/expect"
 )
 
-// pod is a pod of virt-launcher as KubeVirt 1.9 renders it for
-// manifests/plugin/vm.yaml with the gate Plugins; testdata/README.md says how it was
-// recorded.
+// pod returns a pod of virt-launcher as KubeVirt 1.9 renders it for manifests/plugin/vm.yaml with
+// the gate Plugins; testdata/README.md says how it was recorded.
 func pod(t *testing.T) *corev1.Pod {
 	t.Helper()
 	p := one[*corev1.Pod](t,

@@ -41,7 +41,7 @@ func TestFilesDecode(t *testing.T) {
 	}
 }
 
-// templates are the metadata and specs of the VMIs that the files make.
+// templates returns the metadata and specs of the VMIs that the files make.
 func templates(t *testing.T) map[string]*kubevirtv1.VirtualMachineInstanceTemplateSpec {
 	t.Helper()
 	found := map[string]*kubevirtv1.VirtualMachineInstanceTemplateSpec{}
@@ -146,7 +146,7 @@ func TestFeatureGates(t *testing.T) {
 	}
 }
 
-// overlays are the settings that each kustomization changes.
+// overlays returns the settings that each kustomization changes.
 func overlays() map[string]map[string]string {
 	return map[string]map[string]string{
 		"plugin":          {},
@@ -333,7 +333,7 @@ func TestStrictLocks(t *testing.T) {
 	}
 }
 
-// asked is the policy of a VM with these annotations under a kustomization.
+// asked returns the policy of a VM with these annotations under a kustomization.
 func asked(
 	t *testing.T, overlay string, keys map[string]string,
 ) (policy.Policy, []reasons.Warning) {

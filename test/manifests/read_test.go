@@ -31,7 +31,7 @@ import (
 // dir is where the manifests are.
 const dir = "../../manifests"
 
-// scheme has the kinds of the manifests, and no others.
+// scheme returns the kinds of the manifests, and no others.
 func scheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
 	s := runtime.NewScheme()
@@ -80,9 +80,9 @@ func decode(t *testing.T, name string, documents []byte) []runtime.Object {
 	}
 }
 
-// lost are the fields that the type does not have. The strict decoder does not
-// report all of them: the VMI's type has a decoder of its own that accepts anything
-// (KubeVirt's api core/v1/types.go, UnmarshalJSON).
+// lost returns the fields that the type does not have. The strict decoder does not report all of
+// them: the VMI's type has a decoder of its own that accepts anything (KubeVirt's api
+// core/v1/types.go, UnmarshalJSON).
 func lost(path string, written, kept any) []string {
 	var fields []string
 	switch w := written.(type) {
@@ -107,7 +107,7 @@ func lost(path string, written, kept any) []string {
 	return fields
 }
 
-// generic is an object as decoded JSON.
+// generic returns an object as decoded JSON.
 func generic(t *testing.T, object runtime.Object) map[string]any {
 	t.Helper()
 	var kept map[string]any
@@ -115,7 +115,7 @@ func generic(t *testing.T, object runtime.Object) map[string]any {
 	return kept
 }
 
-// files are the manifests without the kustomizations.
+// files returns the manifests without the kustomizations.
 func files(t *testing.T) []string {
 	t.Helper()
 	return find(t, func(name string) bool {
@@ -124,7 +124,7 @@ func files(t *testing.T) []string {
 	})
 }
 
-// kustomizations are the directories that kustomize builds.
+// kustomizations returns the directories that kustomize builds.
 func kustomizations(t *testing.T) []string {
 	t.Helper()
 	var dirs []string
@@ -179,7 +179,7 @@ func build(t *testing.T, name string) []runtime.Object {
 	return decode(t, name, documents)
 }
 
-// resources are the objects of a kustomization.
+// resources returns the objects of a kustomization.
 func resources(t *testing.T, name string) resmap.ResMap {
 	t.Helper()
 	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(),
@@ -191,7 +191,7 @@ func resources(t *testing.T, name string) resmap.ResMap {
 	return built
 }
 
-// one is the object of a type, of which there has to be one.
+// one returns the object of a type, of which there has to be one.
 func one[T runtime.Object](t *testing.T, objects []runtime.Object) T {
 	t.Helper()
 	var found []T

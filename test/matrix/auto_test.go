@@ -111,7 +111,7 @@ func steps(t *testing.T, host matrix.Sysfs, domain []byte, devices []string) map
 	return all
 }
 
-// guestType is the path type of two devices.
+// guestType returns the path type of two devices.
 func guestType(guest *tree.Tree, a, b string) string {
 	spotA, _ := guest.Spot(a)
 	spotB, _ := guest.Spot(b)

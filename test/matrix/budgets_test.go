@@ -45,7 +45,7 @@ func machines() []machine {
 	}
 }
 
-// switched is a PCIe root with a switch and its devices.
+// switched returns a PCIe root with a switch and its devices.
 func switched(root, devices int) string {
 	var lines strings.Builder
 	for d := range devices {
@@ -56,7 +56,7 @@ func switched(root, devices int) string {
 	return lines.String()
 }
 
-// host is the machine with n parts, and its devices.
+// host returns the machine with n parts, and its devices.
 func (m machine) host(n int) (text string, devices []string) {
 	text = "cpus 0 0-7\n"
 	for part := range n {

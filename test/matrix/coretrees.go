@@ -43,7 +43,7 @@ type coreDevice struct {
 	cell int
 }
 
-// expander is the key of the device's expander bus.
+// expander returns the key of the device's expander bus.
 func (c CoreTree) expander(d coreDevice) string {
 	switch {
 	case c == ExpanderPerRootPort && len(d.spot.Bridges) > 0:
@@ -55,7 +55,7 @@ func (c CoreTree) expander(d coreDevice) string {
 	return fmt.Sprint(d.cell)
 }
 
-// port is the key of the device's root port: devices with one key share it, with a switch.
+// port returns the key of the device's root port: devices with one key share it, with a switch.
 func (c CoreTree) port(d coreDevice) string {
 	if c == SwitchPerRoot {
 		return d.spot.Root
@@ -76,7 +76,7 @@ func groups(devices []coreDevice, key func(coreDevice) string) (all [][]coreDevi
 	return all
 }
 
-// Domain is Domain with the tree's controllers and addresses.
+// Domain returns the host's Domain with the tree's controllers and addresses.
 func (c CoreTree) Domain(host Sysfs, numa GuestNUMA, devices []string) ([]byte, error) {
 	var placed []coreDevice
 	for _, id := range devices {

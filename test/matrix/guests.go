@@ -12,8 +12,7 @@ import (
 // GuestNUMA are the host nodes that the memory of each guest cell is on.
 type GuestNUMA [][]int
 
-// CellOf is the guest cell that alone has memory on a host node, or
-// tree.Unknown.
+// CellOf returns the guest cell that alone has memory on a host node, or tree.Unknown.
 func (g GuestNUMA) CellOf(node int) int {
 	for cell, nodes := range g {
 		if slices.Contains(nodes, node) {
@@ -23,8 +22,8 @@ func (g GuestNUMA) CellOf(node int) int {
 	return tree.Unknown
 }
 
-// Domain is the domain of a VM with these devices, by address or UUID, in their order. Without
-// cells the guest has no NUMA.
+// Domain returns the domain of a VM with these devices, by address or UUID, in their order.
+// Without cells the guest has no NUMA.
 func Domain(numa GuestNUMA, devices []string) []byte {
 	vm := sample.VM{Cells: numa}
 	for i, id := range devices {

@@ -19,9 +19,9 @@ type Sysfs struct{ FS fs.FS }
 
 var functionName = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
 
-// Spot is the place of a device on the host: of a PCI function by its address, of
-// a mediated device by its UUID. It is false when the host does not have the
-// device, and when the parent of a mediated device is not a PCI function.
+// Spot returns the place of a device on the host: of a PCI function by its address, of a mediated
+// device by its UUID. It is false when the host does not have the device, and when the parent of a
+// mediated device is not a PCI function.
 func (s Sysfs) Spot(id string) (spot tree.Spot, found bool, err error) {
 	dir := s.function(id)
 	if dir == "" {
@@ -70,8 +70,8 @@ func (s Sysfs) InOrder(ids []string) []string {
 	return ordered
 }
 
-// node is the NUMA node of a function. On a host with one node every function is
-// on it, whatever the kernel says.
+// node returns the NUMA node of a function. On a host with one node every function is on it,
+// whatever the kernel says.
 func (s Sysfs) node(dir string) (int, error) {
 	nodes, err := s.Nodes()
 	if err != nil {
@@ -90,7 +90,7 @@ func (s Sysfs) node(dir string) (int, error) {
 	return max(node, tree.Unknown), err
 }
 
-// Nodes are the NUMA nodes of the host.
+// Nodes returns the NUMA nodes of the host.
 func (s Sysfs) Nodes() ([]int, error) {
 	entries, err := fs.ReadDir(s.FS, "devices/system/node")
 	if err != nil {
@@ -109,8 +109,8 @@ func (s Sysfs) Nodes() ([]int, error) {
 	return nodes, nil
 }
 
-// Endpoints are what can be passed through: the functions on a VFIO driver and
-// the mediated devices.
+// Endpoints returns what can be passed through: the functions on a VFIO driver and the mediated
+// devices.
 func (s Sysfs) Endpoints() ([]string, error) {
 	var ids []string
 	entries, err := fs.ReadDir(s.FS, "bus/pci/devices")

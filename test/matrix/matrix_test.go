@@ -22,8 +22,8 @@ import (
 	"hook-sidecar/test/tree"
 )
 
-// trees is how many random hosts are tried, 40 or the value of TREES: `.ci/run fuzz`
-// tries more. Their seeds are 0, 1, …, so that a failure can be reproduced.
+// trees returns how many random hosts are tried, 40 or the value of TREES: `.ci/run fuzz` tries
+// more. Their seeds are 0, 1, …, so that a failure can be reproduced.
 func trees(t *testing.T) int {
 	t.Helper()
 	if text := os.Getenv("TREES"); text != "" {
@@ -91,7 +91,7 @@ func TestTrees(t *testing.T) {
 	}
 }
 
-// TestTreesLibvirt has a real libvirt check the results for some random hosts.
+// TestTreesLibvirt lets a real libvirt check the results for some random hosts.
 func TestTreesLibvirt(t *testing.T) {
 	lib := oracle.New(t)
 	for seed := range uint64(20) {
@@ -156,7 +156,7 @@ type device struct {
 	cell          int  // the guest cell that it belongs to, or tree.Unknown
 }
 
-// check is false when the plan does not fit.
+// check returns false if the plan does not fit.
 func (c checker) check(domain []byte, devices []string) bool {
 	m := plan.Planner{
 		Sysfs:  c.host.FS,
@@ -293,7 +293,7 @@ func (c checker) pair(a, b device) {
 	}
 }
 
-// promised is the path type of two placed devices in the guest.
+// promised returns the path type of two placed devices in the guest.
 func (c checker) promised(host string, cellA, cellB int) string {
 	within := strings.Contains("PIX PXB PHB", host)
 	switch {

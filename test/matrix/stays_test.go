@@ -32,10 +32,10 @@ type mixed struct {
 	vmi    []byte
 }
 
-// newMixed is the domain of a seed: as virt-launcher writes it or as a layout places it, with the
-// user's own ports and expander buses, as it is or read back, without the addresses of some
-// devices. The user keeps some devices and chose the address of one, the host does not show
-// all, and some that have an address are conventional. vGPUs are the random host's.
+// newMixed returns the domain of a seed: as virt-launcher writes it or as a layout places it, with
+// the user's own ports and expander buses, as it is or read back, without the addresses of some
+// devices. The user keeps some devices and chose the address of one, the host does not show all,
+// and some that have an address are conventional. vGPUs are the random host's.
 func newMixed(t *testing.T, seed uint64, lib readback.Lib) mixed {
 	t.Helper()
 	m := mixed{Rand: rand.New(rand.NewPCG(seed, 4)), RandomHost: matrix.NewRandomHost(3000 + seed)}
@@ -182,8 +182,8 @@ func (m *mixed) loseAddresses(t *testing.T) {
 	}
 }
 
-// degrade is the host without some devices, and with some conventional ones: of those that have an
-// address, since this libvirt's own host lacks them all.
+// degrade returns the host without some devices, and with some conventional ones: of those that
+// have an address, since this libvirt's own host lacks them all.
 func (m *mixed) degrade(t *testing.T, domain *tree.Tree) hostfs.Files {
 	lines := strings.Split(m.Text, "\n")
 	for i, line := range lines {
@@ -372,8 +372,8 @@ func (m mixed) comparePairs(t *testing.T, result plan.Result, without, with []by
 
 var busNumber = regexp.MustCompile(`^(expander bus) \d+| at .*`)
 
-// seen is the slots in which a guest sees disks, NICs and controllers. Bus numbers change where the
-// user's own ports come after those of devices that move.
+// seen returns the slots in which a guest sees disks, NICs and controllers. Bus numbers change
+// where the user's own ports come after those of devices that move.
 func seen(t *testing.T, readback []byte) map[string]string {
 	t.Helper()
 	read, err := tree.Read(readback)

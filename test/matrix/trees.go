@@ -24,11 +24,10 @@ type grower struct {
 	remaining int // devices to make
 }
 
-// NewRandomHost is the host of a seed: 1 to 4 nodes, several roots per node in
-// several PCI domains, VMD; under them devices directly on the root complex, root
-// ports, switches with 1 to 6 ports to a depth of 3, functions, virtual functions
-// and mediated devices; nodes that are -1 or missing; devices that the host does
-// not have; guests with fewer cells than nodes.
+// NewRandomHost returns the host of a seed: 1 to 4 nodes, several roots per node in several PCI
+// domains, VMD; under them devices directly on the root complex, root ports, switches with 1 to 6
+// ports to a depth of 3, functions, virtual functions and mediated devices; nodes that are -1 or
+// missing; devices that the host does not have; guests with fewer cells than nodes.
 func NewRandomHost(seed uint64) RandomHost {
 	g := &grower{Rand: rand.New(rand.NewPCG(seed, 3)), buses: map[string]int{}}
 	g.remaining = 1 + g.IntN(24)
@@ -52,7 +51,7 @@ func NewRandomHost(seed uint64) RandomHost {
 	return RandomHost{Text: g.lines.String(), Devices: g.devices, NUMA: g.cells(nodes)}
 }
 
-// node is the node of the functions under a root: a number, -1 or no file.
+// node returns the node of the functions under a root: a number, -1 or no file.
 func (g *grower) node(nodes int) string {
 	switch g.IntN(10) {
 	case 0:
@@ -64,8 +63,8 @@ func (g *grower) node(nodes int) string {
 	return fmt.Sprintf(" node=%d", g.IntN(nodes))
 }
 
-// cells are a guest's: one per node; fewer, the last with the memory of several
-// nodes; fewer, with nodes on which no cell has memory; or none.
+// cells returns a guest's cells: one per node; fewer, the last with the memory of several nodes;
+// fewer, with nodes on which no cell has memory; or none.
 func (g *grower) cells(nodes int) GuestNUMA {
 	var numa GuestNUMA
 	count := 1 + g.IntN(nodes)
@@ -188,7 +187,7 @@ func (g *grower) function(path, node string, taken bool) {
 	}
 }
 
-// stray is sometimes another node than that of the root's other devices, or none:
+// stray sometimes returns another node than that of the root's other devices, or none:
 // firmware may give a device a node of its own (_PXM).
 func (g *grower) stray(node string) string {
 	switch _, physfn, _ := strings.Cut(node, " physfn="); {

@@ -61,7 +61,7 @@ func builds(tb testing.TB, program string) []Library {
 // Parsers returns the builds that read a topology file, those that decide nothing included.
 func Parsers(tb testing.TB) []Library { return builds(tb, "parse") }
 
-// Parse has the library read a topology file and returns its warnings, "" for none.
+// Parse lets the library read a topology file and returns its warnings, "" for none.
 func (l Library) Parse(tb testing.TB, text string) string {
 	tb.Helper()
 	file := filepath.Join(tb.TempDir(), "topology.xml")

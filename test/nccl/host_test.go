@@ -12,7 +12,7 @@ import (
 	"hook-sidecar/test/nccl"
 )
 
-// asHost are the forms that give a guest the host's decisions.
+// asHost returns the forms that give a guest the host's decisions.
 func asHost(c nccl.Case) []form {
 	p2p := c.Hardware.NVLinks == 0 // without NVLink the clique is part of it
 	mirror := nccl.Flags{policy.KeyLayout: "mirror", policy.KeyPortSpeed: "host"}

@@ -43,7 +43,7 @@ func skipWithoutEmulator(tb testing.TB, err error) {
 	}
 }
 
-// Examine is Check for callers that want the findings. The error is libvirt's
+// Examine checks as Check does, and returns the findings. The error is libvirt's
 // refusal.
 func (l *Libvirt) Examine(domain []byte) (readback []byte, findings []string, err error) {
 	prepared, _ := prepare(domain, rulesOf(l.version))
@@ -138,8 +138,7 @@ func added(want, got *tree.Tree) (findings []string) {
 	return findings
 }
 
-// faults are what libvirt accepts and QEMU refuses at start, or the firmware does
-// not number.
+// faults returns what libvirt accepts and QEMU refuses at start, or the firmware does not number.
 func faults(want, got *tree.Tree) []string {
 	var findings []string
 	for _, index := range want.Holes() {

@@ -8,10 +8,9 @@ import (
 	"strings"
 )
 
-// QEMUArguments is the command line with which libvirt would start a domain,
-// without the program's name and environment. Nothing is defined or started. It
-// needs <driver name='vfio'/> in PCI hostdevs, and a domain without NICs: for them
-// libvirt makes tap devices, which needs root.
+// QEMUArguments returns the command line with which libvirt would start a domain, without the
+// program's name and environment. Nothing is defined or started. It needs <driver name='vfio'/> in
+// PCI hostdevs, and a domain without NICs: for them libvirt makes tap devices, which needs root.
 func (l *Libvirt) QEMUArguments(domain []byte) ([]string, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -75,8 +75,8 @@ func Available() bool {
 	return true
 }
 
-// programs are what New looks for. Domains of aarch64 need qemu-system-aarch64 too,
-// and are refused without it.
+// programs returns what New looks for. Domains of aarch64 need qemu-system-aarch64 too, and are
+// refused without it.
 func programs() []string { return []string{"virsh", "qemu-system-x86_64"} }
 
 // lookUp finds a program, in the directory of RootVariable where that is set.
@@ -224,9 +224,9 @@ func (l *Libvirt) define(domain []byte, command string) (readback []byte, err er
 		"; undefine --nvram " + quoted)
 }
 
-// Readback is what this libvirt makes of a domain in a boot, without what it is
-// known to refuse. As when virt-launcher defines a domain, there is no schema
-// validation. It defines each domain once.
+// Readback returns what this libvirt makes of a domain in a boot, without what it is known to
+// refuse. As when virt-launcher defines a domain, there is no schema validation. It defines each
+// domain once.
 func (l *Libvirt) Readback(domain []byte) ([]byte, error) {
 	l.mu.Lock()
 	a, known := l.known[string(domain)]
@@ -252,7 +252,7 @@ func (l *Libvirt) IsByIndex() bool { return l.version >= version(11, 3) }
 // that has no address and finds no port. 12.8 does, 11.3 refuses the domain.
 func (l *Libvirt) AddsPortForBridge() bool { return l.version >= version(12, 8) }
 
-// inside is the path that libvirt sees.
+// inside returns the path that libvirt sees.
 func (l *Libvirt) inside(path string) string {
 	return strings.TrimPrefix(path, os.Getenv(RootVariable))
 }

@@ -92,7 +92,7 @@ func TestGoodPasses(t *testing.T) {
 
 const gpu0 = "<alias name='ua-gpu0'/><address type='pci' domain='0x0000' bus='0x04' slot='0x00' function='0x0'/>"
 
-// TestRefused has negative controls, which show that the check can fail. The words
+// TestRefused shows that the check can fail. The words
 // are libvirt 9.0's.
 func TestRefused(t *testing.T) {
 	libvirt := New(t)

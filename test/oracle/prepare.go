@@ -23,7 +23,7 @@ type rule struct {
 // version counts a version of libvirt as libvirt does (virGetVersion).
 func version(major, minor int) int { return major*1_000_000 + minor*1_000 }
 
-// rules is the whole list of what is changed.
+// rules returns the whole list of what is changed.
 func rules() []rule {
 	return []rule{
 		{name: "domain type kvm is defined as qemu: there is no KVM", apply: kvmAsQEMU},
@@ -53,7 +53,7 @@ func rules() []rule {
 	}
 }
 
-// rulesOf are the rules for a version of libvirt.
+// rulesOf returns the rules for a version of libvirt.
 func rulesOf(version int) []rule {
 	return slices.DeleteFunc(rules(), func(r rule) bool {
 		return version < r.from || r.until != 0 && version >= r.until

@@ -71,7 +71,7 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 	}
 }
 
-// oldest are the rules of the oldest libvirt that is tested.
+// oldest returns the rules of the oldest libvirt that is tested.
 func oldest() []rule { return rulesOf(version(9, 0)) }
 
 func TestPrepareKeepsTheRest(t *testing.T) {

@@ -175,7 +175,7 @@ func (l *Libvirt) virsh(commands string) ([]byte, error) {
 // times of what it depends on, in the driver's directory. These are kept from one
 // oracle to the next; libvirt asks again where they are out of date.
 
-// keptCapabilities is a directory of the user's cache, one per Debian (RootVariable).
+// keptCapabilities returns a directory of the user's cache, one per Debian (RootVariable).
 func keptCapabilities() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {

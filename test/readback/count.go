@@ -35,8 +35,8 @@ const (
 	largeMemory           = 2 << 30 // bytes, hotplugLargeMemoryThreshold
 )
 
-// PlaceholderCount is how many placeholder interfaces KubeVirt adds to the
-// first call (virtwrap/manager.go calculatePlaceholderCount).
+// PlaceholderCount returns how many placeholder interfaces KubeVirt adds to the first call
+// (virtwrap/manager.go calculatePlaceholderCount).
 func PlaceholderCount(vmiJSON []byte) (int, error) {
 	v, err := parseVMI(vmiJSON)
 	if err != nil {
@@ -59,9 +59,9 @@ func PlaceholderCount(vmiJSON []byte) (int, error) {
 	return max(0, 4-interfaces), nil
 }
 
-// ExtraPorts is how many root ports KubeVirt appends before the last call. The
-// count is taken on the domain without placeholders, before the first call
-// (virtwrap/manager.go calculateExtraControllerCount, calculateHotplugPortCountV2).
+// ExtraPorts returns how many root ports KubeVirt appends before the last call. The count is taken
+// on the domain without placeholders, before the first call (virtwrap/manager.go
+// calculateExtraControllerCount, calculateHotplugPortCountV2).
 func ExtraPorts(domain, vmiJSON []byte, placeholders int) (int, error) {
 	v, err := parseVMI(vmiJSON)
 	if err != nil {
@@ -93,7 +93,7 @@ func ExtraPorts(domain, vmiJSON []byte, placeholders int) (int, error) {
 	return max(0, max(total-countPCI(root.Find("devices")), least)-placeholders), nil
 }
 
-// countPCI is KubeVirt's CountPCIDevices (converter/pci-placement.go): devices
+// countPCI counts as KubeVirt's CountPCIDevices (converter/pci-placement.go): devices
 // whose address is PCI or not there yet. It counts a USB controller of model
 // none, too.
 func countPCI(devices *tree.Node) int {

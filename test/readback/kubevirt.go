@@ -81,9 +81,9 @@ func parseField(word string) field {
 	return f
 }
 
-// Remarshal is what KubeVirt makes of a domain from a hook or libvirt: parsed into
-// api.DomainSpec and printed again. It fails where that parsing fails: a number
-// that is not decimal, another root element.
+// Remarshal returns what KubeVirt makes of a domain from a hook or libvirt: parsed into
+// api.DomainSpec and printed again. It fails where that parsing fails: a number that is not
+// decimal, another root element.
 func (v Version) Remarshal(domain []byte) ([]byte, error) {
 	spec, err := v.parse(domain)
 	if err != nil {
@@ -198,8 +198,7 @@ func scalarKind(kind string) bool {
 	return kind == "s" || kind == "n" || kind == "b"
 }
 
-// scalar is a value as encoding/xml reads and prints it, and whether it prints
-// it at all.
+// scalar returns a value as encoding/xml reads and prints it, and whether it prints it at all.
 func (f field) scalar(value string, present bool) (string, bool, error) {
 	zero := ""
 	switch f.kind {

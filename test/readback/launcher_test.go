@@ -12,7 +12,7 @@ import (
 	"hook-sidecar/test/tree"
 )
 
-// launched are boots that hook-sidecar/test/launcher has recorded: what a real
+// launched returns boots that hook-sidecar/test/launcher has recorded: what a real
 // virt-launcher 1.9.0 sent in each call, what hook-sidecar answered, and what libvirt
 // 11 held in the end.
 func launched(t *testing.T, name string) (inputs, answers [][]byte, vmi, defined []byte) {
@@ -76,7 +76,7 @@ func TestRealLauncher(t *testing.T) {
 	}
 }
 
-// sorted is a domain with its devices in the order of their texts.
+// sorted returns a domain with its devices in the order of their texts.
 func sorted(t *testing.T, domain []byte) []byte {
 	t.Helper()
 	sorted, err := edit(bytes.ReplaceAll(domain, []byte(watchdog), nil), func(devices *tree.Node) {
@@ -89,8 +89,8 @@ func sorted(t *testing.T, domain []byte) []byte {
 	return sorted
 }
 
-// seen is the devices of a readback as KubeVirt keeps them, one text each, sorted.
-// The MAC that libvirt generates for a placeholder is random.
+// seen returns the devices of a readback as KubeVirt keeps them, one text each, sorted. The MAC
+// that libvirt generates for a placeholder is random.
 func seen(t *testing.T, version Version, readback []byte) []string {
 	t.Helper()
 	spec, err := version.parse(readback)

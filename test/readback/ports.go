@@ -93,10 +93,9 @@ func insertAfter(devices *tree.Node, name string, element *tree.Node) {
 	devices.Nodes = slices.Insert(devices.Nodes, at, element)
 }
 
-// TakeDevices is the domain in KubeVirt's memory after a readback: libvirt's
-// devices as KubeVirt's types keep them, everything else as it was, and with
-// keepInterfaces the domain's own interfaces, which have no address
-// (virtwrap/network/nichotplug.go WithNetworkIfacesResources).
+// TakeDevices returns the domain in KubeVirt's memory after a readback: libvirt's devices as
+// KubeVirt's types keep them, everything else as it was, and with keepInterfaces the domain's own
+// interfaces, which have no address (virtwrap/network/nichotplug.go WithNetworkIfacesResources).
 func (v Version) TakeDevices(readback, original []byte, keepInterfaces bool) ([]byte, error) {
 	read, err := v.parse(readback)
 	if err != nil {

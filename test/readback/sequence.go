@@ -37,8 +37,8 @@ type boot struct {
 	calls, answers [][]byte
 }
 
-// define is one SetDomainSpecStrWithHooks: it returns the hook's answer as
-// KubeVirt holds it and what libvirt reads back.
+// define returns one SetDomainSpecStrWithHooks: it returns the hook's answer as KubeVirt holds it
+// and what libvirt reads back.
 func (b *boot) define(domain []byte) (spec, readback []byte, err error) {
 	b.calls = append(b.calls, domain)
 	answer, err := b.hook(slices.Clone(domain))

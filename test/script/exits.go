@@ -11,7 +11,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// Exits is the command
+// Exits implements the command
 //
 //	exits CODE program args...
 //

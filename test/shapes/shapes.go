@@ -68,7 +68,7 @@ type builder struct {
 	index       int             // highest of a PCI controller
 }
 
-// one is true once in n times.
+// one returns true once in n times.
 func (b *builder) one(n int) bool { return b.IntN(n) == 0 }
 
 func pick[T any](b *builder, list ...T) T { return list[b.IntN(len(list))] }
@@ -188,7 +188,7 @@ func (b *builder) port(address string) {
 	b.buses = append(b.buses, b.index)
 }
 
-// onRootBusOnce is onRootBus as long as it has room for others.
+// onRootBusOnce returns what onRootBus does as long as it has room for others.
 func (b *builder) onRootBusOnce() string {
 	if len(b.taken) > 12 {
 		return ""

@@ -79,7 +79,7 @@ func TestTenThousandCalls(t *testing.T) {
 	}
 }
 
-// descriptors is the number of open files of the program.
+// descriptors returns the number of open files of the program.
 func (s *container) descriptors(t *testing.T) int {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Join("/proc", strconv.Itoa(s.process.Process.Pid), "fd"))

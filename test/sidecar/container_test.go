@@ -180,7 +180,7 @@ func (s *container) dial(t testing.TB) (*hooks.Client, time.Duration) {
 	return client, time.Since(s.started(t))
 }
 
-// started is the time just before the program started.
+// started returns the time just before the program started.
 func (s *container) started(t testing.TB) time.Time {
 	t.Helper()
 	data := expect.File(t, s.stamp)
@@ -189,7 +189,7 @@ func (s *container) started(t testing.TB) time.Time {
 	return time.Unix(0, nanoseconds)
 }
 
-// status is a line of /proc/PID/status.
+// status returns a line of /proc/PID/status.
 func (s *container) status(t testing.TB, name string) string {
 	t.Helper()
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.process.Process.Pid))
@@ -207,9 +207,8 @@ func (s *container) status(t testing.TB, name string) string {
 	return ""
 }
 
-// peakMiB is the program's peak of memory of its own: all of it (VmHWM) without
-// what it maps of its file, which is in the page cache and which the kernel drops
-// before it runs out of memory.
+// peakMiB returns the program's peak of memory of its own: all of it (VmHWM) without what it maps
+// of its file, which is in the page cache and which the kernel drops before it runs out of memory.
 func (s *container) peakMiB(t testing.TB) float64 {
 	t.Helper()
 	return s.kib(t, "VmHWM")/1024 - s.kib(t, "RssFile")/1024

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// onDevices is a domain with passthrough devices on two cells, as virt-launcher
-// would write it, and their host in the format of package hostfs.
+// onDevices returns a domain with passthrough devices on two cells, as virt-launcher would write
+// it, and their host in the format of package hostfs.
 func onDevices(count int) (domain []byte, host string) {
 	var lines strings.Builder
 	lines.WriteString("cpus 0 0-7\ncpus 1 8-15\n")
@@ -29,7 +29,7 @@ func devicesOf(count int) []byte {
 	return hostdevs.Bytes()
 }
 
-// around is a domain with two cells, these devices and some text at its end.
+// around returns a domain with two cells, these devices and some text at its end.
 func around(devices, end []byte) []byte {
 	return fmt.Appendf(nil, `<domain type="kvm">
 <name>limits</name>
@@ -41,20 +41,20 @@ func around(devices, end []byte) []byte {
 %s</domain>`, devices, end)
 }
 
-// filled is a domain with devices, padded with a pattern to a size.
+// filled returns a domain with devices, padded with a pattern to a size.
 func filled(size int, opening, pattern, closing string) []byte {
 	rest := size - len(around(devicesOf(4), nil)) - len(opening) - len(closing)
 	return around(devicesOf(4), []byte(opening+strings.Repeat(pattern, rest/len(pattern))+closing))
 }
 
-// fill is a pattern repeated, padded with a comment to a size.
+// fill returns a pattern repeated, padded with a comment to a size.
 func fill(opening, pattern, closing string, count, size int) []byte {
 	body := opening + strings.Repeat(pattern, count)
 	return []byte(body + "<!--" + strings.Repeat(" ", size-len(body)-len(closing)-len("<!---->")) +
 		"-->" + closing)
 }
 
-// attributes is an element with that many attributes.
+// attributes returns an element with that many attributes.
 func attributes(count int) []byte {
 	var element bytes.Buffer
 	element.WriteString("<many")
@@ -66,7 +66,7 @@ func attributes(count int) []byte {
 	return around(nil, element.Bytes())
 }
 
-// vmi is a VMI as JSON, padded with an annotation to a size.
+// vmi returns a VMI as JSON, padded with an annotation to a size.
 func vmi(size int) []byte {
 	const head, tail = `{"apiVersion":"kubevirt.io/v1","kind":"VirtualMachineInstance","metadata":{"name":"limits","namespace":"default","annotations":{"filler":"`, `"}},"spec":{"domain":{"devices":{}}}}`
 	return []byte(head + strings.Repeat("x", max(0, size-len(head)-len(tail))) + tail)

@@ -125,7 +125,7 @@ const (
 	tooManyFields = "fields and list entries"
 )
 
-// pinned is a domain with that many vCPUs, each pinned to a list of CPUs.
+// pinned returns a domain with that many vCPUs, each pinned to a list of CPUs.
 func pinned(vcpus int, cpus string) []byte {
 	var pins strings.Builder
 	for i := range vcpus {
@@ -134,8 +134,8 @@ func pinned(vcpus int, cpus string) []byte {
 	return around(devicesOf(4), []byte("<cputune>"+pins.String()+"</cputune>"))
 }
 
-// onRoots is a domain with that many passthrough devices, and their host, where
-// each of them is under a root port of its own.
+// onRoots returns a domain with that many passthrough devices, and their host, where each of them
+// is under a root port of its own.
 func onRoots(count int) (domain []byte, host string) {
 	var hostdevs bytes.Buffer
 	var lines strings.Builder
@@ -152,7 +152,7 @@ func onRoots(count int) (domain []byte, host string) {
 	return around(hostdevs.Bytes(), nil), lines.String()
 }
 
-// listed is a VMI with that many entries in a list of its devices.
+// listed returns a VMI with that many entries in a list of its devices.
 func listed(name string, count int) []byte {
 	var entries strings.Builder
 	for i := range count {
@@ -161,7 +161,7 @@ func listed(name string, count int) []byte {
 	return []byte(`{"spec":{"domain":{"devices":{"` + name + `":[` + entries.String()[1:] + `]}}}}`)
 }
 
-// annotated is a VMI with that many annotations.
+// annotated returns a VMI with that many annotations.
 func annotated(prefix string, count int) []byte {
 	var entries strings.Builder
 	for i := range count {

@@ -127,7 +127,7 @@ func compare(t *testing.T, twins *twins, host *host, vm speed.VM) {
 	}
 }
 
-// policyOf is the policy of a step: each layout in turn, the rest at random.
+// policyOf returns the policy of a step: each layout in turn, the rest at random.
 func policyOf(step int, host *host) map[string]string {
 	const prefix = "hostdev.vm.kubevirt.io/"
 	annotations := map[string]string{
@@ -149,9 +149,9 @@ func policyOf(step int, host *host) map[string]string {
 	return annotations
 }
 
-// changing is a host with some of everything, and a VM with its devices: GPUs and
-// NICs under switches, an audio function and one that the VM lacks, a virtual
-// function, a device under a root port, and a mediated device.
+// changing returns a host with some of everything, and a VM with its devices: GPUs and NICs under
+// switches, an audio function and one that the VM lacks, a virtual function, a device under a root
+// port, and a mediated device.
 func changing(t *testing.T, base string) (*host, speed.VM) {
 	t.Helper()
 	const mediated = "4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01"

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Host is a host for so many devices in the format of package hostfs, and their
-// addresses: a GPU and a NIC under each switch, four switches under each PCIe root,
-// the PCIe roots on two nodes in turn.
+// Host returns a host for so many devices in the format of package hostfs, and their addresses: a
+// GPU and a NIC under each switch, four switches under each PCIe root, the PCIe roots on two nodes
+// in turn.
 func Host(devices int) (lines string, addresses []string) {
 	var host strings.Builder
 	classes := []string{"0x030200", "0x020700"} // GPU and NIC
@@ -34,7 +34,7 @@ func Host(devices int) (lines string, addresses []string) {
 // othersFrom is the PCI domain of the functions that no VM of this package has.
 const othersFrom = 0x100
 
-// Functions are more functions of a host, 256 on each bus.
+// Functions returns more functions of a host, 256 on each bus.
 func Functions(count int) string {
 	var host strings.Builder
 	for i := range count {

@@ -40,7 +40,7 @@ type Server struct {
 	process *exec.Cmd
 }
 
-// Hook is the command of the program under test, with an environment as a pod's.
+// Hook returns the command of the program under test, with an environment as a pod's.
 func Hook(binary string, args ...string) *exec.Cmd {
 	command := exec.Command(binary, args...)
 	command.Env = []string{"CONTAINER_NAME=" + container, "PATH=/"}

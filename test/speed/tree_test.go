@@ -159,7 +159,7 @@ func (h *host) drop(name string) error {
 	return errors.Join(err, h.dir.RemoveAll(name))
 }
 
-// contents are what an attribute may contain, the invalid included.
+// contents returns what an attribute may contain, the invalid included.
 func contents() []string {
 	return []string{
 		"0\n", "1\n", "0\n", "1\n", "-1\n", "7\n", "0,1\n", "0-1\n", "4294967296\n", "-2\n",
@@ -169,7 +169,7 @@ func contents() []string {
 	}
 }
 
-// replace has something else at a path: another content, a link, a pipe, a directory,
+// replace puts something else at a path: another content, a link, a pipe, a directory,
 // nothing, or what nobody may read.
 func (h *host) replace(name string) (text string, err error) {
 	if _, err := h.dir.Lstat(name); err != nil {

@@ -13,7 +13,7 @@ import (
 // VM is what virt-launcher passes to a hook.
 type VM struct{ Domain, VMI []byte }
 
-// Demo is KubeVirt's VM with 8 GPUs and 8 NICs.
+// Demo returns KubeVirt's VM with 8 GPUs and 8 NICs.
 func Demo() (vm VM, err error) {
 	if vm.Domain, err = testdata.Demo.ReadFile(testdata.DemoDomain); err != nil {
 		return vm, err
@@ -25,7 +25,7 @@ func Demo() (vm VM, err error) {
 // hostdevs are all hostdevs of a domain, which are next to each other.
 var hostdevs = regexp.MustCompile(`(?s)<hostdev .*</hostdev>`)
 
-// VMWith is KubeVirt's VM with other devices: the PCI addresses of a GPU, a NIC, a
+// VMWith returns KubeVirt's VM with other devices: the PCI addresses of a GPU, a NIC, a
 // GPU, and so on, and the UUIDs of mediated devices.
 func VMWith(ids []string) (VM, error) {
 	vm, err := Demo()
@@ -54,7 +54,7 @@ func VMWith(ids []string) (VM, error) {
 	})
 }
 
-// hostdev is a device as KubeVirt writes it.
+// hostdev returns a device as KubeVirt writes it.
 func hostdev(id, alias string) string {
 	kind, source := `type="pci" managed="no"`, ""
 	if strings.Contains(id, ":") {
@@ -67,14 +67,14 @@ func hostdev(id, alias string) string {
 	return fmt.Sprintf("\t\t<hostdev %s>\n\t\t\t<source>\n\t\t\t\t<address %s></address>\n\t\t\t</source>\n\t\t\t<alias name=%q></alias>\n\t\t</hostdev>\n", kind, source, alias)
 }
 
-// Annotated is the VM with these annotations and no others.
+// Annotated returns the VM with these annotations and no others.
 func (vm VM) Annotated(annotations map[string]string) (VM, error) {
 	return vm.edit(func(vmi map[string]any) {
 		vmi["metadata"].(map[string]any)["annotations"] = annotations
 	})
 }
 
-// edit is the VM with another VMI.
+// edit returns the VM with another VMI.
 func (vm VM) edit(change func(vmi map[string]any)) (VM, error) {
 	vmi := map[string]any{}
 	if err := json.NewDecoder(bytes.NewReader(vm.VMI)).Decode(&vmi); err != nil {

@@ -18,8 +18,8 @@ func (a Address) String() string {
 	return fmt.Sprintf("0000:%02x:%02x.%x", a.Bus, a.Slot, a.Function)
 }
 
-// AddressOf is the guest PCI address of a device. It is nil where libvirt is to
-// choose one, and for devices with an address of another type.
+// AddressOf returns the guest PCI address of a device. It is nil where libvirt is to choose one,
+// and for devices with an address of another type.
 func AddressOf(device *Node) *Address {
 	at := device.Find("address")
 	a := Address{Number(at.Attr("bus")), Number(at.Attr("slot")), Number(at.Attr("function"))}
@@ -77,7 +77,7 @@ func Read(domain []byte) (*Tree, error) {
 	return Of(root), nil
 }
 
-// Of is the tree of a domain that has been read.
+// Of returns the tree of a domain that has been read.
 func Of(root *Node) *Tree {
 	t := &Tree{Controllers: map[int]Controller{0: {BusNr: Unknown, Cell: Unknown}}}
 	for _, cell := range root.Find("cpu", "numa").All("cell") {
@@ -137,7 +137,7 @@ func readController(node *Node) Controller {
 	return c
 }
 
-// hostID is what a hostdev passes through, "" for other kinds than PCI and mdev.
+// hostID returns what a hostdev passes through, "" for other kinds than PCI and mdev.
 func hostID(device *Node) string {
 	source := device.Find("source", "address")
 	switch {
@@ -154,7 +154,7 @@ func hostID(device *Node) string {
 	return ""
 }
 
-// Hostdevs are the devices that are passed through, by ID.
+// Hostdevs returns the devices that are passed through, by ID.
 func (t *Tree) Hostdevs() map[string]Device {
 	all := map[string]Device{}
 	for _, device := range t.Devices {
@@ -166,9 +166,8 @@ func (t *Tree) Hostdevs() map[string]Device {
 	return all
 }
 
-// Above are the controllers above an address: the one that it is on, the one
-// that this one is on, up to the root bus. A controller without an address has
-// nothing above it.
+// Above returns the controllers above an address: the one that it is on, the one that this one is
+// on, up to the root bus. A controller without an address has nothing above it.
 func (t *Tree) Above(at *Address) (above []Controller) {
 	for at != nil && len(above) <= len(t.Controllers) {
 		c, exists := t.Controllers[at.Bus]
@@ -185,7 +184,7 @@ func (t *Tree) Above(at *Address) (above []Controller) {
 	return above
 }
 
-// RootBus is the expander bus above an address, or 0 for pcie.0.
+// RootBus returns the expander bus above an address, or 0 for pcie.0.
 func (t *Tree) RootBus(at *Address) int {
 	if above := t.Above(at); len(above) > 0 && above[len(above)-1].Model == ExpanderBus {
 		return above[len(above)-1].Index
@@ -193,8 +192,8 @@ func (t *Tree) RootBus(at *Address) int {
 	return 0
 }
 
-// Spot is the place of a hostdev, on expander bus 0 where that is pcie.0. It is false for a device
-// that is not under an expander bus.
+// Spot returns the place of a hostdev, on expander bus 0 where that is pcie.0. It is false for a
+// device that is not under an expander bus.
 func (t *Tree) Spot(id string) (Spot, bool) {
 	at := t.Hostdevs()[id].At
 	bus := t.RootBus(at)

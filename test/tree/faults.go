@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Holes are the indexes that no controller has, up to the highest that a controller has
-// or an address names. libvirt fills each with a root port.
+// Holes returns the indexes that no controller has, up to the highest that a controller has or an
+// address names. libvirt fills each with a root port.
 func (t *Tree) Holes() (holes []int) {
 	highest := slices.Max(slices.Collect(maps.Keys(t.Controllers)))
 	for _, device := range t.Devices {
@@ -25,7 +25,7 @@ func (t *Tree) Holes() (holes []int) {
 	return holes
 }
 
-// FreePorts are the root and downstream ports with nothing on them.
+// FreePorts returns the root and downstream ports with nothing on them.
 func (t *Tree) FreePorts() (free []Controller) {
 	used := map[int]bool{}
 	for _, device := range t.Devices {
@@ -44,8 +44,8 @@ func (t *Tree) FreePorts() (free []Controller) {
 	return free
 }
 
-// BeforeParents are the controllers that QEMU would make before the one that
-// they are on: it makes them by index.
+// BeforeParents returns the controllers that QEMU would make before the one that they are on: it
+// makes them by index.
 func (t *Tree) BeforeParents() (early []Controller) {
 	for _, index := range slices.Sorted(maps.Keys(t.Controllers)) {
 		if c := t.Controllers[index]; c.At != nil && c.At.Bus >= index {
@@ -55,9 +55,9 @@ func (t *Tree) BeforeParents() (early []Controller) {
 	return early
 }
 
-// Hidden are the slots, as addresses of function 0, where only other functions
-// are: a guest does not find them. Slot 1f of pcie.0 has the ISA bridge of q35,
-// which is not a device of the domain.
+// Hidden returns the slots, as addresses of function 0, where only other functions are: a guest
+// does not find them. Slot 1f of pcie.0 has the ISA bridge of q35, which is not a device of the
+// domain.
 func (t *Tree) Hidden() (hidden []Address) {
 	taken := map[Address]bool{}
 	for _, device := range t.Devices {
@@ -80,9 +80,9 @@ func (t *Tree) Hidden() (hidden []Address) {
 	return hidden
 }
 
-// BusShortages are the root buses that have too few bus numbers: each takes one,
-// and one for each bridge under it, up to the number at which the next root bus
-// starts (QEMU docs/pcie.txt, docs/pci_expander_bridge.txt).
+// BusShortages returns the root buses that have too few bus numbers: each takes one, and one for
+// each bridge under it, up to the number at which the next root bus starts (QEMU docs/pcie.txt,
+// docs/pci_expander_bridge.txt).
 func (t *Tree) BusShortages() (shortages []string) {
 	starts, bridges := map[int]int{0: 0}, map[int]int{}
 	for index, c := range t.Controllers {

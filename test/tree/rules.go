@@ -60,7 +60,7 @@ func (c *checker) indexes(before *Tree) {
 	}
 }
 
-// accepts is which models a bus takes (libvirt docs/pci-hotplug.rst and
+// accepts reports whether a bus takes a model (libvirt docs/pci-hotplug.rst and
 // src/conf/domain_addr.c).
 func accepts(parent, child string) bool {
 	switch parent {

@@ -82,10 +82,10 @@ func number(index int, bus Bus, under map[int][]Controller, buses map[int]Bus) i
 	return next
 }
 
-// Seen is where a guest sees the devices of a domain in which every device has its address, by
-// label: the slots and functions of the bridges above it, and the address that its kernel shows. A
-// controller that is not a PCI controller is labeled by its type and index, since libvirt puts
-// controllers in another order.
+// Seen returns where a guest sees the devices of a domain in which every device has its address,
+// by label: the slots and functions of the bridges above it, and the address that its kernel
+// shows. A controller that is not a PCI controller is labeled by its type and index, since libvirt
+// puts controllers in another order.
 func (t *Tree) Seen() map[string]string {
 	buses := t.Buses()
 	seen := map[string]string{}

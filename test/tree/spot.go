@@ -18,9 +18,9 @@ type Spot struct {
 	Node    int      // NUMA node or guest cell, or Unknown
 }
 
-// PathSpot is the place that a path of sysfs gives, as in
-// devices/pci0000:17/0000:17:01.0/0000:18:00.0. The last host bridge of the path
-// is the device's own.
+// PathSpot returns the place that a path of sysfs gives, as in
+// devices/pci0000:17/0000:17:01.0/0000:18:00.0. The last host bridge of the path is the device's
+// own.
 func PathSpot(path string, node int) Spot {
 	parts := strings.Split(path, "/")
 	slot, _, _ := strings.Cut(parts[len(parts)-1], ".")
@@ -36,9 +36,8 @@ func PathSpot(path string, node int) Spot {
 	return spot
 }
 
-// PathType is the path type of two devices in the words of `nvidia-smi topo -m`.
-// Under one host bridge it counts the switches from where the paths meet down to
-// both devices.
+// PathType returns the path type of two devices in the words of `nvidia-smi topo -m`. Under one
+// host bridge it counts the switches from where the paths meet down to both devices.
 func PathType(a, b Spot) string {
 	if a.Root == "" || a.Root != b.Root {
 		if a.Node != Unknown && a.Node == b.Node {

@@ -15,8 +15,8 @@ const (
 	capabilityVendor = 0x09
 )
 
-// vendorCapability is the vendor's own capability of a device in hex, "" when it has
-// none. Its third byte is its length.
+// vendorCapability returns the vendor's own capability of a device in hex, "" when it has none.
+// Its third byte is its length.
 func vendorCapability(device string) string {
 	config, err := os.ReadFile(filepath.Join(device, "config"))
 	if err != nil || len(config) < 256 {

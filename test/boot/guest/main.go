@@ -119,7 +119,7 @@ func named(device string) bool {
 	}, id)
 }
 
-// label is the serial number or MAC of a device, or "".
+// label returns the serial number or MAC of a device, or "".
 func label(device string) string {
 	if read(device, "vendor")+read(device, "device") == cardReader {
 		return cardReaderLabel(device)
@@ -175,7 +175,7 @@ func printNodes() error {
 	return err
 }
 
-// memory are the device's memory BARs as number:start-end, with commas between.
+// memory returns the device's memory BARs as number:start-end, with commas between.
 func memory(device string) string {
 	var bars []string
 	for i, line := range strings.Split(read(device, "resource"), "\n")[:6] {

@@ -18,7 +18,7 @@ import (
 // program is the program under test, in a guest that has it.
 const program = "/hook-sidecar"
 
-// snapshot has the program write a snapshot of this guest to the disk with the
+// snapshot lets the program write a snapshot of this guest to the disk with the
 // serial number "snapshot", or to the console in a guest that has none.
 func snapshot(devices []string) error {
 	if _, err := os.Stat(program); errors.Is(err, fs.ErrNotExist) {

@@ -43,7 +43,7 @@ func holdInnerMachines(every time.Duration) {
 	}
 }
 
-// lastCPU is the last CPU that a process may have.
+// lastCPU returns the last CPU that a process may have.
 func lastCPU(process string) (int, error) {
 	online := read(filepath.Join("/sys/fs/cgroup", read(process+"/cpuset"),
 		"cpuset.cpus.effective"))

@@ -34,7 +34,7 @@ func (g guest) out(kind string) string { return lab + "/out/" + g.name + "." + k
 // isFinished reports whether compare, the last step, has written its file.
 func (g guest) isFinished() bool { return read(g.out("compared.json")) != "" }
 
-// boot has the devices placed, boots the domain, and saves the program's reports
+// boot lets the program place the devices, boots the domain, and saves the program's reports
 // on it.
 func (g guest) boot() (err error) {
 	hook, err := g.serve()

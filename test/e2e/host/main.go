@@ -312,7 +312,7 @@ func startLibvirt() error {
 	})
 }
 
-// until is within for what no node that works needs longer.
+// until waits as long as any node that works may need.
 func until(name string, done func() bool) error {
 	err := within(patience, name, done)
 	if err != nil {

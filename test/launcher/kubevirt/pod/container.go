@@ -86,7 +86,7 @@ func (c *container) signal(s syscall.Signal) error {
 	return nil
 }
 
-// status is the exit status, or 128 and the signal.
+// status returns the exit status, or 128 and the signal.
 func (c *container) status() int {
 	status, ok := c.command.ProcessState.Sys().(syscall.WaitStatus)
 	if ok && status.Signaled() {

@@ -90,8 +90,8 @@ func (p *pod) untilGone(do func() error) error {
 	})
 }
 
-// delete is what happens to a VMI that never ran: the kubelet stops the pod, and
-// virt-handler has the launcher delete the domain, if there is one.
+// delete deletes a VMI that never ran: the kubelet stops the pod, and virt-handler lets
+// the launcher delete the domain, if there is one.
 func (p *pod) delete(client cmdclient.LauncherClient) error {
 	if err := p.container("compute").signal(syscall.SIGTERM); err != nil {
 		return err
@@ -104,7 +104,7 @@ func (p *pod) delete(client cmdclient.LauncherClient) error {
 	})
 }
 
-// breakRunning has the fault while the VM runs, and ends what is left.
+// breakRunning causes the fault while the VM runs, and ends what is left.
 func (p *pod) breakRunning(client cmdclient.LauncherClient) error {
 	if err := p.seen(); err != nil {
 		return err
@@ -245,7 +245,7 @@ func (p *pod) connect() (client cmdclient.LauncherClient, err error) {
 	return client, nil
 }
 
-// options are virt-handler's (KubeVirt pkg/virt-handler/options.go).
+// options returns virt-handler's options (KubeVirt pkg/virt-handler/options.go).
 func (p *pod) options() (*cmdv1.VirtualMachineOptions, error) {
 	o := &cmdv1.VirtualMachineOptions{
 		MemBalloonStatsPeriod:     10,
@@ -281,7 +281,7 @@ func (p *pod) options() (*cmdv1.VirtualMachineOptions, error) {
 // unrelated is a Plugin that has nothing to do with devices.
 const unrelated = `{"metadata": {"name": "unrelated"}, "spec": {"domainHooks": [{"cel": {"expression": "Domain{Title: \"one of many\"}"}}]}}`
 
-// plugins are the Plugins of the cluster as a list in JSON, nil for none.
+// plugins returns the Plugins of the cluster as a list in JSON, nil for none.
 func (p *pod) plugins() ([]byte, error) {
 	var list [][]byte
 	if p.Plugin != nil {
@@ -311,8 +311,8 @@ func (p *pod) plugins() ([]byte, error) {
 	return slices.Concat([]byte("["), bytes.Join(list, []byte(",")), []byte("]")), nil
 }
 
-// topology are the node's cells, as virt-handler reads them from the node labeller's
-// capabilities: those of the file, else those that the pod's own libvirt reports.
+// topology returns the node's cells, as virt-handler reads them from the node labeller's
+// capabilities: the cells of the file, else those that the pod's own libvirt reports.
 func topology() (*cmdv1.Topology, error) {
 	text, err := os.ReadFile(filepath.Join(lab, "capabilities.xml"))
 	if errors.Is(err, os.ErrNotExist) {

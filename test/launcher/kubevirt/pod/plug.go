@@ -20,7 +20,7 @@ type hotplug struct {
 	After string // what the guest prints when it waits for the device
 }
 
-// plug has the launcher attach the NIC as virt-handler does, and keeps the domain.
+// plug lets the launcher attach the NIC as virt-handler does, and keeps the domain.
 func (p *pod) plug(client cmdclient.LauncherClient) error {
 	vmi := &v1.VirtualMachineInstance{}
 	if err := json.Unmarshal(p.Plug.VMI, vmi); err != nil {
@@ -62,7 +62,7 @@ func (p *pod) plug(client cmdclient.LauncherClient) error {
 	return err
 }
 
-// hostdevs is the running domain, which is kept too.
+// hostdevs returns the running domain, which is kept too.
 func (p *pod) hostdevs() ([]byte, error) {
 	text, err := virsh("dumpxml", p.vmi.Namespace+"_"+p.vmi.Name)
 	return text, errors.Join(err, os.WriteFile(filepath.Join(out, "plugged.xml"), text, 0o644))

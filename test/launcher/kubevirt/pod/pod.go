@@ -67,7 +67,7 @@ func (p *pod) play() error {
 	return p.handle()
 }
 
-// volumes are the pod's (KubeVirt pkg/virt-controller/services/rendervolumes.go).
+// volumes returns the pod's (KubeVirt pkg/virt-controller/services/rendervolumes.go).
 func volumes() error {
 	for _, m := range []mount{
 		{"tmpfs", "/run", "tmpfs", 0, "mode=755"}, {"tmpfs", "/tmp", "tmpfs", 0, "mode=1777"},
@@ -115,7 +115,7 @@ func own(dir string) error {
 	})
 }
 
-// network is phase 1 of masquerade, which virt-handler does (KubeVirt
+// network does phase 1 of masquerade, as virt-handler does (KubeVirt
 // pkg/network/setup/netpod).
 func (p *pod) network() error {
 	for command := range strings.Lines(`link set lo up
@@ -181,7 +181,7 @@ func (p *pod) sidecars() error {
 	return nil
 }
 
-// hooks are the flags of the hook sidecars, by container.
+// hooks returns the flags of the hook sidecars, by container.
 func (p *pod) hooks() map[string][]string {
 	all := map[string][]string{"hook-sidecar-1": p.Hook, "hook-sidecar-1b": p.Second}
 	maps.DeleteFunc(all, func(_ string, flags []string) bool { return flags == nil })
@@ -269,7 +269,7 @@ func (p *pod) end() error {
 	return errors.Join(err, p.save())
 }
 
-// sockets are the hook's own that are left.
+// sockets returns the hook's own that are left.
 func sockets() ([]string, error) {
 	hook, err := filepath.Glob(filepath.Join(hooks.HookSocketsSharedDirectory, "hook-sidecar-1*",
 		"*"))

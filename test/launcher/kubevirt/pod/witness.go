@@ -115,7 +115,7 @@ func (w *witness) wasShutDown() bool {
 	return w.shut
 }
 
-// spoil has the fault happen.
+// spoil lets the fault happen.
 func (p *pod) spoil(domain []byte) ([]byte, error) {
 	switch do := p.Fault.Do; do {
 	case "shift":
