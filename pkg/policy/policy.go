@@ -136,75 +136,76 @@ type Setting struct {
 	field func(*Policy) any
 }
 
-// Settings returns the table of the keys, in the order of the documentation.
-func Settings() []Setting {
-	return []Setting{
-		{
-			Key: KeyLayout, Default: "auto",
-			Values:  []string{"auto", "keep", "numa", "root", "switch", "mirror"},
-			Meaning: "shape of the guest's PCIe tree: auto, keep, numa, root, switch or mirror",
-			field:   func(p *Policy) any { return (*string)(&p.Layout) },
-		},
-		{
-			Key: KeyStrict, Default: "false", Values: []string{"true", "false"},
-			Meaning: "fail if a device cannot be placed, instead of leaving it where it is",
-			field:   func(p *Policy) any { return &p.Strict },
-		},
-		{
-			Key: KeyAdd, Default: "requested", WithoutVMI: "all",
-			Values:  []string{"requested", "all", "none"},
-			Meaning: "devices in environment variables to add: requested (by the VMI), all or none",
-			field:   func(p *Policy) any { return &p.Add },
-		},
-		{
-			Key: KeyCompanions, Default: "keep", Values: []string{"keep", "add"},
-			Meaning: "functions of a device that the domain lacks: keep (leave out) or add",
-			field:   func(p *Policy) any { return &p.Companions },
-		},
-		{
-			Key: KeyHotplugPorts, Default: hotplugAuto, Values: []string{hotplugAuto},
-			Meaning: "root ports to reserve for hotplug: auto (as many as KubeVirt) or a number",
-			field:   func(p *Policy) any { return &p.HotplugPorts },
-		},
-		{
-			Key: KeyDryRun, Default: "false", Values: []string{"true", "false"},
-			Meaning: "plan and report, but return the domain unchanged",
-			field:   func(p *Policy) any { return &p.DryRun },
-		},
-		{
-			Key: KeyNCCLTopology, Default: "none", Values: []string{"none", "fwcfg", "cloudinit"},
-			Meaning: "topology file for NCCL in the guest: none, fwcfg (in QEMU's fw_cfg) or " +
-				"cloudinit (and cloud-init fetches it)",
-			field: func(p *Policy) any { return &p.NCCLTopology },
-		},
-		{
-			Key: KeyPortSpeed, Default: "default", Values: []string{"default", "host"},
-			Meaning: "links that the guest's root and switch ports advertise: default (QEMU's) or host",
-			field:   func(p *Policy) any { return &p.PortSpeed },
-		},
-		{
-			Key: KeyMMIOWindow, Default: "default", Values: []string{"default", "auto"},
-			Meaning: "the guest's window for 64-bit BARs: default (the firmware's) or auto (as " +
-				"large as they need)",
-			field: func(p *Policy) any { return &p.MMIOWindow },
-		},
-		{
-			Key: KeyVIOMMU, Default: "none", Values: []string{"none", "intel", "smmuv3"},
-			Meaning: "IOMMU for the guest: none, intel (x86) or smmuv3 (aarch64)",
-			field:   func(p *Policy) any { return &p.VIOMMU },
-		},
-		{
-			Key: KeyClique, Default: "none", Values: []string{"none", "host"},
-			Meaning: "GPUs that NVIDIA's driver may let talk to each other: none, or host (under " +
-				"one switch of the host)",
-			field: func(p *Policy) any { return &p.Clique },
-		},
-	}
+// settings is the table of the keys, in the order of the documentation.
+var settings = []Setting{
+	{
+		Key: KeyLayout, Default: "auto",
+		Values:  []string{"auto", "keep", "numa", "root", "switch", "mirror"},
+		Meaning: "shape of the guest's PCIe tree: auto, keep, numa, root, switch or mirror",
+		field:   func(p *Policy) any { return (*string)(&p.Layout) },
+	},
+	{
+		Key: KeyStrict, Default: "false", Values: []string{"true", "false"},
+		Meaning: "fail if a device cannot be placed, instead of leaving it where it is",
+		field:   func(p *Policy) any { return &p.Strict },
+	},
+	{
+		Key: KeyAdd, Default: "requested", WithoutVMI: "all",
+		Values:  []string{"requested", "all", "none"},
+		Meaning: "devices in environment variables to add: requested (by the VMI), all or none",
+		field:   func(p *Policy) any { return &p.Add },
+	},
+	{
+		Key: KeyCompanions, Default: "keep", Values: []string{"keep", "add"},
+		Meaning: "functions of a device that the domain lacks: keep (leave out) or add",
+		field:   func(p *Policy) any { return &p.Companions },
+	},
+	{
+		Key: KeyHotplugPorts, Default: hotplugAuto, Values: []string{hotplugAuto},
+		Meaning: "root ports to reserve for hotplug: auto (as many as KubeVirt) or a number",
+		field:   func(p *Policy) any { return &p.HotplugPorts },
+	},
+	{
+		Key: KeyDryRun, Default: "false", Values: []string{"true", "false"},
+		Meaning: "plan and report, but return the domain unchanged",
+		field:   func(p *Policy) any { return &p.DryRun },
+	},
+	{
+		Key: KeyNCCLTopology, Default: "none", Values: []string{"none", "fwcfg", "cloudinit"},
+		Meaning: "topology file for NCCL in the guest: none, fwcfg (in QEMU's fw_cfg) or " +
+			"cloudinit (and cloud-init fetches it)",
+		field: func(p *Policy) any { return &p.NCCLTopology },
+	},
+	{
+		Key: KeyPortSpeed, Default: "default", Values: []string{"default", "host"},
+		Meaning: "links that the guest's root and switch ports advertise: default (QEMU's) or host",
+		field:   func(p *Policy) any { return &p.PortSpeed },
+	},
+	{
+		Key: KeyMMIOWindow, Default: "default", Values: []string{"default", "auto"},
+		Meaning: "the guest's window for 64-bit BARs: default (the firmware's) or auto (as " +
+			"large as they need)",
+		field: func(p *Policy) any { return &p.MMIOWindow },
+	},
+	{
+		Key: KeyVIOMMU, Default: "none", Values: []string{"none", "intel", "smmuv3"},
+		Meaning: "IOMMU for the guest: none, intel (x86) or smmuv3 (aarch64)",
+		field:   func(p *Policy) any { return &p.VIOMMU },
+	},
+	{
+		Key: KeyClique, Default: "none", Values: []string{"none", "host"},
+		Meaning: "GPUs that NVIDIA's driver may let talk to each other: none, or host (under " +
+			"one switch of the host)",
+		field: func(p *Policy) any { return &p.Clique },
+	},
 }
+
+// Settings returns all settings, in the order of the documentation.
+func Settings() []Setting { return slices.Clone(settings) }
 
 // Keys returns all keys, in the order of the documentation.
 func Keys() []Key {
-	return topology.Map(Settings(), func(s Setting) Key { return s.Key })
+	return topology.Map(settings, func(s Setting) Key { return s.Key })
 }
 
 // ParseKey reads the name of a key.
@@ -242,7 +243,6 @@ func (s Setting) Allowed() string {
 
 // setting returns the entry of a key.
 func setting(key Key) Setting {
-	settings := Settings()
 	return settings[slices.IndexFunc(settings, func(s Setting) bool { return s.Key == key })]
 }
 

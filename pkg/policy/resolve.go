@@ -31,7 +31,7 @@ type Source struct {
 func Resolve(src Source) (Policy, []reasons.Warning, error) {
 	p := Policy{Keep: src.Keep, Origins: map[Key]Origin{}}
 	var invalid []string
-	for _, s := range Settings() {
+	for _, s := range settings {
 		preset := s.Default
 		if !src.HasVMI && s.WithoutVMI != "" {
 			preset = s.WithoutVMI
@@ -64,7 +64,6 @@ func Resolve(src Source) (Policy, []reasons.Warning, error) {
 // applyAnnotations applies annotations. It returns a warning for each that is ignored, and the
 // texts of those that strict mode refuses.
 func (p *Policy) applyAnnotations(src Source) (warnings []reasons.Warning, refused []string) {
-	settings := Settings()
 	for _, name := range slices.Sorted(maps.Keys(src.Annotations)) {
 		text, found := strings.CutPrefix(name, AnnotationPrefix)
 		if !found {
