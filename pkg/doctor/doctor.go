@@ -52,9 +52,9 @@ func (c Check) runOn(in Inputs) []Result {
 	return results
 }
 
-// Checks returns all checks in the order of docs/doctor.md.
-func Checks() []Check {
-	ofHost := []Check{
+// The checks of the host, of each VM and of the container of a hook.
+var (
+	hostChecks = []Check{
 		{Name: "sysfs", run: sysfs},
 		{Name: "iommu-enabled", needs: Inputs.hasPCI, run: iommuEnabled},
 		{Name: "host-numa", needs: Inputs.hasPCI, run: hostNUMA},
@@ -73,7 +73,7 @@ func Checks() []Check {
 		{Name: "vgpu-capacity", needs: Inputs.hasPCI, run: vgpuCapacity},
 	}
 
-	ofVM := []Check{
+	vmChecks = []Check{
 		{Name: "vmi-of-domain", needs: Inputs.hasBoth, run: vmiOfDomain},
 		{Name: "machine-type", needs: Inputs.hasDomain, run: machineType},
 		{Name: "guest-numa", run: guestNUMA},
@@ -97,32 +97,41 @@ func Checks() []Check {
 		{Name: "grace", needs: Inputs.hasDevices, run: grace},
 	}
 
-	for i := range ofVM {
-		ofVM[i].perVM = true
-	}
-
-	ofContainer := []Check{
+	containerChecks = []Check{
 		{Name: "socket-folder", needs: Inputs.hasSockets, run: socketDirectory},
 		{Name: "socket-name", needs: Inputs.hasSockets, run: socketName},
 		{Name: "container-memory", needs: Inputs.hasLimits, run: containerMemory},
 		{Name: "container-cpu", needs: Inputs.hasLimits, run: containerCPU},
 	}
+)
 
-	return slices.Concat(ofHost, ofVM, ofContainer)
+// installationChecks are the checks of a cluster, in the order of docs/doctor.md.
+var installationChecks = []Check{
+	{Name: "cluster-read", run: clusterRead},
+	{Name: "kubevirt-version", run: kubeVirtVersion},
+	{Name: "feature-gates", run: featureGates},
+	{Name: "plugin-hooks", run: pluginHooks},
+	{Name: "plugin-pci", run: pluginPCI},
+	{Name: "plugin-objects", run: pluginObjects},
+	{Name: "plugin-settings", run: pluginSettings},
+}
+
+// Checks returns all checks in the order of docs/doctor.md.
+func Checks() []Check {
+	return slices.Concat(hostChecks, perVM(vmChecks), containerChecks)
+}
+
+// perVM returns checks that run once per VM.
+func perVM(checks []Check) []Check {
+	each := slices.Clone(checks)
+	for i := range each {
+		each[i].perVM = true
+	}
+	return each
 }
 
 // InstallationChecks returns the checks of a cluster, in the order of docs/doctor.md.
-func InstallationChecks() []Check {
-	return []Check{
-		{Name: "cluster-read", run: clusterRead},
-		{Name: "kubevirt-version", run: kubeVirtVersion},
-		{Name: "feature-gates", run: featureGates},
-		{Name: "plugin-hooks", run: pluginHooks},
-		{Name: "plugin-pci", run: pluginPCI},
-		{Name: "plugin-objects", run: pluginObjects},
-		{Name: "plugin-settings", run: pluginSettings},
-	}
-}
+func InstallationChecks() []Check { return slices.Clone(installationChecks) }
 
 // SchemaVersion is the version of Report as JSON. It rises when a field is
 // removed or changes its meaning, not when one is added.
