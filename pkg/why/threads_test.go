@@ -25,8 +25,11 @@ type thread struct {
 // first set right and 2 wrong. Of the 40 causes of the second set, whose author had not read the
 // table either, it named 24 right and 1 wrong; of ten threads without a cause, it named one for 1.
 // Eleven outputs of guests (51 to 61) came later, from someone who had read it: 7 were right and none
-// wrong.
-var threadSets = []string{"threads", "threads2"}
+// wrong. Of the 24 causes of the third set, whose author had not read it, it named 10 right (3 under
+// another name than the author had chosen from the names alone), 3 by their symptom only, which is
+// wrong, and 11 not at all, of which one event was not about the VM's pod; its six threads without a
+// cause got none.
+var threadSets = []string{"threads", "threads2", "threads3"}
 
 // noCause is in the place of a thread's cause where the VM is well, or fails for a reason that is
 // not of the table's kind.
@@ -84,7 +87,7 @@ func counting(findings []Finding) []Finding {
 	return findings
 }
 
-// TestThreads: of what users posted in forty threads of each set, the cause is named in nine of
+// TestThreads: of what users posted in the threads of each set, the cause is named in nine of
 // ten, and none is named wrong.
 func TestThreads(t *testing.T) {
 	for _, set := range threadSets {
@@ -105,7 +108,7 @@ func TestThreads(t *testing.T) {
 			}
 		}
 
-		if len(all) < 40 || right*10 < len(all)*9 || wrong > 0 {
+		if len(all) < 30 || right*10 < len(all)*9 || wrong > 0 {
 			t.Errorf("of %d %s %d are right and %d are wrong", len(all), set, right, wrong)
 		}
 	}
