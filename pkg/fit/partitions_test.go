@@ -434,6 +434,63 @@ func TestPartitionsOf(t *testing.T) {
 	}
 }
 
+// newTwoBoards is a node with two A100 boards, 16 GPUs, of which some are used.
+func newTwoBoards(t testing.TB, random *rand.Rand) hgx {
+	t.Helper()
+	gpus, _ := fleet.Host(t, hostFile("x86-2n8g-hgx-h100"))
+	for i := range 8 {
+		second := gpus[i]
+		second.Address = strings.Replace(second.Address, "0000:", "0001:", 1)
+		second.Root = strings.Replace(second.Root, "0000:", "0001:", 1)
+		gpus = append(gpus, second)
+	}
+
+	h := hgx{
+		Objects: Objects{
+			Nodes:   []*corev1.Node{fleet.Node("node")},
+			Slices:  []*resourceapi.ResourceSlice{fleet.NVIDIA().Slice("node", gpus)},
+			Classes: []*resourceapi.DeviceClass{fleet.NVIDIA().DeviceClass()},
+		},
+		list: partitionsOf(t, "hgx-a100-two"),
+		used: sets.New[nvlink.Module](),
+	}
+
+	for i, module := range random.Perm(16) {
+		h.module = append(h.module, nvlink.Module(module+1))
+		address, err := topology.ParseAddress(gpus[i].Address)
+		expect.NoError(t, err)
+		h.list.Addresses[h.module[i]] = address
+
+		if random.IntN(8) == 0 {
+			h.Claims = append(h.Claims, fleet.Allocated(fmt.Sprint("c", i), h.Slices[0], i))
+			h.used.Insert(h.module[i])
+		}
+	}
+
+	h.Partitions = map[string]nvlink.List{"node": h.list}
+	return h
+}
+
+// TestTwoBoards counts VMs on two A100 boards, where partitions of eight GPUs overlap: as many as a
+// search of all sets finds, each with GPUs that are a partition.
+func TestTwoBoards(t *testing.T) {
+	for seed := range uint64(4) {
+		h := newTwoBoards(t, rand.New(rand.NewPCG(seed, 43)))
+		for _, size := range []int{2, 4, 8, 12, 16} {
+			answer, _ := count(t, h.Objects, Wish{GPUs: size, GPUClass: fleet.NVIDIA().Class}, false)
+			if want := h.fits(size); answer.Now != want {
+				t.Errorf("seed %d, %d GPUs: %d fit, want %d", seed, size, answer.Now, want)
+			}
+
+			for _, p := range answer.Nodes[0].Partitions {
+				if !h.legal(p.GPUs) || p.State == next && len(p.GPUs) != size {
+					t.Errorf("seed %d, %d GPUs: partition %d of %v", seed, size, p.ID, p.GPUs)
+				}
+			}
+		}
+	}
+}
+
 // TestModuleIDsOfOthers: on A100 the module id that NVML gives a GPU may be another than Fabric
 // Manager's physical id (dra-driver-nvidia-gpu, fabric-manager-partitioning.md). Where the list has
 // addresses, published ids say nothing of its GPUs, nor of one whose address it lacks.

@@ -44,8 +44,8 @@ func Parse(data []byte) (List, error) {
 			IsActive int  `json:"isActive"`
 			Count    int  `json:"numGpus"`
 			GPUs     []struct {
-				Module  Module `json:"physicalId"`
-				Address string `json:"pciBusId"`
+				Module  *Module `json:"physicalId"`
+				Address string  `json:"pciBusId"`
 			} `json:"gpuInfo"`
 		} `json:"partitionInfo"`
 	}
@@ -67,8 +67,12 @@ func Parse(data []byte) (List, error) {
 
 		p := Partition{ID: *of.ID, IsActive: of.IsActive != 0}
 		for _, gpu := range of.GPUs {
-			p.Modules = append(p.Modules, gpu.Module)
-			if err := list.locate(gpu.Module, gpu.Address); err != nil {
+			if gpu.Module == nil || *gpu.Module < 0 {
+				return list, fmt.Errorf("partition %d: a GPU has no valid physicalId", p.ID)
+			}
+
+			p.Modules = append(p.Modules, *gpu.Module)
+			if err := list.locate(*gpu.Module, gpu.Address); err != nil {
 				return list, fmt.Errorf("partition %d: %w", p.ID, err)
 			}
 		}
@@ -120,6 +124,13 @@ func (l *List) locate(module Module, busID string) error {
 
 	if known, isKnown := l.Addresses[module]; isKnown && known != address {
 		return fmt.Errorf("physicalId %d is at %s, elsewhere at %s", module, address, known)
+	}
+
+	for other, at := range l.Addresses {
+		if at == address && other != module {
+			return fmt.Errorf("physicalIds %d and %d are both at %s", min(module, other),
+				max(module, other), address)
+		}
 	}
 
 	l.Addresses[module] = address

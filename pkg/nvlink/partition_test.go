@@ -163,6 +163,14 @@ func TestParseRefuses(t *testing.T) {
 			`,` +
 			partition(2, 1, `{"physicalId": 1, "pciBusId": "0000:02:00.0"}`) +
 			`]}`: "partition 2: physicalId 1 is at 0000:02:00.0, elsewhere at 0000:01:00.0",
+		// pciBusId is filled in by hand where Fabric Manager does not say it
+		`{"partitionInfo": [` + partition(1, 2, `{"physicalId": 4, "pciBusId": "0000:01:00.0"}, `+
+			`{"physicalId": 3, "pciBusId": "0000:01:00.0"}`) +
+			`]}`: "partition 1: physicalIds 3 and 4 are both at 0000:01:00.0",
+		`{"partitionInfo": [` + partition(1, 1, `{"pciBusId": "0000:01:00.0"}`) +
+			`]}`: "partition 1: a GPU has no valid physicalId",
+		`{"partitionInfo": [` + partition(1, 1, `{"physicalId": -1}`) +
+			`]}`: "partition 1: a GPU has no valid physicalId",
 	} {
 		_, err := nvlink.Parse([]byte(input))
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
