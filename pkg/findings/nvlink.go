@@ -28,7 +28,7 @@ func noPartition(plan *placement.Plan) []Finding {
 	var functions []*topology.Function
 	var gpus []topology.Address
 	for _, d := range plan.Devices {
-		if d.Function != nil && d.Function.IsGPU() {
+		if d.Function != nil && d.Function.IsGPU() && plan.Partitions.Concerns(d.Function) {
 			functions = append(functions, d.Function)
 			gpus = append(gpus, d.Function.LinkEnd())
 		}

@@ -120,13 +120,36 @@ func (n *node) idOf(d Device) structured.DeviceID {
 	return structured.MakeDeviceID(d.Driver, n.Name, d.Name)
 }
 
-// gpus returns the devices of all partitions.
+// gpus returns the devices of all partitions, and those of their driver and product that are in
+// none: Fabric Manager lists no partition of a GPU that failed or is in MIG mode.
 func (n *node) gpus() sets.Set[structured.DeviceID] {
 	all := sets.New[structured.DeviceID]()
 	for _, p := range n.partitions {
 		all = all.Union(p.devices)
 	}
+
+	products := sets.New[string]()
+	for _, d := range n.devices {
+		if all.Has(n.idOf(d)) {
+			products.Insert(productOf(d))
+		}
+	}
+
+	for _, d := range n.devices {
+		if products.Has(productOf(d)) {
+			all.Insert(n.idOf(d))
+		}
+	}
+
 	return all
+}
+
+// productOf returns the driver of a device and the model that it publishes, if it does.
+func productOf(d Device) string {
+	if d.published == nil {
+		return d.Driver
+	}
+	return fmt.Sprint(d.Driver, valuesOf(d, d.Driver+"/productName"))
 }
 
 // usable returns the partitions of which no GPU is in use, the best to take first: the one that

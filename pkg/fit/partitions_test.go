@@ -491,6 +491,37 @@ func TestTwoBoards(t *testing.T) {
 	}
 }
 
+// TestUnlistedGPUs: Fabric Manager lists no partition of a GPU that failed or is in MIG mode, so a
+// VM of three does not get a partition of two and that GPU. A GPU of another model is free to go.
+func TestUnlistedGPUs(t *testing.T) {
+	for product, want := range map[string]int{"NVIDIA H100 80GB HBM3": 0, "NVIDIA L40S": 1} {
+		h := newHGX(t, rand.New(rand.NewPCG(0, 0)), "hgx-h100")
+		h.Claims, h.used = nil, sets.New[nvlink.Module]()
+		h.publish(false)
+		missing := slices.Index(h.module, 8)
+		for i := range h.Slices[0].Spec.Devices {
+			model := "NVIDIA H100 80GB HBM3"
+			if i == missing {
+				model = product
+			}
+
+			h.Slices[0].Spec.Devices[i].Attributes["productName"] = resourceapi.DeviceAttribute{
+				StringValue: &model,
+			}
+		}
+
+		h.list.Partitions = slices.DeleteFunc(h.list.Partitions, func(p nvlink.Partition) bool {
+			return slices.Contains(p.Modules, 8)
+		})
+		h.Partitions = map[string]nvlink.List{"node": h.list}
+
+		answer, _ := count(t, h.Objects, Wish{GPUs: 3, GPUClass: fleet.NVIDIA().Class}, false)
+		if answer.Now != want {
+			t.Errorf("with a %s: %d fit, want %d", product, answer.Now, want)
+		}
+	}
+}
+
 // TestModuleIDsOfOthers: on A100 the module id that NVML gives a GPU may be another than Fabric
 // Manager's physical id (dra-driver-nvidia-gpu, fabric-manager-partitioning.md). Where the list has
 // addresses, published ids say nothing of its GPUs, nor of one whose address it lacks.

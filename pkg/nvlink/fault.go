@@ -63,8 +63,8 @@ func NumberFault(functions []*topology.Function) string {
 // number counts.
 func (l List) Fault(gpus []topology.Address) string {
 	modules, size := l.modulesAt(gpus), len(gpus)
-	if len(l.Addresses) > 0 {
-		size = len(modules)
+	if len(l.Addresses) > 0 && len(modules) == 0 {
+		return ""
 	}
 
 	if size == 0 || len(l.Partitions) == 0 {
@@ -85,6 +85,13 @@ func (l List) Fault(gpus []topology.Address) string {
 
 	return fmt.Sprintf("%s; of that number are: %s", fault(size),
 		cmp.Or(words.FirstOf(others, 8, ", "), "none"))
+}
+
+// Concerns reports whether the partitions of a host are about a GPU: it is in one, or of a board
+// with NVSwitches. Fabric Manager lists no partition of a GPU that failed or is in MIG mode.
+func (l List) Concerns(f *topology.Function) bool {
+	return len(l.Addresses) == 0 || IsSwitched(f) ||
+		len(l.modulesAt([]topology.Address{f.LinkEnd()})) > 0
 }
 
 // fault begins a text about so many GPUs.

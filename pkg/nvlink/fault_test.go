@@ -77,6 +77,28 @@ func TestFaultWithoutAddresses(t *testing.T) {
 	}
 }
 
+// TestFaultOfUnlisted: of a GPU that failed Fabric Manager lists no partition, so a VM with it and a
+// whole partition is a fault, too. A GPU of a board without NVSwitches is none of its concern.
+func TestFaultOfUnlisted(t *testing.T) {
+	list, err := nvlink.Parse(expect.File(t, "../../testdata/partitions/hgx-h100.json"))
+	expect.NoError(t, err)
+	list.Addresses[1], list.Addresses[3] = topology.Address{Bus: 1}, topology.Address{Bus: 3}
+	if got := list.Fault([]topology.Address{{Bus: 1}, {Bus: 3}}); got != "" {
+		t.Errorf("a partition: %q", got)
+	}
+
+	if got := list.Fault([]topology.Address{{Bus: 1}, {Bus: 3}, {Bus: 8}}); got == "" {
+		t.Error("a partition and an unlisted GPU: no fault")
+	}
+
+	for device, want := range map[uint16]bool{0x2330: true, 0x26b9: false} { // H100, L40S
+		f := topology.Function{Vendor: 0x10de, Device: device, Address: topology.Address{Bus: 8}}
+		if got := list.Concerns(&f); got != want {
+			t.Errorf("%04x: %v, want %v", device, got, want)
+		}
+	}
+}
+
 // TestNumberFault: without a list only a number of GPUs that no board with NVSwitches has is wrong.
 func TestNumberFault(t *testing.T) {
 	const h100, b200, l40s = 0x2330, 0x2901, 0x26b9
