@@ -33,8 +33,8 @@ var formats = []format{
 	{"nvidia-smi -q", isNVIDIAList, readNVIDIAList},
 	{"amd-smi", isAMDSMI, readAMDSMI},
 	{"rocm-smi", isROCmSMI, readROCmSMI},
-	{"nvidia-smi topo", isMatrix, readMatrix},
 	{"ibdev2netdev or mst status", isNICNames, readNICNames},
+	{"nvidia-smi topo", isMatrix, readMatrix}, // whose NICs have the names, and no addresses
 }
 
 // WhatToPaste lists what Read reads best, for hints.

@@ -143,6 +143,42 @@ func TestFormats(t *testing.T) {
 	}
 }
 
+// TestNamesBeforeOrder: where a list says which NIC has which name, the table's NICs are these, and
+// not those of the same place in the order of addresses.
+func TestNamesBeforeOrder(t *testing.T) {
+	const list = "e1:00.0 3D controller [0302]: NVIDIA Corporation Device [10de:2330]\n" +
+		"e2:00.0 Infiniband controller [0207]: Mellanox Technologies Device [15b3:1021]\n" +
+		"f2:00.0 Infiniband controller [0207]: Mellanox Technologies Device [15b3:1021]\n"
+	const names = "0000:e2:00.0 mlx5_1 (MT4129) port 1 (ACTIVE) ==> ib1 (Up)\n" +
+		"0000:f2:00.0 mlx5_0 (MT4129) port 1 (ACTIVE) ==> ib0 (Up)\n"
+	const table = "\tGPU0\tmlx5_0\tmlx5_1\nGPU0\t X \tPIX\tSYS\n"
+	const want = `lspci, nic-names, nvidia-smi nodes=false
+0000:e1:00.0 030200 10de:2330 node unknown
+0000:e2:00.0 020700 15b3:1021 node unknown SYS
+0000:f2:00.0 020700 15b3:1021 node unknown PIX
+`
+
+	together, _, err := paste.Read([]byte(table + names + list))
+	expect.NoError(t, err)
+
+	var parts []paste.Machine
+	for _, text := range []string{table, names, list} {
+		part, _, err := paste.Read([]byte(text))
+		expect.NoError(t, err)
+		parts = append(parts, part)
+	}
+
+	apart, err := paste.Join(parts)
+	expect.NoError(t, err)
+
+	for form, m := range map[string]paste.Machine{"one text": together, "three files": apart} {
+		expect.Same(t, want, machineText(m), "%s: machine (-want +got)", form)
+		if len(m.Notes) > 0 {
+			t.Errorf("%s: notes %q", form, m.Notes)
+		}
+	}
+}
+
 // TestTwoGuests: of two texts that show different GPUs one is left out, which a note says.
 func TestTwoGuests(t *testing.T) {
 	const list = "03:00.0 3D controller [0302]: NVIDIA Corporation Device [10de:2330]\n"
