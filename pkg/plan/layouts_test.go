@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -22,14 +21,6 @@ import (
 )
 
 func layouts() []policy.Layout { return policy.TreeLayouts() }
-
-// sampled returns one of several, another one for each n; all with WHOLE=1 in the environment.
-func sampled[T any](n int, all []T) []T {
-	if os.Getenv("WHOLE") == "1" {
-		return all
-	}
-	return all[n%len(all):][:1]
-}
 
 func withLayout(host fs.FS, layout policy.Layout) plan.Planner {
 	return plan.Planner{

@@ -83,7 +83,7 @@ func TestStrictOverBoot(t *testing.T) {
 
 		vmis := bootVMIs(c.Request.VMI)
 		read, _, _ := c.Planner.WholeHost()
-		for i, layout := range append([]policy.Layout{""}, sampled(n, layouts())...) {
+		for i, layout := range append([]policy.Layout{""}, expect.Sampled(n, layouts())...) {
 			m := read
 			m.Flags = maps.Clone(m.Flags)
 			if layout != "" {
@@ -95,7 +95,7 @@ func TestStrictOverBoot(t *testing.T) {
 				versions = append(versions, readback.V190)
 			}
 
-			for _, version := range sampled(n/2, versions) {
+			for _, version := range expect.Sampled(n/2, versions) {
 				t.Run(fmt.Sprintf("%s/%s/%v", c.Name, layout, version), func(t *testing.T) {
 					calls, refused := strictBoot(t, lib, version, m, c.Request,
 						vmis[(n+i)%len(vmis)])

@@ -32,7 +32,7 @@ func TestNothingElseMoves(t *testing.T) {
 		}
 
 		want := unmoved(t, without)
-		for _, layout := range sampled(n, layouts()) {
+		for _, layout := range expect.Sampled(n, layouts()) {
 			t.Run(d.name+"/"+string(layout), func(t *testing.T) {
 				m := d.host
 				m.Source = laidOut(m.Source, layout)
