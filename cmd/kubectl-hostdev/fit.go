@@ -369,7 +369,7 @@ func (a *app) readHosts(
 	return hosts, nil
 }
 
-// resourcesOf are the objects of a group that fit reads.
+// resourcesOf has the objects of a group that fit reads.
 type resourcesOf struct {
 	group string
 	names []string

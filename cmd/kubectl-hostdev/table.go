@@ -176,7 +176,7 @@ func newColumns(flags explainFlags, all []cluster.Instance, width int) columns {
 	return c
 }
 
-// cells returns a row's.
+// cells returns the cells of a row.
 func (c columns) cells(r row) []string {
 	cells := []string{r.Namespace, r.Name, cmp.Or(r.Node, "-")}
 	if r.Error != nil {

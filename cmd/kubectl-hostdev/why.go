@@ -131,7 +131,7 @@ func (a *app) why(
 	return cmp.Or(err, cli.Found(!r.Runs() || r.State.Name == "paused"))
 }
 
-// askedVM returns the VM that a user asks for: that of the argument or, without one, the only one of
+// askedVM returns the VM that a user asks for: the argument's or, without one, the only one of
 // the archives.
 func askedVM(
 	namespace string, arguments []string, inputs []archive.Input,

@@ -105,7 +105,7 @@ func unknownCommand(root *cobra.Command, name string) error {
 		fmt.Errorf("unknown command %q", name))
 }
 
-// suggestion begins a hint with the flag that is spelled nearly as the unknown one of an error.
+// suggestion returns "did you mean --FLAG? " for an error about a mistyped flag.
 func suggestion(cmd *cobra.Command, err error) string {
 	unknown, isUnknown := errors.AsType[*pflag.NotExistError](err)
 	if !isUnknown || unknown.GetSpecifiedShortnames() != "" {

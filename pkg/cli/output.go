@@ -13,7 +13,7 @@ import (
 	"hook-sidecar/pkg/words"
 )
 
-// The formats of output. Wide, YAML and Name are those of kubectl.
+// The formats of output. kubectl has Wide, YAML and Name, too.
 const (
 	Text = "text"
 	Wide = "wide"

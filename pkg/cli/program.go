@@ -42,7 +42,7 @@ type Program struct {
 	isRead bool // standard input
 }
 
-// The exit statuses are those of diff(1) and one more.
+// The exit statuses of diff(1), and one more.
 const (
 	ExitDone    = 0
 	ExitFound   = 1 // a change, a difference, a FAIL of doctor

@@ -201,7 +201,7 @@ func (vm VMInputs) found(check string) []Result {
 	return resultsOf(findings.OfCheck(vm.Plan, check))
 }
 
-// problems returns those of the problems that a check reports.
+// problems returns the problems that a check reports.
 func (in Inputs) problems(check string) []Result {
 	return resultsOf(slices.DeleteFunc(findings.Given(in.Problems),
 		func(f findings.Finding) bool { return f.Check != check }))

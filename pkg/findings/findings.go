@@ -19,7 +19,7 @@ type kind struct {
 	find     func(*placement.Plan) []Finding
 }
 
-// speedRemedy is that of an emulated port that shows NCCL a false speed.
+// speedRemedy is the remedy for an emulated port that shows NCCL a false speed.
 const speedRemedy = "set port-speed=host, or " + reasons.SpeedRemedy
 
 // groupNotViable is the code of what is also found without a plan.

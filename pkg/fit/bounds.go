@@ -210,7 +210,7 @@ func (m *mixes) split(devices []int, t topology.PathType) (groups [][]int) {
 }
 
 // choose returns, per mix, the pairs of the best selection of devices, of which no two are farther
-// than t; nil of a mix that they cannot give.
+// than t; nil for a mix that they cannot give.
 func (m *mixes) choose(
 	devices []int, t topology.PathType, isBetter func(tally, tally) bool,
 ) []*tally {

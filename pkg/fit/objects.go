@@ -123,7 +123,7 @@ func (p *parser) document(document []byte) error {
 	return nil
 }
 
-// object reads one object, whose kind and version are those of its list unless it has its own.
+// object reads one object. Its list gives it kind and version, unless it has its own.
 func (p *parser) object(of metav1.TypeMeta, data []byte) error {
 	head := metav1.PartialObjectMetadata{TypeMeta: of}
 	if err := json.Unmarshal(data, &head); err != nil {

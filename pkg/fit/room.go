@@ -16,7 +16,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// room returns how often a VM fits on the node but for its claims, and what limits it.
+// room returns how often a VM fits on the node, its claims aside, and what limits it.
 func (n *node) room(s Shape, isEmpty bool) (int, string) {
 	why := n.refuses(s)
 	if why == "" && !isEmpty {

@@ -54,7 +54,7 @@ func walkXML[T any](t text, tag *regexp.Regexp, enter func(element, *T) (T, erro
 		var syntax *xml.SyntaxError
 		switch {
 		case errors.As(err, &syntax):
-			return fmt.Errorf("line %d: %s%s", before+syntax.Line, syntax.Msg, isCut(syntax))
+			return fmt.Errorf("line %d: %s%s", before+syntax.Line, syntax.Msg, cutNote(syntax))
 		case err != nil:
 			return fmt.Errorf("line %d: %w", before+line, err)
 		}
@@ -80,8 +80,8 @@ func walkXML[T any](t text, tag *regexp.Regexp, enter func(element, *T) (T, erro
 	}
 }
 
-// isCut says of a syntax error that the end of the file is missing.
-func isCut(err *xml.SyntaxError) string {
+// cutNote returns a note that the end of the file is missing, "" for other syntax errors.
+func cutNote(err *xml.SyntaxError) string {
 	if strings.Contains(err.Msg, "unexpected EOF") {
 		return ": the end of the file is missing"
 	}

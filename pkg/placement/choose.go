@@ -9,7 +9,7 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// choose returns the proposal of the layout that the policy names. With auto it is that of the
+// choose returns the proposal of the layout that the policy names. With auto it proposes the
 // simplest layout that shows as much of the host as the finest one that serves NCCL. It depends on
 // the devices, the host and the cells, so that all calls of a boot choose the same.
 func choose(s start) proposal {

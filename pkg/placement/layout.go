@@ -256,7 +256,7 @@ func switchParts(nodes []*topology.Node) []*topology.Node {
 	return parts
 }
 
-// devicesUnder returns the devices at nodes and under them, whatever switches are between.
+// devicesUnder returns the devices at nodes and under them, also under switches.
 func devicesUnder(nodes []*topology.Node) []*topology.Node {
 	var devices []*topology.Node
 	for _, n := range nodes {

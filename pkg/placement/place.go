@@ -256,7 +256,7 @@ func giveUp(s start, p proposal, violations []reasons.Warning) placing {
 	return placing{p, s.base, s.after(s.base), s.ports, violations}
 }
 
-// withOutcome returns the decisions with another outcome of those that were placed.
+// withOutcome returns the decisions, with another outcome for devices that were placed.
 func withOutcome(decisions []Decision, outcome Outcome, reason reasons.Reason) []Decision {
 	next := slices.Clone(decisions)
 	for i, d := range next {

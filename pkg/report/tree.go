@@ -66,7 +66,7 @@ func (r Report) Trees() (host, guest Tree) {
 	return host, guest
 }
 
-// add adds the path to a device, but for ports that libvirt has yet to add.
+// add adds the path to a device, without ports that libvirt has yet to add.
 func (t *Tree) add(device *topology.Node) {
 	numa := numaOf(device)
 	i := slices.IndexFunc(t.Areas, func(a Area) bool { return a.numa == numa })
