@@ -31,6 +31,7 @@ nobody-token,nobody,3
 vmis-token,vmis,4
 pods-token,pods,5
 fit-token,fit,6
+collector-token,collector,7
 `
 
 // apiServer is kube-apiserver with its store.
@@ -213,7 +214,7 @@ func resource(group, version, name string) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: group, Version: version, Resource: name}
 }
 
-// createDefinitions stores KubeVirt's definitions of VMs, VMIs and itself, with the schemas
+// createDefinitions stores KubeVirt's definitions of VMs, VMIs, migrations and itself, with the schemas
 // that its operator installs, and waits until they are served.
 func (s apiServer) createDefinitions(t *testing.T) {
 	t.Helper()
@@ -222,6 +223,8 @@ func (s apiServer) createDefinitions(t *testing.T) {
 		"VirtualMachine":         "virtualmachines",
 		"VirtualMachineInstance": "virtualmachineinstances",
 		"KubeVirt":               "kubevirts",
+
+		"VirtualMachineInstanceMigration": "virtualmachineinstancemigrations",
 	} {
 		subresources := map[string]any{}
 		if kind != "VirtualMachineInstance" {
@@ -280,6 +283,7 @@ func kubeVirtSchemas(t *testing.T) map[string]map[string]any {
 		if err != nil ||
 			!slices.Contains([]string{
 				"virtualmachine", "virtualmachineinstance", "kubevirt", "plugin",
+				"virtualmachineinstancemigration",
 			}, name) {
 			return false
 		}

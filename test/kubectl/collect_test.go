@@ -28,8 +28,8 @@ func (c *cluster) testCollect(t *testing.T) {
 		}
 	}
 
-	same(t, "explain of the archive", c.succeeds(t, "explain", "dgx", "-f", file),
-		c.succeeds(t, "explain", "dgx"))
+	same(t, "explain of the archive", c.as(t, "viewer", "explain", "dgx", "-f", file).out,
+		c.as(t, "viewer", "explain", "dgx").out)
 	if r := c.as(t, "viewer", "why", "dgx", "-f", file); !strings.Contains(r.out, "runs on node "+
 		node) {
 		t.Errorf("why of the archive: %s%s", r.out, r.err)

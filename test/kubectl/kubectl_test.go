@@ -20,12 +20,16 @@ type cluster struct {
 	kubelet  *kubelet
 	programs string // directory
 	launcher *container
+
+	namespaces map[string]bool // that were made
 }
 
 // TestPlugin starts a cluster, which takes seconds, for all that follows.
 func TestPlugin(t *testing.T) {
 	checkMachine(t)
-	c := cluster{programs: t.TempDir(), apiServer: startAPIServer(t)}
+	c := cluster{
+		programs: t.TempDir(), apiServer: startAPIServer(t), namespaces: map[string]bool{},
+	}
 	command(t, "go", "-C", "../..", "build", "-buildvcs=false", "-o", c.programs+"/",
 		"./cmd/kubectl-hostdev", "./cmd/hook-sidecar")
 	hooked := newContainer(t, c.programs)
@@ -46,6 +50,7 @@ func TestPlugin(t *testing.T) {
 	t.Run("guest", c.testGuest)
 	t.Run("snapshot", c.testSnapshot)
 	t.Run("collect", c.testCollect)
+	t.Run("threads", c.testThreads)
 	t.Run("VMs of all namespaces", c.testAll)
 	t.Run("rights", c.testRights)
 	t.Run("SPDY", c.testSPDY)

@@ -2,6 +2,7 @@ package kubectl
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -17,13 +18,14 @@ import (
 // process runs a command in a container.
 type process func(ctx context.Context, words []string, in io.Reader, out, errs io.Writer) error
 
-// kubelet is a node's kubelet as far as exec goes, with the streaming server of
-// kubelet and container runtimes.
+// kubelet is a node's kubelet as far as exec and logs go, with the streaming server of kubelet and
+// container runtimes.
 type kubelet struct {
 	*httptest.Server
 	mu         sync.Mutex
 	containers map[string]process // by pod/container
 	refused    bool               // as by a kubelet that does not know the caller
+	logs       sync.Map           // by namespace/pod/container
 }
 
 func newKubelet(t *testing.T) *kubelet {
@@ -43,10 +45,17 @@ func (k *kubelet) add(container string, p process) {
 	k.containers[container] = p
 }
 
-// ServeHTTP answers /exec/NAMESPACE/POD/CONTAINER as the kubelet does
-// (Kubernetes pkg/kubelet/server/server.go, getExec).
+// ServeHTTP answers /exec/NAMESPACE/POD/CONTAINER and /containerLogs/… as the kubelet does
+// (Kubernetes pkg/kubelet/server/server.go, getExec and getContainerLogs).
 func (k *kubelet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	if len(parts) == 4 && parts[0] == "containerLogs" {
+		if log, hasLog := k.logs.Load(strings.Join(parts[1:], "/")); hasLog {
+			fmt.Fprint(w, log)
+		}
+		return
+	}
+
 	if len(parts) != 4 || parts[0] != "exec" {
 		http.NotFound(w, r)
 		return
