@@ -96,6 +96,17 @@ var many = map[string]func(n int) string{
 				either(i, n, "GPU", "NIC"), i/32<<12|i%32<<4)
 		})
 	},
+	"snapshot": func(n int) string {
+		return lines(n, "", func(i int) string {
+			dir := "devices/pci0000:00/0000:" + slot(i)
+			return "-- bus/pci/devices/0000:" + slot(i) + " -> ../../../" + dir + " --\n"
+		}) + lines(n, "", func(i int) string {
+			dir := "-- devices/pci0000:00/0000:" + slot(i)
+			return dir + "/class --\n0x" + either(i, n, "0302", "0207") + "00\n" +
+				dir + "/numa_node --\n0\n" +
+				dir + "/vendor --\n" + either(i, n, "0x10de", "0x15b3") + "\n"
+		})
+	},
 	"nvidia-smi -q, mst status": func(n int) string {
 		return lines(n, "", func(i int) string {
 			return either(i, n, "GPU 00000000:"+slot(i)+"\n",
