@@ -16,7 +16,8 @@
 //	test/matrix    trees that KubeVirt may come to make: TestCoreTrees
 //	test/atlas     public machines in these trees, docs/atlas.md: TestPage
 //	pkg/recorded   hosts of records have the records' paths: TestCorpus
-//	pkg/paste      lstopo files are read as hwloc reads them: TestLstopo
+//	pkg/paste      what people paste, in each form and format; lstopo files as hwloc reads them: TestCorpus, TestShapes, TestFormats, TestLstopo, FuzzRead
+//	pkg/verdict    verdicts about public threads, cut texts, hosts in each format: TestThreads, TestCut, TestHost, FuzzVerdict
 //	test/matrix    the largest guests: TestBudgets, TestSixteenSwitches, TestCoarser, TestShrink, TestShrinkFunctions
 //	pkg/placement  controllers of others, and predicted addresses: TestUnmanagedControllers, TestPredictMirror
 //	pkg/domain     bytes outside the edits stay: TestSamplesWithoutEdits, TestLibvirtTestdata, FuzzApply
