@@ -106,7 +106,7 @@ speed: ## measure calls, and compare a server with fresh processes
 	go test -run '^$$' -bench OnDefineDomain ./cmd/hook-sidecar
 	go test -run '^$$' -bench . ./test/speed ./test/sidecar
 	go test -run '^$$' -bench Fleet -benchtime 1x ./cmd/kubectl-hostdev
-	go test -count=1 -v ./test/speed
+	go test -count=1 -v ./test/speed -args -steps 250
 
 lint: ## check formatting, vet, staticcheck and import rules
 	.ci/run format vet lint imports

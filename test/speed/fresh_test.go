@@ -25,7 +25,7 @@ import (
 
 // The property test's length and its seed.
 var (
-	steps = flag.Int("steps", 250, "comparisons of TestLikeFresh")
+	steps = flag.Int("steps", 60, "comparisons of TestLikeFresh")
 	seed  = flag.Uint64("seed", 1, "seed of TestLikeFresh")
 )
 
