@@ -26,7 +26,13 @@ type Machine struct {
 type GPU struct {
 	Node   *topology.Node
 	NVLink bool // it reaches each other such GPU of the machine over NVLink
+	// it reaches each other such GPU over XGMI. RCCL takes no other GPU's way to a NIC, unlike
+	// NCCL: NCCL_PXN_DISABLE is 1 (ROCm/rccl 0cbce2a7, src/graph/paths.cc:528)
+	XGMI bool
 }
+
+// isJoined reports whether it reaches others without PCI Express.
+func (g GPU) isJoined() bool { return g.NVLink || g.XGMI }
 
 // Type is the type of a path between a GPU and a NIC, from the nearest to the farthest
 // (src/include/graph.h, PATH_PIX and following). NCCL knows no PCIe roots: a CPU is a NUMA node.
@@ -161,7 +167,7 @@ func mirrored(number, count int) int {
 }
 
 // IsLimited reports whether NCCL would believe that a port of the machine slows down a path that it
-// uses: that of a GPU to its NIC, or between GPUs without NVLink. Such GPUs may also have to go
+// uses: that of a GPU to its NIC, or between GPUs without NVLink or XGMI. Such GPUs may also have to go
 // through the CPU, since NVIDIA's driver refuses them peer access in most guests, and RCCL's rings
 // reach NICs of other GPUs that way.
 func (m Machine) IsLimited() bool {
@@ -176,7 +182,7 @@ func (m Machine) IsLimited() bool {
 	}
 
 	for _, gpu := range m.GPUs {
-		if !gpu.NVLink && m.wayOf(gpu.Node).toCPU().limited {
+		if !gpu.isJoined() && m.wayOf(gpu.Node).toCPU().limited {
 			return true
 		}
 	}
@@ -185,7 +191,7 @@ func (m Machine) IsLimited() bool {
 }
 
 // Slowest returns GB/s of the slowest PCI Express link on a path that NCCL uses: that of a GPU to
-// its NIC, or to the CPU on the way to other GPUs without NVLink. It is 0 where there is no such
+// its NIC, or to the CPU on the way to other GPUs without NVLink or XGMI. It is 0 where there is no such
 // path.
 func (m Machine) Slowest() (slowest float64) {
 	take := func(bandwidth float64) {
@@ -201,7 +207,7 @@ func (m Machine) Slowest() (slowest float64) {
 	}
 
 	for _, gpu := range m.GPUs {
-		if len(m.GPUs) > 1 && !gpu.NVLink {
+		if len(m.GPUs) > 1 && !gpu.isJoined() {
 			take(m.wayOf(gpu.Node).toCPU().bandwidth)
 		}
 	}

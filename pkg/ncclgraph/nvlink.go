@@ -6,8 +6,11 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// nvidia is NVIDIA's vendor id.
-const nvidia = 0x10de
+// The vendor ids of NVIDIA and AMD.
+const (
+	nvidia = 0x10de
+	amd    = 0x1002
+)
 
 // boardGPUs are the device ids of NVIDIA's GPUs for a baseboard that joins them over NVLink: SXM
 // modules and the HGX and DGX boards' own (README.md of NVIDIA/open-gpu-kernel-modules,
@@ -28,4 +31,22 @@ var boardGPUs = []uint16{
 // false for nil.
 func HasNVLink(f *topology.Function) bool {
 	return f != nil && f.Vendor == nvidia && f.PhysFn == nil && slices.Contains(boardGPUs, f.Device)
+}
+
+// meshedGPUs are the device ids of AMD's GPUs for a baseboard that joins each with each other over
+// XGMI: MI300 and MI350 (ROCm/gpu-operator, gpu-nfd-default-rule.yaml). RCCL takes XGMI as NCCL
+// takes NVLink, one link for each neighbour at one hop (ROCm/rccl 0cbce2a7, src/graph/xml.cc:781,
+// topo.cc:557). MI200 is missing, since not all of a board's GPUs are neighbours; cards with a
+// bridge, as of NVIDIA.
+var meshedGPUs = []uint16{
+	0x74a0, 0x74a1, 0x74a9, // MI300A, MI300X
+	0x74a2, 0x74a8, // MI308X
+	0x74a5,         // MI325X
+	0x75a0, 0x75a3, // MI350X, MI355X
+}
+
+// HasXGMI reports whether a function is a whole GPU that its board joins with others over XGMI;
+// false for nil.
+func HasXGMI(f *topology.Function) bool {
+	return f != nil && f.Vendor == amd && f.PhysFn == nil && slices.Contains(meshedGPUs, f.Device)
 }

@@ -19,18 +19,18 @@ func machineOf(
 		switch {
 		case n == nil:
 		case d.Function.IsGPU():
-			m.GPUs = append(m.GPUs, ncclgraph.GPU{Node: n, NVLink: isBoardGPU(d)})
+			isPCI := d.ID.Kind() == topology.KindPCI
+			m.GPUs = append(m.GPUs, ncclgraph.GPU{
+				Node:   n,
+				NVLink: isPCI && ncclgraph.HasNVLink(d.Function),
+				XGMI:   isPCI && ncclgraph.HasXGMI(d.Function),
+			})
 		case d.Function.IsNIC():
 			m.NICs = append(m.NICs, n)
 		}
 	}
 
 	return m
-}
-
-// isBoardGPU reports whether a device is a whole GPU that its board joins with others over NVLink.
-func isBoardGPU(d Decision) bool {
-	return d.ID.Kind() == topology.KindPCI && ncclgraph.HasNVLink(d.Function)
 }
 
 // fastest is a link that limits no path. It stands for one that was not read.

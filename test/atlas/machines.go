@@ -33,8 +33,9 @@ type Machine struct {
 	// the compute capability, the NVLinks of each GPU, and the speed of each NIC.
 	CPU     string
 	SM      int
-	NVLinks int
+	NVLinks int // with RCCL, XGMI links to each other GPU
 	Mbps    int
+	RCCL    bool // its GPUs are AMD's
 }
 
 // The CPUs of the machines, as CPUID has them.
@@ -71,7 +72,7 @@ var Machines = []Machine{
 		Source: hwloc,
 		Note:   "no NIC and no links in it", CPU: skylake, SM: 70, NVLinks: 6, Mbps: 100_000},
 	{Title: "MI300X", File: "corpus/nccl/ROCm-rccl-topo_8p_940.xml",
-		Source: rccl, CPU: sapphire, SM: 94, NVLinks: 0, Mbps: 400_000},
+		Source: rccl, CPU: sapphire, SM: 94, NVLinks: 1, Mbps: 400_000, RCCL: true},
 	{Title: "Azure ND v2", File: "corpus/nccl/Azure-azhpc-images-ndv2-topo.xml",
 		Source: azure, Note: gpuIDs, GPU: v100SXM2, CPU: skylake, SM: 70, NVLinks: 6,
 		Mbps: 100_000},
