@@ -110,9 +110,15 @@ func TestIsLauncherOf(t *testing.T) {
 				Namespace: "ml", Annotations: map[string]string{"kubevirt.io/domain": "vm"},
 			}, true,
 		},
-		"its name":             {metav1.ObjectMeta{Namespace: "ml", Name: "virt-launcher-vm-abcde"}, true},
-		"of VM vm-two":         {metav1.ObjectMeta{Namespace: "ml", Name: "virt-launcher-vm-two-abcde"}, false},
-		"of another namespace": {metav1.ObjectMeta{Namespace: "x", Name: "virt-launcher-vm-abcde"}, false},
+		"its name": {
+			metav1.ObjectMeta{Namespace: "ml", Name: "virt-launcher-vm-abcde"}, true,
+		},
+		"of VM vm-two": {
+			metav1.ObjectMeta{Namespace: "ml", Name: "virt-launcher-vm-two-abcde"}, false,
+		},
+		"of another namespace": {
+			metav1.ObjectMeta{Namespace: "x", Name: "virt-launcher-vm-abcde"}, false,
+		},
 	} {
 		if got := IsLauncherOf(&corev1.Pod{ObjectMeta: test.pod}, vm); got != test.want {
 			t.Errorf("%s: %v, want %v", name, got, test.want)
