@@ -12,8 +12,10 @@ import (
 
 // Move is a device that the guest sees elsewhere.
 type Move struct {
-	Device   libvirt.Device
-	From, To string // slots and functions from a root bus down: "05.1/00.0"
+	Device libvirt.Device
+	// From and To are slots and functions from a root bus down: "05.1/00.0"; under an expander bus
+	// after its index: "pci.3/01.0/00.0".
+	From, To string
 }
 
 // String names the device and its places.
@@ -43,6 +45,25 @@ func (l Completed) Moves(next Completed) (moves []Move) {
 	return moves
 }
 
+// Replugs reports whether one of the hostdevs at these positions is elsewhere in the next layout,
+// but for those in ports of the root bus itself.
+func (l Completed) Replugs(next Completed, positions []int) bool {
+	before, after := l.controllers(), next.controllers()
+	for _, i := range positions {
+		at, then := l.Domain.Hostdevs[i].Address, next.Domain.Hostdevs[i].Address
+		if at == nil || then == nil {
+			continue
+		}
+
+		isApart := before[at.Bus].Address != nil && before[at.Bus].Address.Bus != 0
+		if isApart && slotsOf(at, before) != slotsOf(then, after) {
+			return true
+		}
+	}
+
+	return false
+}
+
 // controllers returns the controllers by index.
 func (l Completed) controllers() map[int]domain.Controller {
 	all := make(map[int]domain.Controller, len(l.Domain.Controllers))
@@ -52,7 +73,8 @@ func (l Completed) controllers() map[int]domain.Controller {
 	return all
 }
 
-// slotsOf returns the slots and functions from a root bus down to an address; "" without one.
+// slotsOf returns the slots and functions from a root bus down to an address, after the index of
+// an expander bus; "" without an address.
 func slotsOf(a *domain.GuestAddress, controllers map[int]domain.Controller) string {
 	path := ""
 	for range len(controllers) + 1 { // libvirt accepts a controller under itself
@@ -67,7 +89,10 @@ func slotsOf(a *domain.GuestAddress, controllers map[int]domain.Controller) stri
 
 		path = at + path
 		parent := controllers[a.Bus]
-		if a.Bus == 0 || parent.Model == domain.ExpanderBus {
+		if parent.Model == domain.ExpanderBus {
+			return fmt.Sprintf("pci.%d/%s", a.Bus, path)
+		}
+		if a.Bus == 0 {
 			break
 		}
 
