@@ -6,7 +6,6 @@ import (
 	"sort"
 	"strings"
 
-	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/libvirt"
 	"hook-sidecar/pkg/placement/bus"
 	"hook-sidecar/pkg/policy"
@@ -79,15 +78,15 @@ func fit(
 	return with(fewer), nil
 }
 
-// hotplugPorts returns the root ports to add for hotplug where the controllers, with those that
-// libvirt adds, reach the index past which KubeVirt adds none, so that the VM keeps the hotplug
-// capacity that it has without the hook. Devices without an address take some of them; they are
-// counted on top. It is done in the first call already: KubeVirt 1.9.0 does not read the domain
+// hotplugPorts returns the indexes of the root ports to add for hotplug where the controllers, with
+// those that libvirt adds, reach the index past which KubeVirt adds none, so that the VM keeps the
+// hotplug capacity that it has without the hook. Devices without an address take some of them; they
+// are counted on top. It is done in the first call already: KubeVirt 1.9.0 does not read the domain
 // back between the calls of a VM with four interfaces or more (virtwrap/network/nichotplug.go,
 // WithNetworkIfacesResources), so no later call shows more than the first.
 func hotplugPorts(
 	g bus.Guest, managed bus.Devices, most, fits bus.Ports,
-) ([]domain.Controller, []reasons.Warning) {
+) (indexes []int, warnings []reasons.Warning) {
 	highest := g.HighestIndex()
 	root := g.RootBus(fits, highest)
 	underExpander := slices.ContainsFunc(g.Tree.Roots[1:], managed.AnyUnder)
@@ -96,18 +95,16 @@ func hotplugPorts(
 		return nil, nil
 	}
 
-	var warnings []reasons.Warning
 	if fits.Hook < most.Hook {
 		warnings = append(warnings, reasons.NewWarning(reasons.CodeHotplugPortsCapped, nil,
 			fmt.Sprintf("%d root ports are to stay free for hotplug, beside the layout there is "+
 				"room for %d", most.Hook, fits.Hook)))
 	}
 
-	var indexes []int
 	for range root.Missing(fits.Hook) {
 		highest++
 		indexes = append(indexes, highest)
 	}
 
-	return g.LastPorts(indexes), warnings
+	return indexes, warnings
 }

@@ -2,10 +2,12 @@ package placement
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
 	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/libvirt/alloc"
 	"hook-sidecar/pkg/placement/bus"
 	"hook-sidecar/pkg/placement/number"
 	"hook-sidecar/pkg/placement/request"
@@ -37,23 +39,37 @@ func placeDevices(s start) placing {
 		return giveUp(s, chosen, violations)
 	}
 
-	more, warnings := hotplugPorts(placed.result, placed.managed, s.ports, placed.ports)
+	indexes, warnings := hotplugPorts(placed.result, placed.managed, s.ports, placed.ports)
 	placed.warnings = append(placed.warnings, warnings...)
-	if len(more) == 0 {
+	if len(indexes) == 0 {
 		return placed
 	}
 
-	changes := placed.changes
-	changes.AddControllers = slices.Concat(changes.AddControllers, more)
-	result := s.after(changes)
-	if moved := checkUnmoved(s.without, result); len(moved) > 0 {
-		text := "no root ports are added for hotplug: " + moved[0].Text
-		placed.warnings = append(placed.warnings,
-			reasons.NewWarning(reasons.CodeHotplugPortsCapped, nil, text))
-		return placed
+	return withPorts(s, placed, indexes)
+}
+
+// withPorts adds root ports for hotplug where libvirt puts them, else at addresses after all that
+// are in use.
+func withPorts(s start, placed placing, indexes []int) placing {
+	with := func(more []domain.Controller) placing {
+		next := placed
+		next.changes.AddControllers = slices.Concat(placed.changes.AddControllers, more)
+		next.result = s.after(next.changes)
+		return next
 	}
 
-	placed.changes, placed.result = changes, result
+	next, moved := firstUnmoved(s, func(yield func(placing, []reasons.Warning) bool) {
+		if yield(with(bus.RootPorts(indexes)), nil) {
+			yield(with(placed.result.LastPorts(indexes)), nil)
+		}
+	})
+	if len(moved) == 0 {
+		return next
+	}
+
+	text := "no root ports are added for hotplug: " + moved[0].Text
+	placed.warnings = append(placed.warnings,
+		reasons.NewWarning(reasons.CodeHotplugPortsCapped, nil, text))
 	return placed
 }
 
@@ -116,43 +132,77 @@ func asIs(s start) placing {
 }
 
 // build replaces the managed controllers by the tree that is wanted, or returns the rules and
-// budgets that it violates. It takes the first plan by which libvirt leaves everything else where
-// it is, best with libvirt 9.0, too, and with its bus numbers.
-func build(s start, p proposal, ports bus.Ports) (built placing, violations []reasons.Warning) {
-	isBuilt := false
-	for _, plan := range number.Plans {
-		next, tooMuch := buildWith(s, p, ports, plan)
-		if len(tooMuch) > 0 && !isBuilt && len(violations) == 0 {
-			return placing{}, tooMuch
+// budgets that it violates.
+func build(s start, p proposal, ports bus.Ports) (placing, []reasons.Warning) {
+	return firstUnmoved(s, func(yield func(placing, []reasons.Warning) bool) {
+		for l := range plans(s, layoutFor(s, p, ports)) {
+			next, broken := buildWith(s, p, l)
+			if !yield(next, broken) || exceedsBudget(broken) {
+				return // another plan does not need less
+			}
 		}
-		if len(tooMuch) > 0 {
+	})
+}
+
+// firstUnmoved returns the first candidate without faults by which libvirt 11 and 12 leave
+// everything else where it is; if all have faults, the one with the lightest. If none leaves
+// everything where it is, it returns what the first violates.
+func firstUnmoved(
+	s start, candidates iter.Seq2[placing, []reasons.Warning],
+) (best placing, violations []reasons.Warning) {
+	isFound, lightest := false, faults{}
+	for next, broken := range candidates {
+		if len(broken) == 0 {
+			broken = checkUnmoved(s.without, next.result)
+		}
+
+		if len(broken) > 0 {
+			if violations == nil {
+				violations = broken
+			}
 			continue
 		}
 
-		switch moved := checkUnmoved(s.without, next.result); {
-		case len(moved) > 0 && len(violations) == 0:
-			violations = moved
-		case len(moved) > 0:
-		case isUnmovedAlways(s.without, next.result):
-			return next, nil
-		case !isBuilt:
-			built, isBuilt = next, true
+		if now := faultsOf(s, next); !isFound || now.isLess(lightest) {
+			best, isFound, lightest = next, true, now
+		}
+
+		if lightest == (faults{}) {
+			break
 		}
 	}
 
-	if isBuilt {
-		return built, nil
+	if isFound {
+		return best, nil
 	}
 
 	return placing{}, violations
 }
 
+// plans yields a layout with each plan, for each version whose addresses may differ.
+func plans(s start, l number.Layout) iter.Seq[number.Layout] {
+	versions := []alloc.Version{s.current.Libvirt.Version}
+	for _, w := range s.without {
+		if !slices.Contains(versions, w.libvirt.Version) {
+			versions = append(versions, w.libvirt.Version)
+		}
+	}
+
+	return func(yield func(number.Layout) bool) {
+		for _, l.Version = range versions {
+			for _, l.Plan = range number.Plans {
+				if !yield(l) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // buildWith builds the proposal with one plan.
 func buildWith(
-	s start, p proposal, ports bus.Ports, plan number.Plan,
+	s start, p proposal, l number.Layout,
 ) (placing, []reasons.Warning) {
-	l := layoutFor(s, p, ports)
-	l.Plan = plan
 	numbers, violations := number.Assign(l)
 	if len(violations) > 0 {
 		return placing{}, violations
@@ -161,8 +211,8 @@ func buildWith(
 	changes := changesFor(s, p.decisions, numbers)
 	result := s.after(changes)
 	return placing{
-		proposal: p, changes: changes, result: result, ports: ports,
-	}, result.Settled().Check(p.managed, ports)
+		proposal: p, changes: changes, result: result, ports: l.Ports,
+	}, result.Settled().Check(p.managed, l.Ports)
 }
 
 // layoutFor returns a proposal as something to number. Where every hostdev comes from an SR-IOV
@@ -246,14 +296,18 @@ func nextLayout(s start, p proposal, violations []reasons.Warning) (placing, []r
 // giveUp leaves every device where it is.
 func giveUp(s start, p proposal, violations []reasons.Warning) placing {
 	reason := reasons.BrokenRule
-	if slices.ContainsFunc(violations, func(v reasons.Warning) bool {
-		return v.Code == reasons.CodeBudget
-	}) {
+	if exceedsBudget(violations) {
 		reason = reasons.Budget
 	}
 
 	p.decisions = withOutcome(p.decisions, Unplaced, reason)
 	return placing{p, s.base, s.after(s.base), s.ports, violations}
+}
+
+func exceedsBudget(violations []reasons.Warning) bool {
+	return slices.ContainsFunc(violations, func(v reasons.Warning) bool {
+		return v.Code == reasons.CodeBudget
+	})
 }
 
 // withOutcome returns the decisions, with another outcome for devices that were placed.

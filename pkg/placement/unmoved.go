@@ -1,7 +1,6 @@
 package placement
 
 import (
-	"fmt"
 	"slices"
 
 	"hook-sidecar/pkg/domain"
@@ -79,10 +78,6 @@ func simulate(g bus.Guest, devices []libvirt.Device, m alloc.Libvirt) (alloc.Com
 	return alloc.Simulate(g.Source, devices, m)
 }
 
-// staying are the elements of devices that must not move: Windows takes a moved disk offline, and a
-// NIC's name comes from its address. Balloon, rng and others may.
-var staying = []string{"disk", "interface", "filesystem", "controller"}
-
 // checkUnmoved returns the rule that a changed guest violates if libvirt 11 or 12, which
 // virt-launcher has, puts a device that must stay elsewhere than without the hook, or refuses the
 // domain.
@@ -91,41 +86,93 @@ func checkUnmoved(all []without, changed bus.Guest) []reasons.Warning {
 		if w.libvirt.Version == alloc.Libvirt9 {
 			continue
 		}
-		if why := w.moves(changed); why != "" {
-			return []reasons.Warning{bus.Violated("libvirt %s would %s", w.libvirt.Name, why)}
+
+		switch moves, err := w.moves(changed); {
+		case err != nil:
+			return []reasons.Warning{
+				bus.Violated("libvirt %s would refuse the domain: %v", w.libvirt.Name, err),
+			}
+		case len(moves) > 0:
+			return []reasons.Warning{
+				bus.Violated("libvirt %s would move %s", w.libvirt.Name, moves[0]),
+			}
 		}
 	}
 
 	return nil
 }
 
-// isUnmovedAlways reports whether also libvirt 9.0 leaves devices where they are, and all keep
-// their bus numbers. Where indexes are missing, and beside ports and expander buses of the user,
-// that cannot always be helped.
-func isUnmovedAlways(all []without, changed bus.Guest) bool {
-	for _, w := range all {
-		if w.libvirt.Version == alloc.Libvirt9 && w.moves(changed) != "" {
-			return false
-		}
-	}
-	return len(all) == 0 || !all[0].renumbers(changed)
+// faults are those of a result that violates no rule. Where indexes are missing, and beside ports
+// and expander buses of the user, they cannot always be helped.
+type faults struct {
+	moved      int  // devices that libvirt 9.0 puts elsewhere
+	replugged  bool // a hostdev without an address that stays is in another port
+	renumbered bool // a device has another bus number
 }
 
-// moves says what a libvirt would do with a changed guest that it does not without the hook; "" for
-// nothing.
-func (w without) moves(changed bus.Guest) string {
-	next, err := simulate(changed, w.devices, w.libvirt)
-	if err != nil {
-		return fmt.Sprintf("refuse the domain: %v", err)
-	}
+// faultsOf returns the faults of a result.
+func faultsOf(s start, built placing) (f faults) {
+	for _, w := range s.without {
+		if w.libvirt.Version != alloc.Libvirt9 {
+			continue
+		}
 
-	for _, move := range w.layout.Moves(next) {
-		if slices.Contains(staying, move.Device.Element) {
-			return "move " + move.String()
+		moves, err := w.moves(built.result)
+		f.moved += len(moves)
+		if err != nil {
+			f.moved++
 		}
 	}
 
-	return ""
+	if len(s.without) > 0 {
+		f.replugged = s.without[0].replugs(built)
+		f.renumbered = s.without[0].renumbers(built.result)
+	}
+
+	return f
+}
+
+// isLess reports whether faults are lighter than others.
+func (f faults) isLess(than faults) bool {
+	switch {
+	case f.moved != than.moved:
+		return f.moved < than.moved
+	case f.replugged != than.replugged:
+		return than.replugged
+	}
+
+	return !f.renumbered && than.renumbered
+}
+
+// replugs reports whether a hostdev without an address that stays, and that is not in a port of
+// the root bus itself, is in another port after changes.
+func (w without) replugs(built placing) bool {
+	next, isAccepted := built.result.Layout()
+	if !isAccepted {
+		return false
+	}
+
+	var staying []int
+	for _, d := range built.decisions {
+		if d.Outcome != Placed && !d.Added && d.current == nil {
+			staying = append(staying, d.position)
+		}
+	}
+
+	return w.layout.Replugs(next, staying)
+}
+
+// moves returns what a libvirt moves in a changed guest, of what must stay. The error says why it
+// refuses the domain.
+func (w without) moves(changed bus.Guest) ([]alloc.Move, error) {
+	next, err := simulate(changed, w.devices, w.libvirt)
+	if err != nil {
+		return nil, err
+	}
+
+	return slices.DeleteFunc(w.layout.Moves(next), func(m alloc.Move) bool {
+		return !bus.MustStay(m.Device)
+	}), nil
 }
 
 // renumbers reports whether a device that must stay has another bus number in a changed guest.
@@ -135,6 +182,5 @@ func (w without) renumbers(changed bus.Guest) bool {
 		return false
 	}
 
-	isStaying := func(d libvirt.Device) bool { return slices.Contains(staying, d.Element) }
-	return w.layout.Renumbers(next, isStaying)
+	return w.layout.Renumbers(next, bus.MustStay)
 }

@@ -74,31 +74,67 @@ type Completed struct {
 	Devices []libvirt.Device
 }
 
+// Held returns the indexes of the buses that something is on.
+func (l Completed) Held() map[int]bool {
+	held := map[int]bool{}
+	add := func(a *domain.GuestAddress) {
+		if a != nil {
+			held[a.Bus] = true
+		}
+	}
+
+	for _, c := range l.Domain.Controllers {
+		add(c.Address)
+	}
+
+	for _, h := range l.Domain.Hostdevs {
+		add(h.Address)
+	}
+
+	for _, d := range l.Devices {
+		add(d.Address)
+	}
+
+	return held
+}
+
 // Simulate returns the domain as libvirt completes it. Devices are those of libvirt.Devices. The
 // error says why libvirt refuses the domain.
 func Simulate(d *domain.Domain, devices []libvirt.Device, m Libvirt) (Completed, error) {
-	g := newGuest(d, devices, m)
-
-	first, err := g.pass(true)
+	g, _, err := complete(d, devices, m)
 	if err != nil {
 		return Completed{}, err
 	}
 
-	if err := g.addControllers(first); err != nil {
-		return Completed{}, err
+	return g.layout(), nil
+}
+
+// complete returns a guest in which everything has its address, and the addresses that are taken.
+func complete(
+	d *domain.Domain, devices []libvirt.Device, m Libvirt,
+) (*guest, *addresses, error) {
+	g := newGuest(d, devices, m)
+
+	a, err := g.pass(true)
+	if err != nil {
+		return nil, nil, err
+	}
+
+	if err := g.addControllers(a); err != nil {
+		return nil, nil, err
 	}
 
 	if len(g.added) == 0 && g.isAddressed { // the second pass would reserve the same addresses
-		return g.layout(), nil
+		return g, a, nil
 	}
 
-	g.buses = len(first.buses)
-	g.space = first.buses[:0]
-	if _, err := g.pass(false); err != nil {
-		return Completed{}, err
+	g.buses = len(a.buses)
+	g.space = a.buses[:0]
+	if a, err = g.pass(false); err != nil {
+		return nil, nil, err
 	}
 
-	return g.layout(), nil
+	return g, a, nil
 }
 
 // pass reserves the addresses that devices have, and gives addresses to the others.

@@ -221,6 +221,12 @@ var assignedElements = []string{
 	"video", "shmem", "input", "serial", "iommu", "vsock", "memory", "crypto", "panic", "pstore",
 }
 
+// IsBeforeHostdevs reports whether libvirt gives the device an address before hostdevs.
+func IsBeforeHostdevs(d libvirt.Device) bool {
+	at := slices.Index(assignedElements, d.Element)
+	return at >= 0 && at < slices.Index(assignedElements, "hostdev")
+}
+
 // inOrder returns hostdevs and devices in the order in which libvirt gives them addresses.
 func (g *guest) inOrder() []*item {
 	groups := map[string][]*item{}

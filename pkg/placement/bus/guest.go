@@ -21,7 +21,6 @@ type Guest struct {
 	Tree           *topology.Tree
 	Expanders      []domain.Controller // the expander buses, by index
 	Libvirt        alloc.Libvirt       // that libvirt's answer depends on
-	plugged        []int               // ports that Settled has devices in, ascending
 	unsettled      []libvirt.Device    // Others as they were before Settled
 	layout         *alloc.Completed    // of Completed; nil before
 }

@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"maps"
 	"slices"
 
 	"hook-sidecar/pkg/domain"
@@ -163,13 +164,11 @@ func (g Guest) Settled() Guest {
 		return g
 	}
 
-	var plugged []int
 	for _, p := range plugs {
 		if p.at.Bus > last {
 			continue
 		}
 
-		plugged = append(plugged, p.at.Bus)
 		switch {
 		case p.other != none:
 			others[p.other].Address = &p.at
@@ -182,10 +181,9 @@ func (g Guest) Settled() Guest {
 		}
 	}
 
-	slices.Sort(plugged)
 	settled := New(&d, others)
 	settled.Source, settled.Libvirt, settled.layout = g.Source, g.Libvirt, g.layout
-	settled.unsettled, settled.plugged = g.unsettled, plugged
+	settled.unsettled = g.unsettled
 	return settled
 }
 
@@ -235,81 +233,76 @@ func (g Guest) plugs(whole alloc.Completed) (plugs []plug) {
 // isApart reports whether a port is not on the root bus itself, where all path types are PHB.
 func (g Guest) isApart(index int) bool { return g.Node(index).Parent != g.Root() }
 
-// LastPlugged returns the highest index of a port in which Settled has a device that stays.
-func (g Guest) LastPlugged(leaving Devices) int {
-	for _, index := range slices.Backward(g.plugged) {
-		if leaving.OthersUnder(g.Node(index)) {
-			return index
-		}
-	}
-	return 0
+// MustStay reports whether a device must keep its address: Windows takes a moved disk offline, and
+// a NIC's name comes from its address. Balloon, rng and others may move.
+func MustStay(d libvirt.Device) bool {
+	return slices.Contains([]string{"disk", "interface", "filesystem", "controller"}, d.Element)
 }
 
-// AwaitedPorts returns the root ports, with their addresses, that libvirt will add for unaddressed
-// bridges and for unaddressed devices before it handles hostdevs, and the highest index of a port
-// that these take.
-func (g Guest) AwaitedPorts() (added []domain.Controller, last int) {
+// OpenPorts returns ports under the root bus that nothing in the domain names, with the addresses
+// that libvirt gives them, by index. Needed are the root ports that devices and bridges without an
+// address take, left the ports before the last of these that hold leaving devices only.
+func (g Guest) OpenPorts(leaving Devices) (needed, left []domain.Controller) {
 	whole, isAccepted := g.Layout()
 	if !isAccepted {
-		return nil, 0
+		return nil, nil
 	}
 
-	lastAdded := 0
-	isAdded := map[int]bool{}
-	for _, c := range whole.Domain.Controllers {
-		isAdded[c.Index] = c.Model == domain.RootPort && g.Node(c.Index) == nil
-	}
-
-	for _, index := range g.awaitedBuses(whole) {
-		switch n := g.Node(index); {
-		case isAdded[index]:
-			lastAdded = max(lastAdded, index)
-		case n != nil && n.Kind.IsPort():
-			last = max(last, index)
+	isTaken := g.taken(whole, leaving)
+	last := slices.Max(slices.Collect(maps.Keys(isTaken)))
+	for _, c := range g.Addressed() {
+		n := g.Node(c.Index)
+		isPort := c.Model == domain.RootPort || c.Model == domain.DownstreamPort
+		switch {
+		case !isPort || slices.Contains(g.References, c.Index):
+		case isTaken[c.Index]:
+			if c.Address != nil && c.Address.Bus == 0 && (n == nil || len(n.Children) == 0) {
+				needed = append(needed, c)
+			}
+		case c.Index < last && n != nil && n.Top() == g.Root() && leaving.HaveAll(n):
+			left = append(left, c)
 		}
 	}
 
-	if lastAdded == 0 {
-		return nil, last
-	}
-
-	for _, c := range whole.Domain.Controllers {
-		if isAdded[c.Index] && c.Index <= lastAdded {
-			added = append(added, c)
-		}
-	}
-
-	return added, libvirt.MaxIndex
+	return needed, left
 }
 
-// awaitedBuses returns the indexes of the buses on which libvirt puts devices without an address
-// that come before hostdevs, and bridges without one.
-func (g Guest) awaitedBuses(whole alloc.Completed) (buses []int) {
+// taken returns the indexes of the buses, and 0, on which libvirt puts what has no address and has
+// to stay: devices, bridges, and hostdevs that are not on the root bus's own ports.
+func (g Guest) taken(whole alloc.Completed, leaving Devices) map[int]bool {
+	all := map[int]bool{0: true}
+	for i, o := range g.unsettled {
+		if at := whole.Devices[i].Address; o.Address == nil && at != nil && MustStay(o) {
+			all[at.Bus] = true
+		}
+	}
+
+	for i, h := range g.Source.Hostdevs {
+		at := whole.Domain.Hostdevs[i].Address
+		if h.Address == nil && at != nil && !leaving[h.ID] && g.Node(at.Bus) != nil &&
+			g.isApart(at.Bus) {
+			all[at.Bus] = true
+		}
+	}
+
 	for i, c := range whole.Domain.Controllers {
 		isGiven := i < len(g.Source.Controllers) && g.Source.Controllers[i].Address != nil
 		if isBridge(c) && !isGiven && c.Address != nil {
-			buses = append(buses, c.Address.Bus)
+			all[c.Address.Bus] = true
 		}
 	}
 
-	for i, o := range g.Others {
-		if alloc.IsBeforeHostdevs(o) && o.Address == nil && whole.Devices[i].Address != nil {
-			buses = append(buses, whole.Devices[i].Address.Bus)
-		}
-	}
-
-	return buses
+	return all
 }
 
 // Addressed returns the controllers by index, those that libvirt adds included, each with the
 // address that it has or gets.
 func (g Guest) Addressed() []domain.Controller {
-	whole, isAccepted := g.Layout()
-	if !isAccepted {
-		return alloc.Controllers(g.Domain, g.Others, g.Libvirt, nil, 0)
+	all := slices.Clone(g.Controllers)
+	if whole, isAccepted := g.Layout(); isAccepted {
+		all = slices.Clone(whole.Domain.Controllers)
 	}
 
-	all := slices.Clone(whole.Domain.Controllers)
 	slices.SortFunc(all, func(x, y domain.Controller) int { return x.Index - y.Index })
 	return all
 }

@@ -162,37 +162,41 @@ func (g Guest) otherSlots() int {
 	return count + len(held)
 }
 
-// RootPorts returns root ports of these indexes, at the addresses from a slot on that libvirt gives
-// them after all others.
-func (g Guest) RootPorts(indexes []int, from int) []domain.Controller {
-	return alloc.Controllers(g.Domain, g.Others, g.Libvirt, indexes, from)[len(g.Controllers):]
+// RootPorts returns root ports of these indexes, without an address.
+func RootPorts(indexes []int) (ports []domain.Controller) {
+	for _, index := range indexes {
+		ports = append(ports, domain.Controller{Index: index, Model: domain.RootPort})
+	}
+	return ports
 }
 
-// LastPorts returns root ports with these indexes that move no other. A port gets an explicit
-// address only if libvirt would otherwise place it before an occupied port (libvirt 9.0 addresses
-// ports of missing indexes last).
+// LastPorts returns root ports of these indexes at addresses after the last port that something is
+// in when libvirt has completed the domain, so that they change no existing bus number: firmware
+// numbers buses by slot. One for which there is no place has none.
 func (g Guest) LastPorts(indexes []int) []domain.Controller {
-	ports, added := g.RootPorts(indexes, 0), g.Controllers[len(g.Source.Controllers):]
-	isHeld := g.Held()
-	isMovable := func(c domain.Controller) bool { return c.Address == nil && isHeld(c.Index) }
-	for i, port := range ports {
-		isMoved := func(c domain.Controller) bool { return c.Index > port.Index && isMovable(c) }
-		if !slices.ContainsFunc(added, isMovable) && !slices.ContainsFunc(g.Controllers, isMoved) {
-			ports[i].Address = nil
+	ports := RootPorts(indexes)
+	whole, isAccepted := g.Layout()
+	if !isAccepted || len(ports) == 0 {
+		return ports
+	}
+
+	from := 0
+	isHeld := whole.Held()
+	for _, c := range whole.Domain.Controllers {
+		if c.Model != domain.ExpanderBus && c.Address != nil && c.Address.Bus == 0 &&
+			isHeld[c.Index] {
+			from = max(from, c.Address.Slot)
 		}
+	}
+
+	for i, at := range alloc.RootPorts(g.Source, g.unsettled, g.Libvirt, len(ports), from) {
+		ports[i].Address = &at
 	}
 
 	return ports
 }
 
-// Held returns a function that reports whether something is in the port of an index, or will be
-// when every device has an address.
-func (g Guest) Held() func(index int) bool {
-	_, taken := g.AwaitedPorts()
-	return func(index int) bool { return index <= taken || IsOccupied(g.Node(index)) }
-}
-
-// Beside returns the guest with other devices at these addresses.
+// Beside returns the guest with these addresses reserved, each by a device without an element.
 func (g Guest) Beside(taken ...domain.GuestAddress) Guest {
 	g.Others, g.unsettled, g.layout = slices.Clip(g.Others), slices.Clip(g.unsettled), nil
 	for i := range taken {
@@ -202,3 +206,6 @@ func (g Guest) Beside(taken ...domain.GuestAddress) Guest {
 
 	return g
 }
+
+// IsReserved reports whether a device stands for a reserved address, see Beside.
+func IsReserved(d libvirt.Device) bool { return d.Element == "" }

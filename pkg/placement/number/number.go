@@ -1,8 +1,7 @@
 // Package number gives numbers to the tree that a layout wants: controller indexes, slots and bus
-// numbers (busnumber.go). It leaves room for the controllers that the domain keeps
-// (reserve.go), and for those that libvirt adds to the root bus (vacant.go). Where libvirt puts
-// ports and devices comes from its simulation; placement asks that what moved, and tries the next
-// of Plans.
+// numbers (busnumber.go). It leaves room for the controllers that the domain keeps, and for those
+// that libvirt and KubeVirt add (reserve.go). It does not know whether a disk or NIC moves then:
+// placement simulates libvirt with the result, and tries the next of Plans where one does.
 package number
 
 import (
@@ -26,20 +25,40 @@ type Layout struct {
 	Ports      bus.Ports        // to reserve for hotplug
 	HotplugOff bool             // of ports with a device
 	Plan       Plan
+	Version    alloc.Version // that the plan looks at
 }
 
-// Plan is a way to leave everything else where it is.
+// Plan is a way to leave everything else where it is. In each the layout takes the indexes and the
+// slots of the root bus of the controllers that it replaces, and indexes that are left over become
+// root ports.
 type Plan struct {
-	// TakesLeft is true where expander buses, and fillers, take the slots of the root bus that
-	// managed devices leave. Root ports without an address would go there.
-	TakesLeft bool
-	Version   alloc.Version // whose order of missing indexes counts
+	// PinsPorts gives root ports that devices without an address take a lower index than those
+	// that are free: libvirt takes the free port with the lowest index. All ports that it adds
+	// get the addresses that libvirt gives them without the hook, those of indexes that are left
+	// over addresses after all others.
+	PinsPorts bool
+
+	// FillsSlots puts empty expander buses into slots that are left over, since libvirt would
+	// move root ports up into them.
+	FillsSlots bool
+
+	// TakesDeviceSlots puts expander buses also into slots of the root bus that managed devices
+	// leave.
+	TakesDeviceSlots bool
+
+	// FillsIndexes gives empty expander buses the indexes that are left over, where a root port
+	// would come before one that cannot be pinned: of a user's expander bus, or that something
+	// names.
+	FillsIndexes bool
 }
 
 // Plans are the plans in the order in which they are tried.
 var Plans = []Plan{
-	{Version: alloc.Libvirt11}, {TakesLeft: true, Version: alloc.Libvirt11},
-	{Version: alloc.Libvirt9}, {TakesLeft: true, Version: alloc.Libvirt9},
+	{},
+	{PinsPorts: true},
+	{PinsPorts: true, FillsSlots: true},
+	{PinsPorts: true, FillsSlots: true, TakesDeviceSlots: true},
+	{PinsPorts: true, FillsSlots: true, FillsIndexes: true},
 }
 
 // Numbers are the changes that give a layout its controllers and addresses in the domain.
@@ -126,7 +145,7 @@ func expanderPlaces(r reservation) ([]domain.GuestAddress, []reasons.Warning) {
 // buses that they replace, since a port that libvirt would put there moves disks and NICs.
 func expanderSlots(r reservation) []domain.GuestAddress {
 	count := len(r.expanders)
-	places := slices.Clone(r.vacant[:min(count, len(r.vacant))])
+	places := slices.Clone(r.slots[:min(count, len(r.slots))])
 	free, left := r.guest.FreeSlots(), r.rootBus.SlotsLeft()
 	for _, a := range places {
 		if at := slices.Index(free, a.Slot); at >= 0 {

@@ -1,0 +1,31 @@
+package alloc
+
+import (
+	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/libvirt"
+)
+
+// RootPorts returns the addresses that libvirt gives to more root ports after everything else has
+// its address, from a slot of the root bus on: as many as there is room for, at most count.
+func RootPorts(
+	d *domain.Domain, devices []libvirt.Device, m Libvirt, count, from int,
+) (places []domain.GuestAddress) {
+	_, a, err := complete(d, devices, m)
+	if err != nil {
+		return nil
+	}
+
+	root := &a.buses[0]
+	root.first = max(root.first, from)
+	need := connectionOf(domain.RootPort)
+	for range count {
+		at, isFree := root.next(0, need, anyFunction)
+		if !isFree || a.reserve(at, need, false) != nil {
+			break
+		}
+
+		places = append(places, at)
+	}
+
+	return places
+}
