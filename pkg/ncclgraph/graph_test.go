@@ -224,22 +224,54 @@ func TestWithoutNICs(t *testing.T) {
 	}
 }
 
-func TestHasNVLink(t *testing.T) {
+func TestJoined(t *testing.T) {
 	physical := topology.Address{Bus: 1}
 	for name, test := range map[string]struct {
-		function *topology.Function
-		want     bool
+		function     *topology.Function
+		nvlink, xgmi bool
 	}{
-		"H100 SXM5": {&topology.Function{Vendor: 0x10de, Device: 0x2330}, true},
-		"H100 PCIe": {&topology.Function{Vendor: 0x10de, Device: 0x2331}, false},
-		"MI300X":    {&topology.Function{Vendor: 0x1002, Device: 0x74a1}, false},
+		"H100 SXM5": {&topology.Function{Vendor: 0x10de, Device: 0x2330}, true, false},
+		"H100 PCIe": {&topology.Function{Vendor: 0x10de, Device: 0x2331}, false, false},
+		"MI300X":    {&topology.Function{Vendor: 0x1002, Device: 0x74a1}, false, true},
+		"MI250X":    {&topology.Function{Vendor: 0x1002, Device: 0x7408}, false, false},
 		"vGPU of H100 SXM5": {&topology.Function{
 			Vendor: 0x10de, Device: 0x2330, PhysFn: &physical,
-		}, false},
-		"not shown": {nil, false},
+		}, false, false},
+		"virtual function of MI300X": {&topology.Function{
+			Vendor: 0x1002, Device: 0x74a1, PhysFn: &physical,
+		}, false, false},
+		"not shown": {nil, false, false},
 	} {
-		if got := ncclgraph.HasNVLink(test.function); got != test.want {
-			t.Errorf("%s: %v, want %v", name, got, test.want)
+		nvlink, xgmi := ncclgraph.HasNVLink(test.function), ncclgraph.HasXGMI(test.function)
+		if nvlink != test.nvlink || xgmi != test.xgmi {
+			t.Errorf("%s: NVLink %v, XGMI %v; want %v, %v", name, nvlink, xgmi, test.nvlink,
+				test.xgmi)
+		}
+	}
+}
+
+// TestXGMI: of two GPUs under switches of a guest the second has no NIC. XGMI joins them, so no
+// path between them crosses an uplink, but RCCL takes its own to the NIC, which does.
+func TestXGMI(t *testing.T) {
+	for _, hasNIC := range []bool{true, false} {
+		b := newBuilder()
+		first, second := b.aSwitch(b.root(0), true), b.aSwitch(b.root(0), true)
+		b.gpu(first, false, true)
+		b.nic(first, true)
+		b.gpu(second, false, true)
+		if hasNIC {
+			b.nic(second, true)
+		}
+
+		for i := range b.machine.GPUs {
+			b.machine.GPUs[i].XGMI = true
+		}
+
+		if limited := b.machine.IsLimited(); limited == hasNIC {
+			t.Errorf("the second GPU has a NIC %v: limited %v", hasNIC, limited)
+		}
+		if c := b.machine.Choices()[1]; !hasNIC && c.Type != ncclgraph.PHB {
+			t.Errorf("without a NIC of its own: %v, want PHB", c)
 		}
 	}
 }
