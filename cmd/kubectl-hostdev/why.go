@@ -37,9 +37,9 @@ its devices, it also checks the cluster as doctor does. All causes:
 ` + reasons.Page("docs/causes.md") + `
 
 With -f it reads files instead: an archive of collect, of whose only VM it needs no name;
-or objects as kubectl get -o yaml prints them, its tables of events, what it describes,
-and logs; also packed by gzip or in a tar archive or a directory. It prints no value of a
-variable, a header or a token, and no cloud-init data.
+or objects as kubectl get -o yaml prints them, its tables of VMs, VMIs and events, what it
+describes, and logs; also packed by gzip or in a tar archive or a directory. It prints no
+value of a variable, a header or a token, and no cloud-init data.
 
 Exit status:
   0  the VM runs

@@ -44,6 +44,7 @@ type logReader struct {
 	pending []message // of an unknown owner
 	stamp   string    // the time of the last line that has one
 	object  []string  // namespace and name of the object that kubectl describes
+	table   *getTable // of VMs or VMIs, whose rows are read; nil outside one
 }
 
 // entryOfLog has the fields of a line of KubeVirt's log, and of this hook's.
@@ -255,7 +256,8 @@ var (
 
 // addText adds a line that is not JSON.
 func (r *logReader) addText(line string) {
-	if line == "" || r.addEvent(line) || r.addHeader(line) || r.object != nil && !r.isDescribed() {
+	if line == "" || r.addTable(line) || r.addEvent(line) || r.addHeader(line) ||
+		r.object != nil && !r.isDescribed() {
 		return
 	}
 

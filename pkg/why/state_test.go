@@ -73,6 +73,18 @@ func TestState(t *testing.T) {
 			instance("phase: Scheduled"),
 		}},
 		{"running", "runs on node gpu-1", "", []string{running, instance("phase: Running")}},
+		{"starting", "is starting: its pod runs, and the domain does not", "", []string{
+			"uos$ kubectl get vmi\nNAME    AGE     PHASE        IP             NODENAME   READY\nother   17m     Running      192.168.0.51   gpu-2      True\nvm      5m49s   Scheduled                   gpu-1      False\n",
+		}},
+		{"not-ready", "runs on node gpu-1 and is not ready (READY is False)", "", []string{
+			"NAMESPACE NAME AGE PHASE IP NODENAME READY\nml vm 5m49s Running 10.0.0.1 gpu-1 False\n",
+		}},
+		{"starting", "is starting (ErrorUnschedulable)", "", []string{
+			"NAME   AGE   STATUS               READY\nvm     64s   ErrorUnschedulable   False\n",
+		}},
+		{"running", "runs on node gpu-1", "", []string{instance("phase: Running"),
+			"NAME   AGE   PHASE       IP   NODENAME   READY\nvm     64s   Scheduled        gpu-1      False\n",
+		}},
 		{"not-ready",
 			"runs on node gpu-1 and is not ready (GuestNotRunning: Guest VM is not reported as running)", "", []string{
 				running,
