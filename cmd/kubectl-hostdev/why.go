@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -90,6 +91,11 @@ func (a *app) why(
 		client, namespace, err = a.connect()
 	}
 
+	unread := []string{}
+	if err != nil && client == nil && len(guestFiles) > 0 { // these say something without a cluster
+		unread, err = []string{"the cluster: " + reasons.Text(err)}, nil
+	}
+
 	name, nameErr := askedVM(namespace, arguments, inputs)
 	if err = cmp.Or(err, nameErr); err != nil {
 		return err
@@ -100,21 +106,11 @@ func (a *app) why(
 			Namespace:    name.Namespace,
 			Name:         name.Name,
 			Installation: []string{},
-			Unread:       []string{},
+			Unread:       unread,
 		},
 	}
 
-	if client != nil {
-		err = a.readVM(ctx, client, name, e)
-	} else {
-		err = untilDone(ctx, func() error { return a.addInputs(ctx, inputs, e) })
-	}
-
-	if err == nil {
-		err = untilDone(ctx, func() error { return a.readGuestFiles(guestFiles, e) })
-	}
-
-	if err != nil {
+	if err = a.readEvidence(ctx, client, inputs, guestFiles, e); err != nil {
 		return err
 	}
 
@@ -129,6 +125,31 @@ func (a *app) why(
 
 	err = a.WriteAs(output, r, func(b *bytes.Buffer) error { return writeAnswer(b, r) })
 	return cmp.Or(err, cli.Found(!r.Runs() || r.State.Name == "paused"))
+}
+
+// readEvidence reads the VM from the cluster or from a user's files, and what the guest printed. A
+// cluster that does not answer keeps no user from the guest's files.
+func (a *app) readEvidence(
+	ctx context.Context, client *cluster.Client, inputs []archive.Input, guestFiles []string,
+	e *why.Evidence,
+) (err error) {
+	name := types.NamespacedName{Namespace: e.Namespace, Name: e.Name}
+	switch {
+	case client != nil:
+		err = a.readVM(ctx, client, name, e)
+		if len(guestFiles) > 0 && isUnreachable(err) {
+			err = nil // Unread says so
+		}
+
+	case len(inputs) > 0:
+		err = untilDone(ctx, func() error { return a.addInputs(ctx, inputs, e) })
+	}
+
+	if err != nil {
+		return err
+	}
+
+	return untilDone(ctx, func() error { return a.readGuestFiles(guestFiles, e) })
 }
 
 // askedVM returns the VM that a user asks for: the argument's or, without one, the only one of
@@ -258,12 +279,16 @@ func (a *app) readVM(
 		return err
 	}
 
-	read(cluster.Query{
+	ofVM := read(cluster.Query{
 		Group:     core.GroupName,
 		Resource:  "virtualmachines",
 		Namespace: name.Namespace,
 		Name:      name.Name,
 	})
+	if isUnreachable(ofVM) {
+		_, err := client.Instance(ctx, name)
+		return err
+	}
 
 	ofVMI := read(cluster.Query{
 		Group:     core.GroupName,
@@ -312,6 +337,12 @@ func (a *app) readVM(
 	}
 
 	return nil
+}
+
+// isUnreachable reports whether the API server did not answer at all.
+func isUnreachable(err error) bool {
+	var failed *url.Error
+	return errors.As(err, &failed)
 }
 
 // checkHook checks the cluster for a VM that requests the hook, unless it runs as the hook plans.
