@@ -70,6 +70,7 @@ func TestLayouts(t *testing.T) {
 		{"numa-48", "numa", crowd(48).with(cardReader()), []Firmware{OVMF}},
 		{"root-32", "root", ports(32).with(cardReader()), both},
 		{"mirror", "mirror", switches(12).with(cardReader()), both},
+		{"switch", "switch", switches(4).with(cardReader()), seaBIOS},
 		{"functions", "mirror", functions(), both},
 	}
 
