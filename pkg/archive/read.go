@@ -58,7 +58,9 @@ func unpack(name string, data []byte) (Input, error) {
 
 		var file []byte
 		if err == nil {
-			file, err = io.ReadAll(r)
+			// A size that is more than there is ends in an error, and takes no memory before.
+			file = make([]byte, min(header.Size, int64(len(data))))
+			_, err = io.ReadFull(r, file)
 		}
 
 		if err != nil {
