@@ -113,6 +113,7 @@ type faults struct {
 // faultsOf returns the faults of a result.
 func faultsOf(s start, built placing) (f faults) {
 	for _, w := range s.without {
+		f.renumbered = f.renumbered || w.renumbers(built.result)
 		if w.libvirt.Version != alloc.Libvirt9 {
 			continue
 		}
@@ -126,7 +127,6 @@ func faultsOf(s start, built placing) (f faults) {
 
 	if len(s.without) > 0 {
 		f.replugged = s.without[0].replugs(built)
-		f.renumbered = s.without[0].renumbers(built.result)
 	}
 
 	return f
@@ -177,10 +177,6 @@ func (w without) moves(changed bus.Guest) ([]alloc.Move, error) {
 
 // renumbers reports whether a device that must stay has another bus number in a changed guest.
 func (w without) renumbers(changed bus.Guest) bool {
-	next, isAccepted := changed.Layout()
-	if !isAccepted {
-		return false
-	}
-
-	return w.layout.Renumbers(next, bus.MustStay)
+	next, err := simulate(changed, w.devices, w.libvirt)
+	return err == nil && w.layout.Renumbers(next, bus.MustStay)
 }
