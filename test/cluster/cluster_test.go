@@ -91,6 +91,10 @@ func start(t *testing.T) *cluster {
 	c.kubectl(t, "label", "node", "here", "node-role.kubernetes.io/control-plane=")
 	c.kubectl(t, "create", "clusterrolebinding", "kubeadm:cluster-admins",
 		"--clusterrole=cluster-admin", "--group=kubeadm:cluster-admins")
+	// Since 1.37 the certificate of the API server's client names no group (kubeadm
+	// app/phases/bootstraptoken/node/tlsbootstrap.go, AllowAPIServerToAccessKubeletAPI).
+	c.kubectl(t, "create", "clusterrolebinding", "kubeadm:apiserver-kubelet-client",
+		"--clusterrole=system:kubelet-api-admin", "--user=kube-apiserver-kubelet-client")
 	c.apply(t, run(t, c.cached("bin/operator"), kubevirtImage, kubevirt), "--server-side")
 	c.kubectl(t, "apply", "-f", "testdata/kubevirt.yaml")
 	if c.ended = <-booted; c.ended == nil {
