@@ -19,7 +19,8 @@ import (
 // partitions returns the NVLink partitions of a VM's node, by the node's annotation or by what its
 // driver publishes. Only of VMs whose GPUs may be no partition the node is asked for.
 func (a *app) partitions(ctx context.Context, client *cluster.Client, vm cluster.VM) nvlink.List {
-	if !mayLackPartition(vm) {
+	need := partitionNeed(vm)
+	if need == noPartitions {
 		return nvlink.List{}
 	}
 
@@ -36,6 +37,9 @@ func (a *app) partitions(ctx context.Context, client *cluster.Client, vm cluster
 		data, err := client.Get(ctx, q)
 		if apierrors.IsNotFound(err) {
 			continue // without the node or the API of drivers, neither lists partitions
+		}
+		if need == switchesIdle && apierrors.IsForbidden(err) {
+			continue // the finding about the NVSwitches says what is not known
 		}
 		if err != nil {
 			a.Say("warning: NVLink partitions not read: %s", reasons.Text(err))
@@ -58,18 +62,34 @@ func (a *app) partitions(ctx context.Context, client *cluster.Client, vm cluster
 	return list
 }
 
-// mayLackPartition reports whether a VM has some of the GPUs of a board with NVSwitches, or all and
-// nobody who is known to connect them.
-func mayLackPartition(vm cluster.VM) bool {
+// need says why the partitions of a VM's node matter.
+type need int
+
+const (
+	noPartitions need = iota
+	switchesIdle      // the VM has all GPUs of a board, and nobody who is known to connect them
+	someGPUs          // the VM has some of the GPUs of a board with NVSwitches
+)
+
+// partitionNeed returns why the partitions of a VM's node matter.
+func partitionNeed(vm cluster.VM) need {
 	d, err := domain.Parse(vm.Domain)
 	if err != nil {
-		return false // who plans the VM says why
+		return noPartitions // who plans the VM says why
 	}
 
 	ids := placement.Candidates(d, nil)
 	shown, _ := host.Read(vm.Host, ids, host.Warnings)
 	functions := topology.Map(ids, shown.Function)
 	count := topology.CountFunc(functions, nvlink.IsSwitched)
-	return count > 1 && (!nvlink.IsWhole(count, shown) ||
-		nvlink.List{}.SwitchFault(functions, shown) != "")
+	switch {
+	case count <= 1:
+		return noPartitions
+	case !nvlink.IsWhole(count, shown):
+		return someGPUs
+	case nvlink.List{}.SwitchFault(functions, shown) != "":
+		return switchesIdle
+	}
+
+	return noPartitions
 }

@@ -58,8 +58,7 @@ func (c *cluster) testOverlays(t *testing.T) {
 	definition["spec"].(map[string]any)["versions"].([]any)[0].(map[string]any)["schema"] = kubeVirtSchemas(t)["plugin"]
 	definitions := resource("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 	c.create(t, definitions, definition)
-	c.create(t, resource("", "v1", "namespaces"),
-		fromYAML(t, []byte(`{apiVersion: v1, kind: Namespace, metadata: {name: kubevirt}}`)))
+	c.createNamespace(t, "kubevirt")
 	c.create(t, resource("kubevirt.io", "v1", "kubevirts"), fromYAML(t, []byte(`
 apiVersion: kubevirt.io/v1
 kind: KubeVirt
