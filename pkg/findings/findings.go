@@ -84,8 +84,8 @@ var kinds = []kind{
 	},
 	{
 		code: "merged-switches", ofTree: true, find: mergedSwitches,
-		remedy: "NCCL needs none; for the host's switches set port-speed=host or nccl-topology with " +
-			"layout auto, or choose layout mirror",
+		remedy: "none for NCCL; to show the host's switches, set port-speed=host or nccl-topology " +
+			"with layout auto, or choose layout mirror",
 	},
 	{code: "switch-port-link-speed", ofTree: true, find: slowUplinks, remedy: speedRemedy},
 	{code: "port-link-speed", find: slowRootPorts, remedy: speedRemedy},
