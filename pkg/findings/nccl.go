@@ -44,7 +44,7 @@ func mergedSwitches(plan *placement.Plan) []Finding {
 // slowUplinks finds that NCCL takes the link that an emulated switch advertises for that of a
 // path that it uses.
 func slowUplinks(plan *placement.Plan) []Finding {
-	if hasFile(plan) || !plan.IsLimited() || !hasSlowUplink(plan) {
+	if hasFile(plan) || !plan.SlowsNCCL() || !hasSlowUplink(plan) {
 		return nil
 	}
 

@@ -86,10 +86,10 @@ func finestForNCCL(s start, mirror proposal) (finest proposal, why string) {
 // host, claims it for no GPU that does not use it there, and takes no GPU from the host's NIC that
 // it has in q.
 func isBetterForNCCL(s start, p, q proposal) bool {
-	onHost := nicsOf(machineOf(p.decisions, s.hostTree, fastestLink))
+	wanted := nicsOf(machineOf(p.decisions, s.hostTree, fastestLink))
 	others, isGain := nicsOf(q.asGuest(s)), false
 	for gpu, chosen := range nicsOf(p.asGuest(s)) {
-		want := onHost[gpu]
+		want := wanted[gpu]
 		isRight := chosen.nic == want.nic
 		if chosen.usesRDMA && !want.usesRDMA || !isRight && others[gpu].nic == want.nic {
 			return false

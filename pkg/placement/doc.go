@@ -11,12 +11,14 @@
 //	cells/        memory and vCPUs                 -> the guest's cell of a node of the host
 //	request/      domain, variables, VMI           -> hostdevs that the domain lacks
 //	inventory.go  domain, host, request            -> devices
-//	hotplug.go    domain, policy                   -> root ports to keep free
 //	unmoved.go    domain, changed domain           -> what libvirt would put elsewhere
+//	hotplug.go    domain, policy                   -> root ports to keep free
 //	start.go      all of these                     -> the common input of all layouts
 //	decide.go     devices, cells                   -> decisions
 //	layout.go     decisions, host's tree           -> the tree that is wanted
-//	proposal.go   these two                        -> the proposal of a layout
+//	machine.go    devices, a tree                  -> the NIC that NCCL takes for each GPU
+//	switchports.go  domain, devices              -> why no switch port gets a link
+//	proposal.go   decisions, wanted tree           -> the proposal of a layout
 //	compare.go    current tree, proposal           -> is it as good already
 //	choose.go     proposals, with auto             -> the layout
 //	place.go      these stages and number in turn  -> changes, checked by bus

@@ -10,15 +10,6 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// GPUDirect has the outcome of a plan that NCCL's users feel: how many GPUs move data to and from
-// their NIC without the CPU's memory.
-type GPUDirect struct {
-	GPUs  int // that have a NIC to take; 0 without GPUs or without NICs
-	Host  int // of these, that use GPUDirect RDMA to their NIC on the host
-	Guest int // and in the guest
-	Right int // that take the same NIC as on the host
-}
-
 // GPUDirect compares what NCCL decides on the host and in the guest after Changes. A device that
 // the host does not show is left out.
 func (p *Plan) GPUDirect() GPUDirect {
@@ -109,29 +100,8 @@ func (p *Plan) ShowsHost() bool {
 	return p.inGuest().ShowsAs(p.onHost())
 }
 
-// IsLimited reports whether NCCL believes that a port of the guest slows down a path that it uses.
-func (p *Plan) IsLimited() bool { return p.inGuest().IsLimited() }
-
-// chosenNIC is the NIC that NCCL takes for a GPU.
-type chosenNIC struct {
-	nic      topology.ID // nil where the machine has none
-	usesRDMA bool
-}
-
-// nicsOf returns the NIC that NCCL takes for each GPU.
-func nicsOf(m ncclgraph.Machine) map[topology.ID]chosenNIC {
-	chosen := make(map[topology.ID]chosenNIC, len(m.GPUs))
-	for i, c := range m.Choices() {
-		one := chosenNIC{usesRDMA: c.IsDirect()}
-		if c.NIC >= 0 {
-			one.nic = m.NICs[c.NIC].ID
-		}
-
-		chosen[m.GPUs[i].Node.ID] = one
-	}
-
-	return chosen
-}
+// SlowsNCCL reports whether NCCL believes that a port of the guest slows down a path that it uses.
+func (p *Plan) SlowsNCCL() bool { return p.inGuest().IsLimited() }
 
 // byGuestAddress returns devices in the order in which the guest numbers them. libvirt gives those
 // without an address theirs in the order of the domain.

@@ -8,6 +8,15 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
+// GPUDirect has the outcome of a plan that NCCL's users feel: how many GPUs move data to and from
+// their NIC without the CPU's memory.
+type GPUDirect struct {
+	GPUs  int // that have a NIC to take; 0 without GPUs or without NICs
+	Host  int // of these, that use GPUDirect RDMA to their NIC on the host
+	Guest int // and in the guest
+	Right int // that take the same NIC as on the host
+}
+
 // machineOf returns the GPUs and NICs among devices as NCCL finds them in a tree, in the order of
 // the devices. Those that the tree lacks are left out.
 func machineOf(
@@ -31,6 +40,27 @@ func machineOf(
 	}
 
 	return m
+}
+
+// chosenNIC is the NIC that NCCL takes for a GPU.
+type chosenNIC struct {
+	nic      topology.ID // nil where the machine has none
+	usesRDMA bool
+}
+
+// nicsOf returns the NIC that NCCL takes for each GPU.
+func nicsOf(m ncclgraph.Machine) map[topology.ID]chosenNIC {
+	chosen := make(map[topology.ID]chosenNIC, len(m.GPUs))
+	for i, c := range m.Choices() {
+		one := chosenNIC{usesRDMA: c.IsDirect()}
+		if c.NIC >= 0 {
+			one.nic = m.NICs[c.NIC].ID
+		}
+
+		chosen[m.GPUs[i].Node.ID] = one
+	}
+
+	return chosen
 }
 
 // fastest is a link that limits no path. It stands for one that was not read.

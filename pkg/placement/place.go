@@ -123,8 +123,8 @@ func keep(s start, p proposal) (placing, []reasons.Warning) {
 	return kept, nil
 }
 
-// asIs leaves every device and controller where it is.
-func asIs(s start) placing {
+// unchanged leaves every device and controller where it is.
+func unchanged(s start) placing {
 	return placing{
 		proposal: propose(s, policy.LayoutKeep, ""), changes: s.base, result: s.after(s.base),
 		ports: s.ports,
@@ -163,7 +163,8 @@ func firstUnmoved(
 			continue
 		}
 
-		if now := faultsOf(s, next); !isFound || now.isLess(lightest) {
+		now := faultsOf(s.without, next.result, unaddressed(next.decisions))
+		if !isFound || now.isLess(lightest) {
 			best, isFound, lightest = next, true, now
 		}
 
@@ -177,6 +178,18 @@ func firstUnmoved(
 	}
 
 	return placing{}, violations
+}
+
+// unaddressed returns the positions of the hostdevs without an address that are not placed: libvirt
+// chooses their ports.
+func unaddressed(decisions []Decision) (positions []int) {
+	for _, d := range decisions {
+		if d.Outcome != Placed && !d.Added && d.current == nil {
+			positions = append(positions, d.position)
+		}
+	}
+
+	return positions
 }
 
 // plans yields a layout with each plan, for each version whose addresses may differ.
@@ -200,9 +213,7 @@ func plans(s start, l number.Layout) iter.Seq[number.Layout] {
 }
 
 // buildWith builds the proposal with one plan.
-func buildWith(
-	s start, p proposal, l number.Layout,
-) (placing, []reasons.Warning) {
+func buildWith(s start, p proposal, l number.Layout) (placing, []reasons.Warning) {
 	numbers, violations := number.Assign(l)
 	if len(violations) > 0 {
 		return placing{}, violations
@@ -259,11 +270,17 @@ func nextLayout(s start, p proposal, violations []reasons.Warning) (placing, []r
 	layouts := policy.TreeLayouts()
 	at := slices.Index(layouts, p.Layout)
 	isFiner := violations[0].Code == reasons.CodeFurtherApart
-	others, why := layouts[at+1:], fmt.Sprintf("%s would take devices further from each other than they are", p.Layout)
+
+	var others []policy.Layout
+	var why string
 	switch {
 	case isFiner:
+		others = layouts[at+1:]
+		why = fmt.Sprintf("%s would take devices further from each other than they are", p.Layout)
+
 	case s.Policy.Layout == policy.LayoutAuto:
-		others, why = layouts[:at], fmt.Sprintf("%s does not fit: %s", p.Layout, violations[0].Text)
+		others = layouts[:at]
+		why = fmt.Sprintf("%s does not fit: %s", p.Layout, violations[0].Text)
 		slices.Reverse(others)
 
 	default:

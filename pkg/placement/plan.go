@@ -153,7 +153,7 @@ func Describe(in Input) (*Plan, error) {
 	in.Policy = in.Policy.AsIs()
 	s, warnings := newStart(in)
 	s.base = domain.Changes{}
-	plan := finish(s, asIs(s))
+	plan := finish(s, unchanged(s))
 	plan.Warnings = reasons.Sort(slices.Concat(in.Warnings, warnings))
 	return plan, nil
 }
@@ -169,7 +169,6 @@ func finish(s start, placed placing) *Plan {
 	}
 
 	p.Controllers = make([]Controller, 0, len(result.Controllers))
-
 	for i, c := range result.Controllers {
 		controller := Controller{Controller: c, Origin: ControllerExisting}
 		if i >= len(result.Controllers)-len(placed.changes.AddControllers) {
@@ -192,7 +191,6 @@ func finish(s start, placed placing) *Plan {
 	})
 
 	p.Devices = slices.Clone(placed.decisions)
-
 	for i := range p.Devices {
 		d := &p.Devices[i]
 		if d.Address = result.Hostdevs[d.position].Address; d.Address != nil {
@@ -200,7 +198,8 @@ func finish(s start, placed placing) *Plan {
 			d.Predicted = seen(*d.Address)
 		}
 
-		d.Cell, d.MemoryCells = bus.CellOf(g.Expander(d.Address)), result.MemoryCells(result.Hostdevs[d.position])
+		d.Cell = bus.CellOf(g.Expander(d.Address))
+		d.MemoryCells = result.MemoryCells(result.Hostdevs[d.position])
 	}
 
 	return p
@@ -286,40 +285,43 @@ func (p *Plan) MergedPairs() (count int) {
 func (p *Plan) Layouts() []policy.Layout { return layoutsFor(p.HostTree.Devices(p.IDs())) }
 
 // TreeLayout returns the layout whose tree the guest has, "" where no device is under an expander
-// bus. Only switch and mirror build switches, only numa has devices of several PCIe roots under one
-// expander bus, and it has neither several in a cell nor one without.
+// bus. Only switch and mirror build switches. Only numa has devices of several PCIe roots under one
+// expander bus; it has one per cell, and none without a cell.
 func (p *Plan) TreeLayout() policy.Layout {
-	layout := policy.Layout("")
-	rootOf, expanderOf := map[*topology.Node]topology.PCIeRoot{}, map[int]*topology.Node{}
+	rootOf := map[*topology.Node]topology.PCIeRoot{} // by expander bus; "" where unknown
+	expanderOf := map[int]*topology.Node{}           // by cell
+	hasSwitch, isMixed, isPerCell := false, false, true
+
 	for _, d := range p.Devices {
 		n := p.GuestTree.Node(d.ID)
 		expander := n.Top()
-		switch root, isKnown := rootOf[expander]; {
-		case expander.ID == topology.Index(0) || d.Address == nil:
+		if expander.ID == topology.Index(0) || d.Address == nil {
 			continue
-		case n.IsUnderSwitch() && p.MergedPairs() > 0:
-			return policy.LayoutSwitch
-		case n.IsUnderSwitch():
-			return policy.LayoutMirror
-		case isKnown && d.PCIeRoot != "" && root != d.PCIeRoot:
-			return policy.LayoutNUMA
-		case layout == "":
-			layout = policy.LayoutNUMA
 		}
 
-		cell := expander.NUMA
-		if cell == nil || expanderOf[*cell] != nil && expanderOf[*cell] != expander {
-			layout = policy.LayoutRoot
-		}
+		known := rootOf[expander]
+		hasSwitch = hasSwitch || n.IsUnderSwitch()
+		isMixed = isMixed || known != "" && d.PCIeRoot != "" && known != d.PCIeRoot
+		rootOf[expander] = cmp.Or(d.PCIeRoot, known)
 
-		if cell != nil {
+		if cell := expander.NUMA; cell == nil {
+			isPerCell = false
+		} else {
+			isPerCell = isPerCell && cmp.Or(expanderOf[*cell], expander) == expander
 			expanderOf[*cell] = expander
-		}
-
-		if d.PCIeRoot != "" {
-			rootOf[expander] = d.PCIeRoot
 		}
 	}
 
-	return layout
+	switch {
+	case len(rootOf) == 0:
+		return ""
+	case hasSwitch && p.MergedPairs() > 0:
+		return policy.LayoutSwitch
+	case hasSwitch:
+		return policy.LayoutMirror
+	case isMixed || isPerCell:
+		return policy.LayoutNUMA
+	}
+
+	return policy.LayoutRoot
 }

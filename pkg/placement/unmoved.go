@@ -110,23 +110,24 @@ type faults struct {
 	renumbered bool // a device has another bus number
 }
 
-// faultsOf returns the faults of a result.
-func faultsOf(s start, built placing) (f faults) {
-	for _, w := range s.without {
-		f.renumbered = f.renumbered || w.renumbers(built.result)
+// faultsOf returns the faults of a changed guest. Staying are the positions of the hostdevs without
+// an address that are not placed.
+func faultsOf(all []without, changed bus.Guest, staying []int) (f faults) {
+	for _, w := range all {
+		f.renumbered = f.renumbered || w.renumbers(changed)
 		if w.libvirt.Version != alloc.Libvirt9 {
 			continue
 		}
 
-		moves, err := w.moves(built.result)
+		moves, err := w.moves(changed)
 		f.moved += len(moves)
 		if err != nil {
 			f.moved++
 		}
 	}
 
-	if len(s.without) > 0 {
-		f.replugged = s.without[0].replugs(built)
+	if len(all) > 0 {
+		f.replugged = all[0].replugs(changed, staying)
 	}
 
 	return f
@@ -144,22 +145,11 @@ func (f faults) isLess(than faults) bool {
 	return !f.renumbered && than.renumbered
 }
 
-// replugs reports whether a hostdev without an address that stays, and that is not in a port of
-// the root bus itself, is in another port after changes.
-func (w without) replugs(built placing) bool {
-	next, isAccepted := built.result.Layout()
-	if !isAccepted {
-		return false
-	}
-
-	var staying []int
-	for _, d := range built.decisions {
-		if d.Outcome != Placed && !d.Added && d.current == nil {
-			staying = append(staying, d.position)
-		}
-	}
-
-	return w.layout.Replugs(next, staying)
+// replugs reports whether one of the hostdevs at these positions is in another port in a changed
+// guest, but for those in ports of the root bus itself.
+func (w without) replugs(changed bus.Guest, hostdevs []int) bool {
+	next, isAccepted := changed.Layout()
+	return isAccepted && w.layout.Replugs(next, hostdevs)
 }
 
 // moves returns what a libvirt moves in a changed guest, of what must stay. The error says why it

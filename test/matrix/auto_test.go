@@ -170,7 +170,7 @@ func TestAutoAsCore(t *testing.T) {
 			came, err := form.Domain(host, numa, devices)
 			expect.NoError(t, err)
 			core := current(t, host, came)
-			if core.IsLimited() || claims(t, host, came, devices) {
+			if core.SlowsNCCL() || claims(t, host, came, devices) {
 				continue
 			}
 
