@@ -130,13 +130,12 @@ func withoutSSIDSizes(fragments []Fragment) []Fragment {
 	return renamed
 }
 
-// isIOMMU reports whether QEMU has an IOMMU of the name ("-device help", and the machine's
-// iommu=smmuv3).
-func isIOMMU(name string) bool {
-	return slices.Contains([]string{
-		"intel-iommu", "amd-iommu", "virtio-iommu-pci", "virtio-iommu-device", "arm-smmuv3",
-		"smmuv3",
-	}, name)
+// isIOMMU reports whether QEMU has an IOMMU of the name.
+func isIOMMU(name string) bool { return slices.Contains(qemuIOMMUs, name) }
+
+// qemuIOMMUs are the names of QEMU's IOMMUs ("-device help", and the machine's iommu=smmuv3).
+var qemuIOMMUs = []string{
+	"intel-iommu", "amd-iommu", "virtio-iommu-pci", "virtio-iommu-device", "arm-smmuv3", "smmuv3",
 }
 
 // cutIOAPIC separates the suffix from the alias of a marked iommu.

@@ -138,7 +138,8 @@ func (r *reader) textNumber(e *xmledit.Element, high uint64) (uint64, error) {
 	n, ok := number(text, 10)
 	if !ok || n > high {
 		return 0, r.xml.Errorf(e.Open().End,
-			"text of <%s>: invalid number %q: must be between 0 and %d", e.Name, words.Abridge(text), high)
+			"text of <%s>: invalid number %q: must be between 0 and %d",
+			e.Name, words.Abridge(text), high)
 	}
 
 	return n, nil
@@ -178,9 +179,16 @@ func unit(s string) (scale uint64, ok bool) {
 		return 1, true
 	}
 
-	base, ok := map[string]uint64{"": 1024, "ib": 1024, "b": 1000}[s[1:]]
+	var base uint64
+	switch s[1:] {
+	case "", "ib":
+		base = 1024
+	case "b":
+		base = 1000
+	}
+
 	power := strings.IndexByte("kmgtpe", s[0])
-	if !ok || power < 0 {
+	if base == 0 || power < 0 {
 		return 0, false
 	}
 

@@ -69,8 +69,9 @@ func printAddress(a *GuestAddress) string {
 		multifunction = ` multifunction="on"`
 	}
 
-	return fmt.Sprintf(`<address type="pci" domain="0x0000" bus="0x%02x" slot="0x%02x" function="0x%x"%s></address>`,
-		a.Bus, a.Slot, a.Function, multifunction)
+	return fmt.Sprintf(
+		`<address type="pci" domain="0x0000" bus="0x%02x" slot="0x%02x" function="0x%x"%s>`+
+			`</address>`, a.Bus, a.Slot, a.Function, multifunction)
 }
 
 func printAlias(name string) string {
@@ -157,7 +158,9 @@ func printHostdev(h Hostdev) (string, error) {
 
 		hostdev.Address = &libvirtxml.DomainAddress{PCI: pci}
 	case h.Unassigned:
-		hostdev.Address = &libvirtxml.DomainAddress{Unassigned: &libvirtxml.DomainAddressUnassigned{}}
+		hostdev.Address = &libvirtxml.DomainAddress{
+			Unassigned: &libvirtxml.DomainAddressUnassigned{},
+		}
 	}
 
 	text, err := xml.MarshalIndent(hostdev, "", "\t")

@@ -10,26 +10,24 @@ import (
 	"hook-sidecar/pkg/reasons"
 )
 
-// keys returns all keys.
-func keys() []key {
-	// the devices and the ports above them, with ids, links and ACS
-	const ports = host.Related | host.Details
-	return []key{
-		{policy.KeyNCCLTopology, NCCLEntry, ports, writeNCCLTopology},
-		// all bridges above the devices, and drivers
-		{policy.KeyPortSpeed, domain.PortOverrideMark, host.Related | host.LinkSpeeds,
-			writePortSpeed},
-		// BARs, and the vendor of the root ports
-		{policy.KeyMMIOWindow, optionMark(policy.KeyMMIOWindow), host.Related, writeMMIOWindow},
-		{policy.KeyVIOMMU, domain.IOMMUMark, 0, writeVIOMMU},
-		{policy.KeyClique, domain.CliqueMark, ports, writeCliques},
-	}
+// keys has every key.
+var keys = []key{
+	{policy.KeyNCCLTopology, NCCLEntry, ports, writeNCCLTopology},
+	// all bridges above the devices, and drivers
+	{policy.KeyPortSpeed, domain.PortOverrideMark, host.Related | host.LinkSpeeds, writePortSpeed},
+	// BARs, and the vendor of the root ports
+	{policy.KeyMMIOWindow, optionMark(policy.KeyMMIOWindow), host.Related, writeMMIOWindow},
+	{policy.KeyVIOMMU, domain.IOMMUMark, 0, writeVIOMMU},
+	{policy.KeyClique, domain.CliqueMark, ports, writeCliques},
 }
+
+// ports stands for the devices and the ports above them, with ids, links and ACS.
+const ports = host.Related | host.Details
 
 // Needs returns what the policy's keys need of the host.
 func Needs(p policy.Policy) host.Needs {
 	var needs host.Needs
-	for _, k := range keys() {
+	for _, k := range keys {
 		if !p.IsDefault(k.name) {
 			needs |= k.needs
 		}
@@ -44,7 +42,7 @@ func Write(vm Planned) *placement.Plan {
 	marked := map[domain.Mark]domain.Marked{}
 	var extras []placement.Extra
 	var warnings []reasons.Warning
-	for _, k := range keys() {
+	for _, k := range keys {
 		if vm.VMI == nil && vm.Policy.Origins[k.name] == policy.OriginDefault {
 			if k.mark == domain.PortOverrideMark && vm.MovesControllers() &&
 				len(vm.Domain().Marked(k.mark)) > 0 {

@@ -99,25 +99,11 @@ const (
 	EitherWay            // Express or Conventional, by QEMU's build
 	Integrated           // directly on the root bus
 
-	virtio // Express; a transitional device is Conventional
+	// in rules only
+	virtio       // Express; a transitional device is Conventional
+	machineModel // as guest.defaultModel, of a device without a model
+	sata         // Integrated for the chipset's controller, at 0:1f.2, else Conventional
 )
-
-func (g *guest) connect(d domain.Device) Connect {
-	kind, rules := g.rules(d)
-	for _, r := range rules {
-		switch {
-		case !isOneOf(kind, r.kinds) || !isOneOf(d.Model, r.models):
-		case r.how == virtio && d.Model == "virtio-transitional":
-			return Conventional
-		case r.how == virtio:
-			return Express
-		default:
-			return r.how
-		}
-	}
-
-	return NotPCI
-}
 
 // rule is the connection of devices of some kinds and models. Words are separated by spaces; unset
 // stands for none, and no word for any.
@@ -128,6 +114,114 @@ type rule struct {
 
 const unset = "-"
 
+// rules are the rules per element. The first that applies counts; without one a device is not on
+// PCI. SCSI without a model is lsilogic where QEMU has that, else virtio-scsi (libvirt
+// src/qemu/qemu_domain.c, qemuDomainDefaultSCSIControllerModel).
+var rules = map[string][]rule{
+	"controller": {
+		{"scsi", "ncr53c90", NotPCI},
+		{"scsi", unset + " auto", EitherWay},
+		{"scsi", "virtio-scsi virtio-non-transitional", Express},
+		{"scsi", "", Conventional},
+		{"usb", "none qusb1 qusb2", NotPCI},
+		{"usb", "nec-xhci qemu-xhci", Express},
+		{"usb", unset, machineModel},
+		{"usb", "", Conventional},
+		{"virtio-serial", "", virtio},
+		{"sata", "", sata},
+		{"nvme", "", Express},
+		{"ide", "", Conventional},
+	},
+	"hostdev": { // those that are not in Domain.Hostdevs
+		{"pci", "", Express},
+		{"mdev", unset + " vfio-pci", Express},
+		{"scsi_host", "", virtio},
+	},
+	"interface": {
+		{"hostdev", "", Express},
+		{"vdpa vhostuser", unset, Express},
+		{"", unset, machineModel},
+		{"", "usb-net", NotPCI},
+		{"", "virtio virtio-non-transitional e1000e igb", Express},
+		{"", "", Conventional},
+	},
+	"video": {
+		{"", unset + " default", machineModel},
+		{"", "none ramfb gop", NotPCI},
+		{"", "virtio bochs", Express},
+		{"", "", Conventional},
+	},
+	"disk":       {{"virtio", "", virtio}},
+	"input":      {{"virtio", "", virtio}},
+	"filesystem": {{"loop nbd ploop", "", NotPCI}, {"", "", virtio}},
+	"serial":     {{"pci-serial", "", Conventional}},
+	"parallel":   {{"pci-serial", "", Conventional}},
+	"memballoon": {{"", "none xen", NotPCI}, {"", "", virtio}},
+	"rng":        {{"", "none xen", NotPCI}, {"", "", virtio}},
+	"vsock":      {{"", "none xen", NotPCI}, {"", "", virtio}},
+	"memory":     {{"", "virtio-mem virtio-pmem", Express}},
+	"shmem":      {{"", "", Conventional}},
+	"crypto":     {{"", "", Conventional}},
+	"watchdog":   {{"", "i6300esb", Conventional}},
+	"iommu":      {{"", "virtio amd", Integrated}},
+	"panic":      {{"", "pvpanic", Integrated}},
+	"sound":      {{"", "es1370 ac97 ich6 ich9", Conventional}, {"", "virtio", Express}},
+}
+
+// connect returns the connection of a device.
+func (g *guest) connect(d domain.Device) Connect {
+	kind := deviceKind(d)
+	for _, r := range rules[d.Element] {
+		if isOneOf(kind, r.kinds) && isOneOf(d.Model, r.models) {
+			return g.resolve(r.how, d)
+		}
+	}
+
+	return NotPCI
+}
+
+// resolve returns the connection of a device for one that only rules have.
+func (g *guest) resolve(how Connect, d domain.Device) Connect {
+	isTransitional := d.Model == "virtio-transitional"
+	isChipsets := g.q35 && cmp.Or(d.Index, "0") == "0"
+	switch {
+	case how == machineModel:
+		return g.defaultModel()
+	case how == virtio && !isTransitional:
+		return Express
+	case how == sata && isChipsets:
+		return Integrated
+	case how == virtio, how == sata:
+		return Conventional
+	}
+
+	return how
+}
+
+// deviceKind returns what the rules of a device's element call its kind.
+func deviceKind(d domain.Device) string {
+	switch d.Element {
+	case "controller", "interface":
+		return d.Type
+	case "hostdev":
+		if cmp.Or(d.Mode, "subsystem") == "subsystem" {
+			return d.Type
+		}
+
+	case "disk":
+		return diskBus(d)
+	case "input":
+		return d.Bus
+	case "filesystem":
+		return d.DriverType
+	case "serial", "parallel":
+		return d.TargetType
+	}
+
+	return ""
+}
+
+// isOneOf reports whether a value is among words.
 func isOneOf(value, words string) bool {
 	value = cmp.Or(value, unset)
 	for word := range strings.SplitSeq(words, " ") {
@@ -137,87 +231,6 @@ func isOneOf(value, words string) bool {
 	}
 
 	return words == ""
-}
-
-// rules returns the kind of a device and the rules for its element. The first that applies counts.
-func (g *guest) rules(d domain.Device) (kind string, rules []rule) {
-	switch d.Element {
-	case "controller":
-		return d.Type, g.controllerRules(d)
-	case "hostdev": // those that are not in Domain.Hostdevs
-		if cmp.Or(d.Mode, "subsystem") == "subsystem" {
-			return d.Type, []rule{
-				{"pci", "", Express}, {"mdev", unset + " vfio-pci", Express},
-				{"scsi_host", "", virtio},
-			}
-		}
-
-	case "disk":
-		return diskBus(d), []rule{{"virtio", "", virtio}}
-	case "input":
-		return d.Bus, []rule{{"virtio", "", virtio}}
-	case "filesystem":
-		return d.DriverType, []rule{{"loop nbd ploop", "", NotPCI}, {"", "", virtio}}
-	case "serial", "parallel":
-		return d.TargetType, []rule{{"pci-serial", "", Conventional}}
-	case "interface":
-		return d.Type, []rule{
-			{"hostdev", "", Express},
-			{"vdpa vhostuser", unset, Express},
-			{"", unset, g.defaultModel()},
-			{"", "usb-net", NotPCI},
-			{"", "virtio virtio-non-transitional e1000e igb", Express},
-			{"", "", Conventional},
-		}
-
-	case "video":
-		return "", []rule{
-			{"", unset + " default", g.defaultModel()}, {"", "none ramfb gop", NotPCI},
-			{"", "virtio bochs", Express}, {"", "", Conventional},
-		}
-
-	case "memballoon", "rng", "vsock":
-		return "", []rule{{"", "none xen", NotPCI}, {"", "", virtio}}
-	case "memory":
-		return "", []rule{{"", "virtio-mem virtio-pmem", Express}}
-	case "shmem", "crypto":
-		return "", []rule{{"", "", Conventional}}
-	case "watchdog":
-		return "", []rule{{"", "i6300esb", Conventional}}
-	case "iommu":
-		return "", []rule{{"", "virtio amd", Integrated}}
-	case "panic":
-		return "", []rule{{"", "pvpanic", Integrated}}
-	case "sound":
-		return "", []rule{{"", "es1370 ac97 ich6 ich9", Conventional}, {"", "virtio", Express}}
-	}
-
-	return "", nil
-}
-
-// controllerRules returns the rules for a controller. SCSI without a model is lsilogic where QEMU
-// has that, else virtio-scsi (libvirt src/qemu/qemu_domain.c,
-// qemuDomainDefaultSCSIControllerModel).
-func (g *guest) controllerRules(d domain.Device) []rule {
-	sata := Conventional
-	if g.q35 && cmp.Or(d.Index, "0") == "0" { // the chipset's, at 0:1f.2
-		sata = Integrated
-	}
-
-	return []rule{
-		{"scsi", "ncr53c90", NotPCI},
-		{"scsi", unset + " auto", EitherWay},
-		{"scsi", "virtio-scsi virtio-non-transitional", Express},
-		{"scsi", "", Conventional},
-		{"usb", "none qusb1 qusb2", NotPCI},
-		{"usb", "nec-xhci qemu-xhci", Express},
-		{"usb", unset, g.defaultModel()},
-		{"usb", "", Conventional},
-		{"virtio-serial", "", virtio},
-		{"sata", "", sata},
-		{"nvme", "", Express},
-		{"ide", "", Conventional},
-	}
 }
 
 // defaultModel returns the connection of USB, a NIC or a video device without a model:

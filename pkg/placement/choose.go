@@ -70,8 +70,8 @@ func finestForNCCL(s start, mirror proposal) (finest proposal, why string) {
 		why = slowSwitches(s, isHosts)
 		root := proposalOf(s, mirror.decisions, policy.LayoutRoot, why)
 		merged := proposalOf(s, mirror.decisions, policy.LayoutSwitch,
-			"NCCL uses GPUDirect RDMA under one switch as under cascaded ones, whose inner uplinks "+
-				"would advertise 2.5 GT/s")
+			"NCCL uses GPUDirect RDMA under one switch as under cascaded ones, whose inner "+
+				"uplinks would advertise 2.5 GT/s")
 		if !merged.asGuest(s).IsLimited() && isBetterForNCCL(s, merged, root) {
 			return merged, ""
 		}

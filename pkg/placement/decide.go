@@ -157,9 +157,10 @@ func keepFunctionZero(current bus.Guest, decisions []Decision) {
 
 	for i, d := range decisions {
 		for _, n := range leaving(d) {
-			if other, stays := staying[sharedSlot{n.Parent, n.Slot}]; stays &&
-				d.Outcome == Placed && n.Function == 0 {
-				decisions[i].Cell, decisions[i].Outcome, decisions[i].Reason = nil, other.Outcome, other.Reason
+			other, stays := staying[sharedSlot{n.Parent, n.Slot}]
+			if stays && d.Outcome == Placed && n.Function == 0 {
+				d.Cell, d.Outcome, d.Reason = nil, other.Outcome, other.Reason
+				decisions[i] = d
 			}
 		}
 	}

@@ -27,8 +27,8 @@ func (d *Function) IsGPU() bool {
 	return d != nil && (d.Class>>16 == display || d.Class == accelerator)
 }
 
-// IsNVSwitch reports whether a function is an NVSwitch of a board before B200: a bridge that is none
-// of PCI's (open-gpu-kernel-modules, kernel-open/nvidia/linux_nvswitch.c, nvswitch_pci_table).
+// IsNVSwitch reports whether a function is an NVSwitch of a board before B200: a bridge that is
+// none of PCI's (open-gpu-kernel-modules, kernel-open/nvidia/linux_nvswitch.c, nvswitch_pci_table).
 func (f *Function) IsNVSwitch() bool {
 	const nvidia, bridgeOther = 0x10de, 0x068000
 	return f != nil && f.Vendor == nvidia && f.Class == bridgeOther

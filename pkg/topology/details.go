@@ -68,7 +68,8 @@ func ParseLinkSpeed(s string) (float64, error) {
 	speed, err := strconv.ParseFloat(number, 64)
 	isSpeed := speed > 0 && speed <= maxLinkSpeed // NaN is neither
 	if err != nil || !isSpeed || !strings.HasPrefix(unit, "GT/s") {
-		return 0, fmt.Errorf("invalid link speed %q: want GT/s, such as 16.0 GT/s PCIe", words.Abridge(s))
+		return 0, fmt.Errorf("invalid link speed %q: want GT/s, such as 16.0 GT/s PCIe",
+			words.Abridge(s))
 	}
 
 	return speed, nil

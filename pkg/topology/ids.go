@@ -60,8 +60,8 @@ func parseIDRange(s string) (idRange, error) {
 	for i, bound := range []string{low, high} {
 		n, err := strconv.ParseUint(bound, 10, 31)
 		if err != nil || n > maxListedID {
-			return idRange{}, fmt.Errorf("%q must be a number between 0 and %d", words.Abridge(bound),
-				maxListedID)
+			return idRange{}, fmt.Errorf("%q must be a number between 0 and %d",
+				words.Abridge(bound), maxListedID)
 		}
 
 		bounds[i] = int32(n)

@@ -135,7 +135,7 @@ func characters(content string) string {
 		if strings.HasPrefix(content[at:], openCDATA) {
 			// References do not count in it, but its newlines do (2.7, 2.11).
 			inside := content[at+len(openCDATA) : end-len(closeCDATA)]
-			all.WriteString(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(inside))
+			all.WriteString(newlines.Replace(inside))
 		}
 
 		at = end
@@ -143,6 +143,9 @@ func characters(content string) string {
 
 	return all.String()
 }
+
+// newlines makes all newlines those of XML (2.11).
+var newlines = strings.NewReplacer("\r\n", "\n", "\r", "\n")
 
 // textEnd returns the offset of the first < from at on, or the end.
 func textEnd(text string, at int) int {

@@ -184,10 +184,13 @@ const NumberCount = 256
 
 // Budgets are how much of each scarce resource a guest uses.
 type Budgets struct {
+	// of the root bus, pending ports included; its limit is the first expander bus's number, less
+	// two per expander bus whose number libvirt chooses
 	BusNumbers struct {
 		Budget
 		Expanders []ExpanderBudget `json:"expanders"` // per expander bus
-	} `json:"busNumbers"` // of the root bus, pending ports included; its limit is the first expander bus's number, less two per expander bus whose number libvirt chooses
+	} `json:"busNumbers"`
+
 	ControllerIndexes Budget `json:"controllerIndexes"` // of 256
 	BARs              struct {
 		Bytes64 uint64 `json:"bytes64"` // sum of the PCI devices' 64-bit memory BARs

@@ -95,21 +95,19 @@ const FunctionsPerSlot = 8
 // eight per slot, also into slots that hold one and into those that it keeps for devices that do
 // not exist. Here every open slot counts for eight, before libvirt gives addresses and after.
 func (r RootBus) portCapacity() int {
-	return FunctionsPerSlot * max(0, len(openSlots())-r.otherSlots)
+	return FunctionsPerSlot * max(0, len(openSlots)-r.otherSlots)
 }
 
 // SlotsLeft returns how many slots the root ports leave to expander buses.
 func (r RootBus) SlotsLeft() int { return (r.portCapacity() - r.ports()) / FunctionsPerSlot }
 
-// openSlots returns the slots of the root bus that the hook takes, in this order. Left out are
-// those that libvirt keeps for devices without address: VGA (0x01), USB 2 (0x1a, 0x1d), sound
-// (0x1b), a bridge (0x1e) and the chipset (0x1f). Taking one moves disks and NICs (measured,
-// libvirt 9 and 11).
-func openSlots() []int {
-	return []int{
-		0x1c, 0x19, 0x18, 0x17, 0x16, 0x15, 0x14, 0x13, 0x12, 0x11, 0x10, 0x0f, 0x0e,
-		0x0d, 0x0c, 0x0b, 0x0a, 0x09, 0x08, 0x07, 0x06, 0x05, 0x04, 0x03, 0x02,
-	}
+// openSlots are the slots of the root bus that the hook takes, in this order. Left out are those
+// that libvirt keeps for devices without address: VGA (0x01), USB 2 (0x1a, 0x1d), sound (0x1b), a
+// bridge (0x1e) and the chipset (0x1f). Taking one moves disks and NICs (measured, libvirt 9 and
+// 11).
+var openSlots = []int{
+	0x1c, 0x19, 0x18, 0x17, 0x16, 0x15, 0x14, 0x13, 0x12, 0x11, 0x10, 0x0f, 0x0e,
+	0x0d, 0x0c, 0x0b, 0x0a, 0x09, 0x08, 0x07, 0x06, 0x05, 0x04, 0x03, 0x02,
 }
 
 // FreeSlots returns the open slots that hold nothing, in the order in which the hook takes them.
@@ -125,18 +123,14 @@ func (g Guest) FreeSlots() []int {
 		}
 	}
 
-	return slices.DeleteFunc(openSlots(), func(slot int) bool { return taken[slot] })
+	return slices.DeleteFunc(slices.Clone(openSlots), func(slot int) bool { return taken[slot] })
 }
 
 // IsFree reports whether nothing is at an address of the root bus.
 func (g Guest) IsFree(a domain.GuestAddress) bool {
-	isThere := func(slot, function int) bool { return slot == a.Slot && function == a.Function }
-	return !slices.ContainsFunc(g.Root().Children, func(n *topology.Node) bool {
-		return isThere(n.Slot, n.Function)
-	}) &&
-		!slices.ContainsFunc(g.Tree.Roots[1:], func(e *topology.Node) bool {
-			return isThere(e.Slot, e.Function)
-		})
+	isThere := func(n *topology.Node) bool { return n.Slot == a.Slot && n.Function == a.Function }
+	return !slices.ContainsFunc(g.Root().Children, isThere) &&
+		!slices.ContainsFunc(g.Tree.Roots[1:], isThere)
 }
 
 // otherSlots counts the slots that hold something else than root ports: open
@@ -152,9 +146,8 @@ func (g Guest) otherSlots() int {
 		held[e.Address.Slot] = true
 	}
 
-	open := openSlots()
 	for _, n := range g.Root().Children {
-		if n.Kind != topology.RootPort && slices.Contains(open, n.Slot) {
+		if n.Kind != topology.RootPort && slices.Contains(openSlots, n.Slot) {
 			held[n.Slot] = true
 		}
 	}

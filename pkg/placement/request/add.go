@@ -160,8 +160,12 @@ func (a *adder) matchPresent() map[*kubevirt.Request]bool {
 	})
 
 	match(func(_ list, r kubevirt.Request) bool { return take(&otherNames, a.isOf(r)) })
-	match(func(_ list, r kubevirt.Request) bool { return losesAlias(r) && take(&unnamed, a.isOf(r)) })
-	match(func(_ list, r kubevirt.Request) bool { return losesAlias(r) && take(&unnamed, isUnlisted) })
+	match(func(_ list, r kubevirt.Request) bool {
+		return losesAlias(r) && take(&unnamed, a.isOf(r))
+	})
+	match(func(_ list, r kubevirt.Request) bool {
+		return losesAlias(r) && take(&unnamed, isUnlisted)
+	})
 	return present
 }
 
