@@ -22,6 +22,7 @@ type placing struct {
 	result   bus.Guest // after the changes
 	ports    bus.Ports // the root ports that are reserved for hotplug, as far as they fit
 	warnings []reasons.Warning
+	faults   faults // of the result
 }
 
 // placeDevices makes the tree of the layout that is chosen, unless the domain has one
@@ -150,7 +151,7 @@ func build(s start, p proposal, ports bus.Ports) (placing, []reasons.Warning) {
 func firstUnmoved(
 	s start, candidates iter.Seq2[placing, []reasons.Warning],
 ) (best placing, violations []reasons.Warning) {
-	isFound, lightest := false, faults{}
+	isFound := false
 	for next, broken := range candidates {
 		if len(broken) == 0 {
 			broken = checkUnmoved(s.without, next.result)
@@ -163,12 +164,12 @@ func firstUnmoved(
 			continue
 		}
 
-		now := faultsOf(s.without, next.result, unaddressed(next.decisions))
-		if !isFound || now.isLess(lightest) {
-			best, isFound, lightest = next, true, now
+		next.faults = faultsOf(s.without, next.result, unaddressed(next.decisions))
+		if !isFound || next.faults.isLess(best.faults) {
+			best, isFound = next, true
 		}
 
-		if lightest == (faults{}) {
+		if best.faults.areNone() {
 			break
 		}
 	}
@@ -318,7 +319,10 @@ func giveUp(s start, p proposal, violations []reasons.Warning) placing {
 	}
 
 	p.decisions = withOutcome(p.decisions, Unplaced, reason)
-	return placing{p, s.base, s.after(s.base), s.ports, violations}
+	return placing{
+		proposal: p, changes: s.base, result: s.after(s.base), ports: s.ports,
+		warnings: violations,
+	}
 }
 
 func exceedsBudget(violations []reasons.Warning) bool {

@@ -139,7 +139,8 @@ func New(in Input) (*Plan, error) {
 	s, warnings := newStart(in)
 	placed := placeDevices(s)
 	plan := finish(s, placed)
-	plan.Warnings = reasons.Sort(slices.Concat(in.Warnings, warnings, placed.warnings))
+	plan.Warnings = reasons.Sort(
+		slices.Concat(in.Warnings, warnings, placed.warnings, placed.faults.warnings()))
 	return plan, nil
 }
 

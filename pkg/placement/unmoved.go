@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"fmt"
 	"slices"
 
 	"hook-sidecar/pkg/domain"
@@ -8,6 +9,8 @@ import (
 	"hook-sidecar/pkg/libvirt/alloc"
 	"hook-sidecar/pkg/placement/bus"
 	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // libvirts returns what libvirt's answer may depend on. The first is the one that bus.Guest asks.
@@ -103,26 +106,32 @@ func checkUnmoved(all []without, changed bus.Guest) []reasons.Warning {
 }
 
 // faults are those of a result that violates no rule. Where indexes are missing, and beside ports
-// and expander buses of the user, they cannot always be helped.
+// and expander buses of the user, they cannot always be helped: warnings name them.
 type faults struct {
-	moved      int  // devices that libvirt 9.0 puts elsewhere
-	replugged  bool // a hostdev without an address that stays is in another port
-	renumbered bool // a device has another bus number
+	moved      []string // what libvirt 9.0 does with devices that must stay
+	replugged  bool     // a hostdev without an address that stays is in another port
+	renumbered []string // devices that must stay, with their bus numbers
 }
 
 // faultsOf returns the faults of a changed guest. Staying are the positions of the hostdevs without
 // an address that are not placed.
 func faultsOf(all []without, changed bus.Guest, staying []int) (f faults) {
 	for _, w := range all {
-		f.renumbered = f.renumbered || w.renumbers(changed)
+		if len(f.renumbered) == 0 {
+			f.renumbered = w.renumbers(changed)
+		}
+
 		if w.libvirt.Version != alloc.Libvirt9 {
 			continue
 		}
 
 		moves, err := w.moves(changed)
-		f.moved += len(moves)
+		for _, m := range moves {
+			f.moved = append(f.moved, "would move "+m.String())
+		}
+
 		if err != nil {
-			f.moved++
+			f.moved = append(f.moved, fmt.Sprintf("would refuse the domain: %v", err))
 		}
 	}
 
@@ -136,14 +145,36 @@ func faultsOf(all []without, changed bus.Guest, staying []int) (f faults) {
 // isLess reports whether faults are lighter than others.
 func (f faults) isLess(than faults) bool {
 	switch {
-	case f.moved != than.moved:
-		return f.moved < than.moved
+	case len(f.moved) != len(than.moved):
+		return len(f.moved) < len(than.moved)
 	case f.replugged != than.replugged:
 		return than.replugged
 	}
 
-	return !f.renumbered && than.renumbered
+	return len(f.renumbered) == 0 && len(than.renumbered) > 0
 }
+
+// areNone reports whether there is no fault.
+func (f faults) areNone() bool { return len(f.moved)+len(f.renumbered) == 0 && !f.replugged }
+
+// warnings names what the faults do to devices that must stay.
+func (f faults) warnings() (all []reasons.Warning) {
+	if len(f.moved) > 0 {
+		all = append(all, reasons.NewWarning(reasons.CodeLibvirt9, nil,
+			"libvirt 9.0 "+words.FirstOf(f.moved, maxNamed, ", ")))
+	}
+
+	if len(f.renumbered) > 0 {
+		all = append(all, reasons.NewWarning(reasons.CodeBusNumber, nil,
+			"in the slot that they have, devices change their bus number: "+
+				words.FirstOf(f.renumbered, maxNamed, ", ")))
+	}
+
+	return all
+}
+
+// maxNamed is how many devices a warning names.
+const maxNamed = 8
 
 // replugs reports whether one of the hostdevs at these positions is in another port in a changed
 // guest, but for those in ports of the root bus itself.
@@ -165,8 +196,12 @@ func (w without) moves(changed bus.Guest) ([]alloc.Move, error) {
 	}), nil
 }
 
-// renumbers reports whether a device that must stay has another bus number in a changed guest.
-func (w without) renumbers(changed bus.Guest) bool {
+// renumbers returns the devices that must stay and have another bus number in a changed guest.
+func (w without) renumbers(changed bus.Guest) []string {
 	next, err := simulate(changed, w.devices, w.libvirt)
-	return err == nil && w.layout.Renumbers(next, bus.MustStay)
+	if err != nil {
+		return nil
+	}
+
+	return topology.Map(w.layout.Renumbers(next, bus.MustStay), alloc.Renumbered.String)
 }

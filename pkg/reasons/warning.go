@@ -27,6 +27,8 @@ const (
 	CodeBrokenRule         Code = "broken-rule"
 	CodeCoarserLayout      Code = "coarser-layout"
 	CodeFurtherApart       Code = "further-apart"
+	CodeLibvirt9           Code = "libvirt-9-moves"
+	CodeBusNumber          Code = "bus-number-changes"
 	CodePortSpeedRefused   Code = "port-speed-refused"
 	CodeHotplugPortsCapped Code = "hotplug-ports-capped"
 	CodeNCCLIncomplete     Code = "nccl-topology-incomplete"
@@ -72,6 +74,9 @@ var codeTable = []entry[Code]{
 			"index 31"},
 	{code: CodeFurtherApart,
 		remedy: "remove the reason why the device stays, so that both are placed"},
+	{code: CodeLibvirt9, remedy: "update libvirt, or choose layout keep"},
+	{code: CodeBusNumber,
+		remedy: "name NICs in the guest by MAC address, or choose layout keep"},
 	{code: CodePortSpeedRefused, remedy: "remove what the text names, or " + SpeedRemedy},
 	{code: CodeHotplugPortsCapped,
 		remedy: "lower hotplug-ports, or pass fewer devices through"},
@@ -86,7 +91,8 @@ var codeTable = []entry[Code]{
 		remedy: "check the host's kernel and firmware; what cannot be read counts as missing",
 		check:  "sysfs"},
 	{code: CodeNotAllocated,
-		remedy: "check the device plugin's environment variable and the resource name in the VMI", check: "requested-devices"},
+		remedy: "check the device plugin's environment variable and the resource name in the VMI",
+		check:  "requested-devices"},
 	{code: CodeBadDeviceName,
 		remedy: "rename the device in the VMI, with letters, digits, - and _"},
 	{code: CodeVariableCollision,

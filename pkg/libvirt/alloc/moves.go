@@ -20,9 +20,13 @@ type Move struct {
 
 // String names the device and its places.
 func (m Move) String() string {
-	d := m.Device
+	return fmt.Sprintf("%s from %s to %s", nameOf(m.Device), m.From, m.To)
+}
+
+// nameOf names a device: its alias, else its element with what tells it from others.
+func nameOf(d libvirt.Device) string {
 	words := strings.Fields(strings.Join([]string{d.Element, d.Type, d.Index, d.TargetDev}, " "))
-	return fmt.Sprintf("%s from %s to %s", cmp.Or(d.Alias, strings.Join(words, " ")), m.From, m.To)
+	return cmp.Or(d.Alias, strings.Join(words, " "))
 }
 
 // Moves lists the devices that a guest sees elsewhere in the next layout, which has the same
@@ -102,19 +106,35 @@ func slotsOf(a *domain.GuestAddress, controllers map[int]domain.Controller) stri
 	return path
 }
 
-// Renumbers reports whether a device under the root bus has another bus number in the next layout,
-// though it is in the same slot. isCounted selects devices.
-func (l Completed) Renumbers(next Completed, isCounted func(libvirt.Device) bool) bool {
+// Renumbered is a device in the same slot as before, whose bus has another number.
+type Renumbered struct {
+	Device   libvirt.Device
+	From, To int
+}
+
+// String names the device and its bus numbers.
+func (r Renumbered) String() string {
+	return fmt.Sprintf("%s from bus %02x to %02x", nameOf(r.Device), r.From, r.To)
+}
+
+// Renumbers lists the devices under the root bus that have another bus number in the next layout,
+// which has the same devices in the same order. isCounted selects devices.
+func (l Completed) Renumbers(
+	next Completed, isCounted func(libvirt.Device) bool,
+) (all []Renumbered) {
 	before, after := l.busNumbers(), next.busNumbers()
 	for i, d := range l.Devices {
 		then := next.Devices[i].Address
-		if d.Address != nil && then != nil && isCounted(d) &&
-			before[d.Address.Bus] != after[then.Bus] {
-			return true
+		if d.Address == nil || then == nil || !isCounted(d) {
+			continue
+		}
+
+		if from, to := before[d.Address.Bus], after[then.Bus]; from != to {
+			all = append(all, Renumbered{d, from, to})
 		}
 	}
 
-	return false
+	return all
 }
 
 // busNumbers returns the bus numbers of the root bus and of the bridges under it, by index:
