@@ -24,7 +24,7 @@ func (s *socket) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		if s.open.Add(1) <= maxConnections {
-			return &connection{Conn: accepted, socket: s, closed: make(chan struct{})}, nil
+			return &connection{Conn: accepted, socket: s}, nil
 		}
 
 		s.open.Add(-1)
@@ -38,7 +38,6 @@ type connection struct {
 	socket  *socket
 	bounded atomic.Bool // gRPC has set a deadline, as it does until the client speaks HTTP/2
 	closing sync.Once
-	closed  chan struct{}
 }
 
 // Read fails after a silence that pings would have broken. gRPC pings no more once it has told an
@@ -61,10 +60,7 @@ func (c *connection) SetDeadline(at time.Time) error {
 
 // Close closes the connection. gRPC may call it more than once.
 func (c *connection) Close() error {
-	c.closing.Do(func() {
-		c.socket.open.Add(-1)
-		close(c.closed)
-	})
+	c.closing.Do(func() { c.socket.open.Add(-1) })
 	return c.Conn.Close()
 }
 
@@ -92,22 +88,4 @@ func connectionOf(ctx context.Context) *connection {
 
 	c, _ := caller.AuthInfo.(*connection)
 	return c
-}
-
-// replyTime is enough to write a reply and to read it.
-const replyTime = 20 * time.Millisecond
-
-// AwaitReply waits until the client of a Mutator's context has its reply: until it hangs
-// up, as virt-launcher does after each call, or for replyTime. gRPC itself does not
-// report when a reply is written: stats.End comes before.
-func AwaitReply(ctx context.Context) {
-	c := connectionOf(ctx)
-	if c == nil {
-		return
-	}
-
-	select {
-	case <-c.closed:
-	case <-time.After(replyTime):
-	}
 }
