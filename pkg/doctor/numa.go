@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/findings"
-	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/pkg/words"
@@ -123,7 +122,7 @@ func (in Inputs) noCells(found string) []Result {
 		remedy = "set " + strings.Join(missing, " and ") + " in the VMI"
 	}
 
-	if in.layout() == policy.LayoutNUMA {
+	if in.layout().IsPerCell() {
 		return fail(cmp.Or(remedy, reasons.NoGuestNUMA.Remedy()),
 			"%s, so layout numa cannot place a device", found)
 	}

@@ -28,7 +28,7 @@ func choose(s start) proposal {
 		}
 
 		decisions := finest.decisions
-		if layout == policy.LayoutNUMA {
+		if layout.IsPerCell() {
 			decisions = decide(s, layout)
 		}
 

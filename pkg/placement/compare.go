@@ -27,7 +27,7 @@ func inCell(s start, d Decision) bool {
 // withFiner returns a proposal of numa in which devices without a place in numa count as placed if
 // they are where root has them: an earlier call of the boot built that.
 func withFiner(s start, p proposal) proposal {
-	if p.Layout != policy.LayoutNUMA {
+	if !p.Layout.IsPerCell() {
 		return p
 	}
 

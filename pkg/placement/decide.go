@@ -47,7 +47,7 @@ func decide(s start, layout policy.Layout) []Decision {
 	}
 
 	keepFunctionZero(s.current, decisions)
-	if layout != policy.LayoutNUMA {
+	if !layout.IsPerCell() {
 		adoptCells(decisions)
 	}
 
@@ -77,9 +77,9 @@ func decideOne(s start, layout policy.Layout, device Device, underReferenced boo
 		d.Outcome = Unplaced
 		d.Cell, d.Reason = findCell(s, device)
 		switch {
-		case d.Cell != nil, layout != policy.LayoutNUMA && d.PCIeRoot != "":
+		case d.Cell != nil, !layout.IsPerCell() && d.PCIeRoot != "":
 			d.Outcome = Placed
-		case layout != policy.LayoutNUMA && d.Reason != reasons.NoSysfs:
+		case !layout.IsPerCell() && d.Reason != reasons.NoSysfs:
 			d.Reason = reasons.NoHostNode
 		}
 	}

@@ -31,7 +31,7 @@ func layoutsFor(hostPlaces []*topology.Node) []policy.Layout {
 func layOut(decisions []Decision, host *topology.Tree, layout policy.Layout) *topology.Tree {
 	compareExpanders := func(x, y slot) int {
 		order := compareCells(x[0].Cell, y[0].Cell)
-		if layout == policy.LayoutNUMA {
+		if layout.IsPerCell() {
 			return order
 		}
 		return cmp.Or(order, cmp.Compare(x[0].PCIeRoot, y[0].PCIeRoot))
@@ -47,7 +47,7 @@ func layOut(decisions []Decision, host *topology.Tree, layout policy.Layout) *to
 		}
 
 		expander := b.expander(slots[first][0].Cell)
-		if layout == policy.LayoutMirror || layout == policy.LayoutSwitch {
+		if layout.HasSwitches() {
 			b.mirror(expander, host, slots[first:end], layout)
 			continue
 		}

@@ -62,9 +62,16 @@ const (
 
 // TreeLayouts returns the layouts that build a tree, from the simplest, which is also the
 // coarsest.
-func TreeLayouts() []Layout {
-	return []Layout{LayoutNUMA, LayoutRoot, LayoutSwitch, LayoutMirror}
-}
+func TreeLayouts() []Layout { return slices.Clone(treeLayouts) }
+
+var treeLayouts = []Layout{LayoutNUMA, LayoutRoot, LayoutSwitch, LayoutMirror}
+
+// IsPerCell reports whether a layout has one expander bus per guest cell, so that a device without
+// a cell has no place in it.
+func (l Layout) IsPerCell() bool { return l == LayoutNUMA }
+
+// HasSwitches reports whether a layout has the host's switches.
+func (l Layout) HasSwitches() bool { return l == LayoutSwitch || l == LayoutMirror }
 
 // HotplugAuto leaves the number of free root ports to KubeVirt's formula.
 const (
