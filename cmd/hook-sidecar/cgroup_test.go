@@ -56,7 +56,8 @@ func TestReadLimitsErrors(t *testing.T) {
 
 func TestParsePhysBits(t *testing.T) {
 	for text, want := range map[string]int{
-		"processor\t: 0\nmodel name\t: x\naddress sizes\t: 46 bits physical, 57 bits virtual\nflags\t: x\n": 46,
+		"processor\t: 0\nmodel name\t: x\naddress sizes\t: 46 bits physical, 57 bits virtual\n" +
+			"flags\t: x\n": 46,
 		"processor\t: 0\nBogoMIPS\t: 100.00\n": 0, // aarch64
 		"address sizes\t: many\n":              0,
 	} {

@@ -33,9 +33,11 @@ func TestMain(m *testing.M) {
 // script begins with what it tests.
 func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
-		Dir:                 filepath.Join("testdata", "script"),
-		Setup:               copyInputs,
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"cluster": serveCluster, "exits": script.Exits},
+		Dir:   filepath.Join("testdata", "script"),
+		Setup: copyInputs,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"cluster": serveCluster, "exits": script.Exits,
+		},
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		UpdateScripts:       *update,
@@ -66,7 +68,8 @@ func TestClusterRole(t *testing.T) {
 	expect.NoError(t, err)
 	named := map[string]bool{}
 	for _, script := range scripts {
-		for _, match := range regexp.MustCompile(`by the rule ({.*?})`).FindAllSubmatch(expect.File(t, script), -1) {
+		for _, match := range regexp.MustCompile(`by the rule ({.*?})`).FindAllSubmatch(
+			expect.File(t, script), -1) {
 			named[strings.ReplaceAll(string(match[1]), `\`, "")] = true
 		}
 	}

@@ -37,7 +37,8 @@ func inputs(t *testing.T, sample, snapshot string) (plan.Planner, plan.Request) 
 }
 
 const (
-	cellsFirst = "give the guest NUMA cells: set dedicatedCpuPlacement, hugepages and numa.guestMappingPassthrough in the VMI (no-guest-numa); then "
+	cellsFirst = "give the guest NUMA cells: set dedicatedCpuPlacement, hugepages and " +
+		"numa.guestMappingPassthrough in the VMI (no-guest-numa); then "
 
 	hgx  = "x86-2n8g-hgx-h100"
 	dgx  = "02-8gpu-8nic-gate-off"
@@ -64,14 +65,17 @@ func TestVerdict(t *testing.T) {
 			"0 of 120 pairs of devices as on the host; with layout mirror 8 GPUs direct, 120 pairs",
 			have},
 		"layout numa": {dgx, hgx, policy.LayoutNUMA, true, nodes +
-			"64 of 120 pairs of devices as on the host; the tree is of layout numa; with layout mirror 8 GPUs direct, 120 pairs", have},
+			"64 of 120 pairs of devices as on the host; the tree is of layout numa; with layout " +
+			"mirror 8 GPUs direct, 120 pairs", have},
 		"layout root": {dgx, hgx, policy.LayoutRoot, true, nodes +
-			"112 of 120 pairs of devices as on the host; the tree is of layout root; with layout mirror 8 GPUs direct, 120 pairs", have},
+			"112 of 120 pairs of devices as on the host; the tree is of layout root; with " +
+			"layout mirror 8 GPUs direct, 120 pairs", have},
 		"layout mirror": {dgx, hgx, policy.LayoutMirror, false, whole +
 			"120 of 120 pairs of devices as on the host; the tree is of layout mirror",
 			"nothing: no layout shows more of the host"},
 		"one GPU, no cells": {one, hgx, "", false,
-			"one device, which does not know its NUMA node; 1 without a place; first give the guest NUMA cells", cellsFirst + add},
+			"one device, which does not know its NUMA node; 1 without a place; first give the " +
+				"guest NUMA cells", cellsFirst + add},
 		"the host is another's": {dgx, "x86-2n2g-t4-vgpu", "", false,
 			"the host shows none of the 16 devices", ""},
 	} {
@@ -98,7 +102,8 @@ func TestVerdict(t *testing.T) {
 // not show is one of the VM's pairs.
 func TestVerdictOfUnplaced(t *testing.T) {
 	m, request := inputs(t, dgx, hgx)
-	noCells := regexp.MustCompile(`(?s)<numa>.*?</numa>|<numatune>.*?</numatune>`).ReplaceAll(request.Domain, nil)
+	noCells := regexp.MustCompile(
+		`(?s)<numa>.*?</numa>|<numatune>.*?</numatune>`).ReplaceAll(request.Domain, nil)
 	hidden := m
 	hidden.Sysfs = without(t, hgx, "0000:18:00.1", "0000:1b:00.0")
 	placed := request
@@ -112,13 +117,18 @@ func TestVerdictOfUnplaced(t *testing.T) {
 		"no cells": {m, plan.Request{
 			Domain: noCells,
 		}, flat +
-			"0 of 120 pairs of devices as on the host; the guest has no NUMA cells; with layout mirror 8 GPUs direct, 72 pairs",
+			"0 of 120 pairs of devices as on the host; the guest has no NUMA cells; with layout " +
+			"mirror 8 GPUs direct, 72 pairs",
 			add},
 		"two unplaced": {hidden, request,
-			"0 of 7 GPUs with GPUDirect RDMA, 1 with the host's NIC; 0 of 120 pairs of devices as on the host, 29 not known; 2 without a place; with layout mirror 7 GPUs direct, 91 pairs",
+			"0 of 7 GPUs with GPUDirect RDMA, 1 with the host's NIC; 0 of 120 pairs of devices " +
+				"as on the host, 29 not known; 2 without a place; with layout mirror 7 GPUs " +
+				"direct, 91 pairs",
 			reasons.NoSysfs.Remedy() + " (no-sysfs); then " + add},
 		"two unplaced, hook": {hidden, placed,
-			"7 of 7 GPUs with GPUDirect RDMA, 7 with the host's NIC; 91 of 120 pairs of devices as on the host, 29 not known; 2 without a place; the tree is of layout mirror", ""},
+			"7 of 7 GPUs with GPUDirect RDMA, 7 with the host's NIC; 91 of 120 pairs of devices " +
+				"as on the host, 29 not known; 2 without a place; the tree is of layout mirror",
+			""},
 	} {
 		r, err := cli.NewRunning(test.planner.Read(test.request), false, nil)
 		expect.NoError(t, err)
@@ -165,11 +175,13 @@ func TestVerdictOfArguments(t *testing.T) {
 		"the same": {[]string{
 			"--layout=numa",
 		},
-			"nothing, or annotate the VM with hostdev.vm.kubevirt.io/layout: mirror; --layout mirror shows it"},
+			"nothing, or annotate the VM with hostdev.vm.kubevirt.io/layout: mirror; --layout " +
+				"mirror shows it"},
 		"layout locked": {[]string{
 			"--layout", "numa", "--lock", "strict,layout",
 		},
-			"nothing, or set --layout=mirror in the arguments of the hook, which lock it; --layout mirror shows it"},
+			"nothing, or set --layout=mirror in the arguments of the hook, which lock it; " +
+				"--layout mirror shows it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, request := inputs(t, dgx, hgx)

@@ -10,7 +10,9 @@ import (
 )
 
 // noCloud is the data of a VM as virt-launcher 1.9.0 writes it, without user data.
-const noCloud = `{"DataSource":"noCloud","NoCloudMetaData":{"instance-id":"5d307ca9","local-hostname":"vm"},"ConfigDriveMetaData":null,"UserData":"","NetworkData":"version: 2\n","DevicesData":null,"VolumeName":"init"}`
+const noCloud = `{"DataSource":"noCloud","NoCloudMetaData":{"instance-id":"5d307ca9",` +
+	`"local-hostname":"vm"},"ConfigDriveMetaData":null,"UserData":"","NetworkData":"version: ` +
+	`2\n","DevicesData":null,"VolumeName":"init"}`
 
 func withUserData(t *testing.T, userData string) []byte {
 	t.Helper()

@@ -100,10 +100,12 @@ func TestIsLauncherOf(t *testing.T) {
 		want bool
 	}{
 		"created by it": {
-			metav1.ObjectMeta{Namespace: "ml", Labels: map[string]string{v1.CreatedByLabel: "7"}}, true,
+			metav1.ObjectMeta{Namespace: "ml", Labels: map[string]string{v1.CreatedByLabel: "7"}},
+			true,
 		},
 		"created by one of its name before": {
-			metav1.ObjectMeta{Namespace: "ml", Labels: map[string]string{v1.CreatedByLabel: "6"}}, false,
+			metav1.ObjectMeta{Namespace: "ml", Labels: map[string]string{v1.CreatedByLabel: "6"}},
+			false,
 		},
 		"its annotation": {
 			metav1.ObjectMeta{
@@ -139,7 +141,8 @@ func TestContainers(t *testing.T) {
 
 	pod := corev1.Pod{Status: corev1.PodStatus{
 		ContainerStatuses: []corev1.ContainerStatus{
-			status("compute", true), status("hook-sidecar-0", false), status("hook-sidecar-1", true),
+			status("compute", true), status("hook-sidecar-0", false),
+			status("hook-sidecar-1", true),
 		},
 		InitContainerStatuses: []corev1.ContainerStatus{status("hook-sidecar", true)},
 	}}
@@ -148,7 +151,8 @@ func TestContainers(t *testing.T) {
 		t.Error("a running compute has no libvirt")
 	}
 
-	expect.Same(t, []string{"hook-sidecar-1", "hook-sidecar"}, sidecars(&pod), "sidecars (-want +got)")
+	expect.Same(t, []string{"hook-sidecar-1", "hook-sidecar"}, sidecars(&pod),
+		"sidecars (-want +got)")
 
 	pod.Status.ContainerStatuses = pod.Status.ContainerStatuses[1:]
 	if HasLibvirt(&pod) {
@@ -171,14 +175,16 @@ func TestParseInstance(t *testing.T) {
 			true, true,
 		},
 		"an SR-IOV network": {
-			head + `{"domain": {"devices": {"interfaces": [{"name": "i", "sriov": {}}]}}}}`, true, true,
+			head + `{"domain": {"devices": {"interfaces": [{"name": "i", "sriov": {}}]}}}}`, true,
+			true,
 		},
 		"another type": {head + `{"domain": {"devices": {"gpus": 7}}}}`, true, false},
 	} {
 		in := ParseInstance([]byte(test.data))
 		if in.MayHaveDevices != test.mayHaveDevices || (in.Err == nil) != test.isOK ||
 			in.NamespacedName.String() != "ml/vm" || in.Node != "n" {
-			t.Errorf("%s: %s on %q, may have devices %v, error %v", name, in.NamespacedName, in.Node,
+			t.Errorf("%s: %s on %q, may have devices %v, error %v", name, in.NamespacedName,
+				in.Node,
 				in.MayHaveDevices, in.Err)
 		}
 	}

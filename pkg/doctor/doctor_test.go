@@ -159,7 +159,9 @@ func TestResultNamesDevice(t *testing.T) {
 }
 
 func TestReportCounts(t *testing.T) {
-	r := doctor.NewReport(given{host: "pci0000:00/0000:00:01.0/0000:01:00.0 driver=vfio-pci"}.read(t))
+	r := doctor.NewReport(given{
+		host: "pci0000:00/0000:00:01.0/0000:01:00.0 driver=vfio-pci",
+	}.read(t))
 	sum := 0
 	for status, n := range r.Counts {
 		have := slices.DeleteFunc(slices.Clone(r.Results), func(r doctor.Result) bool {
@@ -217,7 +219,8 @@ func TestReportOfNode(t *testing.T) {
 	}
 
 	want := []string{
-		"FAIL guest-numa: other: the guest has no NUMA cells, so layout numa cannot place a device (" + reasons.NoGuestNUMA.Remedy() + ")",
+		"FAIL guest-numa: other: the guest has no NUMA cells, so layout numa cannot place a " +
+			"device (" + reasons.NoGuestNUMA.Remedy() + ")",
 		"PASS guest-numa: first: 2 guest NUMA cells",
 	}
 
@@ -238,17 +241,28 @@ func TestNames(t *testing.T) {
 
 // Hostdevs for domainOf.
 const (
-	gpu   = `<hostdev mode='subsystem' type='pci' managed='no'><source><address domain='0x0000' bus='0x01' slot='0x00' function='0x0'/></source><alias name='ua-gpu-one'/></hostdev>`
-	audio = `<hostdev mode='subsystem' type='pci' managed='no'><source><address domain='0x0000' bus='0x01' slot='0x00' function='0x1'/></source><alias name='ua-hostdevice-audio'/></hostdev>`
-	nic   = `<hostdev mode='subsystem' type='pci' managed='no'><source><address domain='0x0000' bus='0x02' slot='0x00' function='0x0'/></source><alias name='ua-hostdevice-nic'/></hostdev>`
-	vgpu  = `<hostdev mode='subsystem' type='mdev' managed='no' model='vfio-pci'><source><address uuid='4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01'/></source><alias name='ua-gpu-one'/></hostdev>`
+	gpu = `<hostdev mode='subsystem' type='pci' managed='no'><source>` +
+		`<address domain='0x0000' bus='0x01' slot='0x00' function='0x0'/></source>` +
+		`<alias name='ua-gpu-one'/></hostdev>`
+	audio = `<hostdev mode='subsystem' type='pci' managed='no'><source>` +
+		`<address domain='0x0000' bus='0x01' slot='0x00' function='0x1'/></source>` +
+		`<alias name='ua-hostdevice-audio'/></hostdev>`
+	nic = `<hostdev mode='subsystem' type='pci' managed='no'><source>` +
+		`<address domain='0x0000' bus='0x02' slot='0x00' function='0x0'/></source>` +
+		`<alias name='ua-hostdevice-nic'/></hostdev>`
+	vgpu = `<hostdev mode='subsystem' type='mdev' managed='no' model='vfio-pci'><source>` +
+		`<address uuid='4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01'/></source>` +
+		`<alias name='ua-gpu-one'/></hostdev>`
 )
 
 // Other parts of a domain.
 const (
-	twoCells = `<cpu mode='host-passthrough'><numa><cell id='0' cpus='0-1' memory='1' unit='GiB'/><cell id='1' cpus='2-3' memory='1' unit='GiB'/></numa></cpu>`
-	memnodes = `<numatune><memnode cellid='0' mode='strict' nodeset='0'/><memnode cellid='1' mode='strict' nodeset='1'/></numatune>`
-	uefi     = `<loader readonly='yes' type='pflash'>/ovmf.fd</loader>`
+	twoCells = `<cpu mode='host-passthrough'><numa>` +
+		`<cell id='0' cpus='0-1' memory='1' unit='GiB'/>` +
+		`<cell id='1' cpus='2-3' memory='1' unit='GiB'/></numa></cpu>`
+	memnodes = `<numatune><memnode cellid='0' mode='strict' nodeset='0'/>` +
+		`<memnode cellid='1' mode='strict' nodeset='1'/></numatune>`
+	uefi = `<loader readonly='yes' type='pflash'>/ovmf.fd</loader>`
 )
 
 // domainOf returns a domain like KubeVirt's with two NUMA cells on two nodes,
@@ -258,7 +272,8 @@ func domainOf(hostdevs ...string) string { return domainWith(twoCells+memnodes, 
 // domainWith returns a domain with the given parts of its body and of its os
 // element, and hostdevs.
 func domainWith(body, os string, hostdevs ...string) string {
-	return fmt.Sprintf(`<domain type='kvm'><name>vm</name><memory unit='GiB'>2</memory><os><type arch='x86_64' machine='q35'>hvm</type>%s</os>%s<devices>%s</devices></domain>`,
+	return fmt.Sprintf(`<domain type='kvm'><name>vm</name><memory unit='GiB'>2</memory><os>`+
+		`<type arch='x86_64' machine='q35'>hvm</type>%s</os>%s<devices>%s</devices></domain>`,
 		os, body, strings.Join(hostdevs, ""))
 }
 

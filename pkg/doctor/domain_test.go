@@ -30,18 +30,22 @@ pci0000:20/0000:20:01.0/0000:02:00.0 node=0 driver=vfio-pci group=2
 `
 
 // allThree has the settings of a VMI with guest NUMA cells.
-const allThree = `"cpu":{"dedicatedCpuPlacement":true,"numa":{"guestMappingPassthrough":{}}},"memory":{"hugepages":{"pageSize":"1Gi"}}`
+const allThree = `"cpu":{"dedicatedCpuPlacement":true,"numa":{"guestMappingPassthrough":{}}},` +
+	`"memory":{"hugepages":{"pageSize":"1Gi"}}`
 
 func domainTests() map[string]map[string]test {
 	i440fx := strings.Replace(domainOf(gpu), "machine='q35'", "machine='pc-i440fx-9.2'", 1)
 	noGuestNUMA := " (" + reasons.NoGuestNUMA.Remedy() + ")"
 	const intel = `<iommu model='intel'><driver caching_mode='on'/></iommu>`
-	const hiddenIOMMU = `<qemu:commandline xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'><qemu:arg value='-device'/><qemu:arg value='intel-iommu,caching-mode=on'/></qemu:commandline>`
+	const hiddenIOMMU = `<qemu:commandline ` +
+		`xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'><qemu:arg value='-device'/>` +
+		`<qemu:arg value='intel-iommu,caching-mode=on'/></qemu:commandline>`
 	inClique := strings.Replace(domainOf(gpu), "</domain>", `<qemu:override xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'><qemu:device alias='ua-gpu-one'><qemu:frontend>
 <qemu:property name='x-nv-gpudirect-clique' type='unsigned' value='0'/></qemu:frontend></qemu:device></qemu:override></domain>`, 1)
 
 	// 1 TiB
-	const hugeBAR = "cpus 0 0\npci0000:00/0000:00:01.0 class=0x060400\npci0000:00/0000:00:01.0/0000:01:00.0 node=0 bar=40"
+	const hugeBAR = "cpus 0 0\npci0000:00/0000:00:01.0 class=0x060400\n" +
+		"pci0000:00/0000:00:01.0/0000:01:00.0 node=0 bar=40"
 	muchMemory := func(backing string) string {
 		return strings.Replace(domainWith(twoCells+memnodes+backing, uefi, gpu),
 			"<memory unit='GiB'>2<", "<memory unit='TiB'>1<", 1)
@@ -62,22 +66,29 @@ func domainTests() map[string]map[string]test {
 			"the same": {given{
 				host:   aHost,
 				domain: strings.Replace(domainOf(gpu), "<name>vm<", "<name>ns_vm<", 1),
-				vmi:    `{"kind":"VirtualMachineInstance","metadata":{"namespace":"ns","name":"vm"}}`,
+				vmi: `{"kind":"VirtualMachineInstance","metadata":{"namespace":"ns",` +
+					`"name":"vm"}}`,
 			}, []string{"PASS ns_vm"}},
 			"another namespace": {given{
 				host:   aHost,
 				domain: strings.Replace(domainOf(gpu), "<name>vm<", "<name>ns_vm<", 1),
-				vmi:    `{"kind":"VirtualMachineInstance","metadata":{"namespace":"other","name":"vm"}}`,
+				vmi: `{"kind":"VirtualMachineInstance","metadata":{"namespace":"other",` +
+					`"name":"vm"}}`,
 			}, []string{
-				`WARN the VMI is other/vm, and the domain is of ns/vm (pass the VMI of the domain: its resource names, annotations and NUMA settings count)`,
+				`WARN the VMI is other/vm, and the domain is of ns/vm (pass the VMI of the ` +
+					`domain: its resource names, annotations and NUMA settings count)`,
 			}},
 			"another run": {given{
 				host: aHost,
 				domain: strings.Replace(domainOf(gpu), "<name>vm<",
-					"<metadata><kubevirt xmlns='http://kubevirt.io'><uid>1</uid></kubevirt></metadata><name>ns_vm<", 1),
-				vmi: `{"kind":"VirtualMachineInstance","metadata":{"namespace":"ns","name":"vm","uid":"2"}}`,
+					"<metadata><kubevirt xmlns='http://kubevirt.io'><uid>1</uid></kubevirt>"+
+						"</metadata><name>ns_vm<", 1),
+				vmi: `{"kind":"VirtualMachineInstance","metadata":{"namespace":"ns","name":"vm",` +
+					`"uid":"2"}}`,
 			}, []string{
-				`WARN the VMI and the domain are of two runs of ns/vm: their uids differ (pass the VMI of the domain: its resource names, annotations and NUMA settings count)`,
+				`WARN the VMI and the domain are of two runs of ns/vm: their uids differ (pass ` +
+					`the VMI of the domain: its resource names, annotations and NUMA ` +
+					`settings count)`,
 			}},
 			// virt-launcher's own JSON may lack the namespace.
 			"no namespace": {given{
@@ -105,7 +116,8 @@ func domainTests() map[string]map[string]test {
 			"two devices on the other node": {given{
 				host: aHost, domain: domainWith(twoCells+memnodes+pins("4-5"), uefi, gpu, audio),
 			}, []string{
-				"WARN 0000:01:00.0, 0000:01:00.1 are on node 0, the vCPUs of cell 0 are pinned to node 1" + align,
+				"WARN 0000:01:00.0, 0000:01:00.1 are on node 0, the vCPUs of cell 0 are pinned " +
+					"to node 1" + align,
 			}},
 			// Each cell has its memory on one node and its vCPUs on the other.
 			"on each other's node": {given{
@@ -148,24 +160,30 @@ func domainTests() map[string]map[string]test {
 				vmi:    vmi(`"cpu":{"dedicatedCpuPlacement":true}`, ""),
 			}, []string{
 				noCells +
-					" (set spec.domain.memory.hugepages and spec.domain.cpu.numa.guestMappingPassthrough in the VMI)",
+					" (set spec.domain.memory.hugepages and " +
+					"spec.domain.cpu.numa.guestMappingPassthrough in the VMI)",
 			}},
 			"a VMI without, alone": {given{
 				host: aHost, vmi: vmi(`"memory":{"hugepages":{"pageSize":"1Gi"}}`, ""),
 			}, []string{
-				"FAIL the guest will have no NUMA cells, so layout numa cannot place a device (set spec.domain.cpu.dedicatedCpuPlacement and spec.domain.cpu.numa.guestMappingPassthrough in the VMI)",
+				"FAIL the guest will have no NUMA cells, so layout numa cannot place a device " +
+					"(set spec.domain.cpu.dedicatedCpuPlacement and " +
+					"spec.domain.cpu.numa.guestMappingPassthrough in the VMI)",
 			}},
 			"cells of no node": {given{
 				host: aHost, domain: domainWith(twoCells, uefi, gpu),
 			}, []string{
-				"WARN 2 guest NUMA cells, on unknown host nodes (bind cells to nodes with numatune/memnode, or pin the vCPUs)",
+				"WARN 2 guest NUMA cells, on unknown host nodes (bind cells to nodes with " +
+					"numatune/memnode, or pin the vCPUs)",
 			}},
 			// root and mirror need no cells.
 			"no cells and another layout": {given{host: aHost, domain: domainWith("", uefi, gpu),
 				inputs: func(in *doctor.Inputs) {
 					in.Plan.Layout = policy.LayoutRoot
 				}}, []string{
-				"WARN the guest has no NUMA cells, so it sees no NUMA node of a device (give the guest NUMA cells: set dedicatedCpuPlacement, hugepages and numa.guestMappingPassthrough in the VMI)",
+				"WARN the guest has no NUMA cells, so it sees no NUMA node of a device (give " +
+					"the guest NUMA cells: set dedicatedCpuPlacement, hugepages and " +
+					"numa.guestMappingPassthrough in the VMI)",
 			}},
 			// Without devices the guest needs no cells.
 			"no devices": {given{host: aHost, domain: domainWith("", uefi)}, nil},
@@ -237,7 +255,10 @@ func domainTests() map[string]map[string]test {
 				domain: domainOf(gpu),
 				vmi:    vmi(allThree, `"hostdev.vm.kubevirt.io/layuot":"mirror"`),
 			}, []string{
-				"WARN unknown-policy-key: unknown annotation hostdev.vm.kubevirt.io/layuot: the key must be one of layout, strict, add, companions, hotplug-ports, dry-run, nccl-topology, port-speed, mmio-window, viommu, gpudirect-clique; did you mean layout? (" + reasons.CodeUnknownPolicyKey.Remedy() + ")",
+				"WARN unknown-policy-key: unknown annotation hostdev.vm.kubevirt.io/layuot: the " +
+					"key must be one of layout, strict, add, companions, hotplug-ports, " +
+					"dry-run, nccl-topology, port-speed, mmio-window, viommu, gpudirect-clique; " +
+					"did you mean layout? (" + reasons.CodeUnknownPolicyKey.Remedy() + ")",
 			}},
 			"of the policy alone": {given{host: aHost, vmi: vmi(allThree, ""),
 				inputs: func(in *doctor.Inputs) {
@@ -259,16 +280,19 @@ func domainTests() map[string]map[string]test {
 			"missing": {given{
 				host:   aHost,
 				domain: domainOf(gpu),
-				vmi:    vmi(`"devices":{"gpus":[{"name":"one","deviceName":"nvidia.com/A10"},{"name":"two","deviceName":"nvidia.com/A10"}]}`, ""),
+				vmi: vmi(`"devices":{"gpus":[{"name":"one","deviceName":"nvidia.com/A10"},`+
+					`{"name":"two","deviceName":"nvidia.com/A10"}]}`, ""),
 			}, []string{
-				"WARN ua-gpu-two of the VMI has no hostdev, and no variable has a device left for its resource nvidia.com/A10 (" + reasons.CodeNotAllocated.Remedy() + ")",
+				"WARN ua-gpu-two of the VMI has no hostdev, and no variable has a device left " +
+					"for its resource nvidia.com/A10 (" + reasons.CodeNotAllocated.Remedy() + ")",
 			}},
 		},
 		"root-complex-annotation": {
 			"not set": {given{vmi: vmi("", "")}, []string{"PASS not set"}},
 			"set": {given{vmi: vmi("", `"kubevirt.io/placePCIDevicesOnRootComplex":"true"`)},
 				[]string{
-					"WARN the VMI has the annotation kubevirt.io/placePCIDevicesOnRootComplex (remove the annotation: with it the hook moves no device)",
+					"WARN the VMI has the annotation kubevirt.io/placePCIDevicesOnRootComplex " +
+						"(remove the annotation: with it the hook moves no device)",
 				}},
 		},
 		"viommu": {
@@ -291,7 +315,8 @@ func domainTests() map[string]map[string]test {
 				domain: domainWith(twoCells+memnodes+
 					"<memtune><hard_limit unit='MiB'>2047</hard_limit></memtune>", uefi, gpu),
 			}, []string{
-				"FAIL QEMU locks 2 GiB, and memtune/hard_limit allows 1.9 GiB (remove the hard_limit: libvirt then allows what the devices need)",
+				"FAIL QEMU locks 2 GiB, and memtune/hard_limit allows 1.9 GiB (remove the " +
+					"hard_limit: libvirt then allows what the devices need)",
 			}},
 			"a limit below the memory of two devices": {given{
 				host: aHost,
@@ -299,7 +324,8 @@ func domainTests() map[string]map[string]test {
 					"<memtune><hard_limit unit='GiB'>3</hard_limit></memtune>", uefi, gpu, nic,
 					intel),
 			}, []string{
-				"FAIL QEMU locks 4 GiB, and memtune/hard_limit allows 3 GiB (remove the hard_limit: libvirt then allows what the devices need)",
+				"FAIL QEMU locks 4 GiB, and memtune/hard_limit allows 3 GiB (remove the " +
+					"hard_limit: libvirt then allows what the devices need)",
 			}},
 			"a limit above": {given{
 				host: aHost,
@@ -313,7 +339,9 @@ func domainTests() map[string]map[string]test {
 				host: aHost, domain: domainOf(gpu, intel),
 			}, []string{"PASS once 2 GiB"}},
 			"two devices": {given{host: aHost, domain: domainOf(gpu, nic, intel)}, []string{
-				"NOTE with a vIOMMU QEMU locks 4 GiB: 2 GiB once for each of 2 devices (KubeVirt allows it from 1.9.0 on; before, the VM may not start (cannot limit locked memory))",
+				"NOTE with a vIOMMU QEMU locks 4 GiB: 2 GiB once for each of 2 devices " +
+					"(KubeVirt allows it from 1.9.0 on; before, the VM may not start (cannot " +
+					"limit locked memory))",
 			}},
 			"that the VMI names": {given{
 				host:   aHost,
@@ -321,21 +349,27 @@ func domainTests() map[string]map[string]test {
 				vmi: vmi(`"devices":{"gpus":[{"name":"one"}],"hostDevices":[{"name":"two"}]}`,
 					""),
 			}, []string{
-				"NOTE with a vIOMMU QEMU locks 4 GiB: 2 GiB once for each of 2 devices (KubeVirt allows it from 1.9.0 on; before, the VM may not start (cannot limit locked memory))",
+				"NOTE with a vIOMMU QEMU locks 4 GiB: 2 GiB once for each of 2 devices " +
+					"(KubeVirt allows it from 1.9.0 on; before, the VM may not start (cannot " +
+					"limit locked memory))",
 			}},
 			"more than the VMI names": {given{
 				host:   aHost,
 				domain: domainOf(gpu, nic, intel),
 				vmi:    vmi(`"devices":{"gpus":[{"name":"one"}]}`, ""),
 			}, []string{
-				"FAIL with a vIOMMU QEMU locks 4 GiB for 2 devices; the VMI names 1, and KubeVirt allows that many times 2 GiB (set viommu=none, or pass only devices that the VMI names)",
+				"FAIL with a vIOMMU QEMU locks 4 GiB for 2 devices; the VMI names 1, and " +
+					"KubeVirt allows that many times 2 GiB (set viommu=none, or pass only " +
+					"devices that the VMI names)",
 			}},
 			"qemu:commandline": {given{
 				host: aHost,
 				domain: strings.Replace(domainOf(gpu, nic), "</domain>", hiddenIOMMU+"</domain>",
 					1),
 			}, []string{
-				"FAIL the vIOMMU in qemu:commandline makes QEMU lock 4 GiB for 2 devices, and libvirt, which does not know it, allows 2 GiB once (remove the vIOMMU from qemu:commandline and set viommu=intel: libvirt then counts every device)",
+				"FAIL the vIOMMU in qemu:commandline makes QEMU lock 4 GiB for 2 devices, and " +
+					"libvirt, which does not know it, allows 2 GiB once (remove the vIOMMU from " +
+					"qemu:commandline and set viommu=intel: libvirt then counts every device)",
 			}},
 		},
 		"gpudirect-clique": {
@@ -346,7 +380,9 @@ func domainTests() map[string]map[string]test {
 					"<features><kvm><hidden state='on'/></kvm></features><devices>", 1),
 				vmi: vmi(allThree, `"hostdev.vm.kubevirt.io/gpudirect-clique":"host"`)},
 				[]string{
-					"WARN the domain hides the hypervisor (features/kvm/hidden), and NVIDIA's driver then does not look for GPUDirect cliques (" + reasons.CodeHypervisorHidden.Remedy() + ")",
+					"WARN the domain hides the hypervisor (features/kvm/hidden), and NVIDIA's " +
+						"driver then does not look for GPUDirect cliques (" +
+						reasons.CodeHypervisorHidden.Remedy() + ")",
 				}},
 		},
 		"start-time": {
@@ -354,20 +390,29 @@ func domainTests() map[string]map[string]test {
 				host: aHost, domain: domainOf(gpu),
 			}, []string{"PASS 2 GiB of memory take about 0.5 s to allocate and map"}},
 			"BARs, the kernel is not known": {given{host: hugeBAR, domain: domainOf(gpu)}, []string{
-				"NOTE 2 GiB of memory take about 0.5 s to allocate and map; 1 TiB of BARs take about 32 s to map each time that firmware or guest turn the devices on, or no time with Linux 6.15 and QEMU 9.2 on the node (Linux 6.15 on the node with QEMU 9.2 or newer, which map BARs by 1 GiB and take no time for it)",
+				"NOTE 2 GiB of memory take about 0.5 s to allocate and map; 1 TiB of BARs take " +
+					"about 32 s to map each time that firmware or guest turn the devices on, or " +
+					"no time with Linux 6.15 and QEMU 9.2 on the node (Linux 6.15 on the node " +
+					"with QEMU 9.2 or newer, which map BARs by 1 GiB and take no time for it)",
 			}},
 			"BARs, an old kernel": {given{
 				host: "kernel 6.8.0-45-generic\n" + hugeBAR, domain: domainOf(gpu),
 			}, []string{
-				"NOTE 2 GiB of memory take about 0.5 s to allocate and map; 1 TiB of BARs take about 32 s to map each time that firmware or guest turn the devices on, by 4 KiB with Linux 6.8.0-45-generic unless its distribution changed that (Linux 6.15 on the node with QEMU 9.2 or newer, which map BARs by 1 GiB and take no time for it)",
+				"NOTE 2 GiB of memory take about 0.5 s to allocate and map; 1 TiB of BARs take " +
+					"about 32 s to map each time that firmware or guest turn the devices on, by " +
+					"4 KiB with Linux 6.8.0-45-generic unless its distribution changed that " +
+					"(Linux 6.15 on the node with QEMU 9.2 or newer, which map BARs by 1 GiB " +
+					"and take no time for it)",
 			}},
 			"BARs, a new kernel": {given{
 				host: "kernel 6.17.0\n" + hugeBAR, domain: domainOf(gpu),
 			}, []string{
-				"PASS 2 GiB of memory take about 0.5 s to allocate and map; 1 TiB of BARs take no time to map: Linux 6.17.0 maps them by 1 GiB",
+				"PASS 2 GiB of memory take about 0.5 s to allocate and map; 1 TiB of BARs take " +
+					"no time to map: Linux 6.17.0 maps them by 1 GiB",
 			}},
 			"memory": {given{host: aHost, domain: muchMemory("")}, []string{
-				"NOTE 1 TiB of memory take about 4 min to allocate and map (hugepages, which QEMU allocates with a thread per vCPU)",
+				"NOTE 1 TiB of memory take about 4 min to allocate and map (hugepages, which " +
+					"QEMU allocates with a thread per vCPU)",
 			}},
 			"hugepages": {given{
 				host:   aHost,
@@ -375,7 +420,8 @@ func domainTests() map[string]map[string]test {
 			}, []string{"NOTE 1 TiB of hugepages take about 40 s to allocate and map"}},
 			"a vIOMMU": {given{
 				host: aHost,
-				domain: strings.Replace(muchMemory("<memoryBacking><hugepages/></memoryBacking><vcpu>64</vcpu>"),
+				domain: strings.Replace(
+					muchMemory("<memoryBacking><hugepages/></memoryBacking><vcpu>64</vcpu>"),
 					"</devices>", nic+intel+"</devices>", 1),
 			}, []string{
 				"NOTE 1 TiB of hugepages take about 43 s to allocate and map, once per device, of which the vIOMMU separates 2",
@@ -428,7 +474,8 @@ func variableTests() map[string]map[string]test {
 				vmi:     one,
 				environ: []string{"PCI_RESOURCE_NVIDIA_COM_A10=0000:01:00.0,0000:02:00.0"},
 			}, []string{
-				"WARN PCI_RESOURCE_NVIDIA_COM_A10 names devices that are not in the domain: 0000:02:00.0" + count,
+				"WARN PCI_RESOURCE_NVIDIA_COM_A10 names devices that are not in the domain: " +
+					"0000:02:00.0" + count,
 			}},
 			"of another pod": {given{
 				host:    aHost,
@@ -436,16 +483,21 @@ func variableTests() map[string]map[string]test {
 				vmi:     one,
 				environ: []string{"PCI_RESOURCE_NVIDIA_COM_A10=0000:02:00.0"},
 			}, []string{
-				"WARN PCI_RESOURCE_NVIDIA_COM_A10 names devices that are not in the domain: 0000:02:00.0" + count,
+				"WARN PCI_RESOURCE_NVIDIA_COM_A10 names devices that are not in the domain: " +
+					"0000:02:00.0" + count,
 				"WARN the environment variable of the resource does not name 0000:01:00.0" + other,
 			}},
 			"an invalid address": {given{
 				host: aHost, environ: []string{"PCI_RESOURCE_NVIDIA_COM_A10=gpu0"},
 			}, []string{
-				`WARN PCI_RESOURCE_NVIDIA_COM_A10: invalid PCI address "gpu0": want domain:bus:device.function, such as 0000:17:00.0 (` + reasons.CodeBadVariable.Remedy() + ")",
+				`WARN PCI_RESOURCE_NVIDIA_COM_A10: invalid PCI address "gpu0": want ` +
+					`domain:bus:device.function, such as 0000:17:00.0 (` +
+					reasons.CodeBadVariable.Remedy() + ")",
 			}},
 			"none": {given{host: aHost, domain: domainOf(gpu)}, []string{
-				"NOTE no environment variables PCI_RESOURCE_* or MDEV_PCI_RESOURCE_* (the kubelet sets them in the compute container only; hook-sidecar doctor takes them with --env)",
+				"NOTE no environment variables PCI_RESOURCE_* or MDEV_PCI_RESOURCE_* (the " +
+					"kubelet sets them in the compute container only; hook-sidecar doctor takes " +
+					"them with --env)",
 			}},
 			"alone": {given{
 				host: aHost, environ: []string{"PCI_RESOURCE_NVIDIA_COM_A10=0000:01:00.0"},

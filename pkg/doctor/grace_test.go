@@ -28,20 +28,24 @@ func graceTests(t *testing.T) map[string]map[string]test {
 	host := string(written.Section("host"))
 	changed := func(old, now, want string) test { return of(host, []string{old, now}, want) }
 	const (
-		smmu     = " (set pciBus to the index of the expander bus above the GPU)"
-		own      = " (give each GPU eight cells of its own without memory and CPUs, after all others)"
+		smmu = " (set pciBus to the index of the expander bus above the GPU)"
+		own  = " (give each GPU eight cells of its own without memory and CPUs, after " +
+			"all others)"
 		cell     = " (correct the nodeset, or add the cell)"
 		window   = " (set pcihole64 to a power of two from 512 GiB on that holds the BARs)"
-		separate = " (give each GPU, and each NIC that needs one, an expander bus with an SMMUv3 of its own)"
-		attached = ": QEMU: SMMU should be attached to a default PCIe root complex(pcie.0) or a pxb-pcie based root complex" + smmu
+		separate = " (give each GPU, and each NIC that needs one, an expander bus with an " +
+			"SMMUv3 of its own)"
+		attached = ": QEMU: SMMU should be attached to a default PCIe root complex(pcie.0) or a " +
+			"pxb-pcie based root complex" + smmu
 		// another port under the first GPU's expander bus, for a device at 0000:14:00.0
 		port = `<controller type="pci" index="20" model="pcie-root-port">
 			<address type="pci" domain="0x0000" bus="0x01" slot="0x01" function="0x0"></address>
 		</controller>
 		<memballoon`
-		onPort = `<address type="pci" domain="0x0000" bus="0x14" slot="0x00" function="0x0"></address>`
-		nic    = `<alias name="ua-hostdevice-nic1"></alias>`
-		pass   = "PASS QEMU takes cells, SMMUv3 and window"
+		onPort = `<address type="pci" domain="0x0000" bus="0x14" slot="0x00" function="0x0">` +
+			`</address>`
+		nic  = `<alias name="ua-hostdevice-nic1"></alias>`
+		pass = "PASS QEMU takes cells, SMMUv3 and window"
 	)
 
 	return map[string]map[string]test{"grace": {
@@ -55,37 +59,52 @@ func graceTests(t *testing.T) map[string]map[string]test {
 		"pciBus of no controller": changed(`pciBus="3"`, `pciBus="9"`,
 			"FAIL pciBus 9 of an SMMUv3 is not the index of an expander bus"+attached),
 		"a cell beyond the last": changed(`nodeset="10-17"`, `nodeset="11-18"`,
-			"FAIL 0018:01:00.0 names cell 18, which does not exist in the guest: QEMU: acpi-generic-initiator: Specified node 18 is invalid."+cell),
+			"FAIL 0018:01:00.0 names cell 18, which does not exist in the guest: QEMU: "+
+				"acpi-generic-initiator: Specified node 18 is invalid."+cell),
 		"a cell of CPUs": changed(`nodeset="2-9"`, `nodeset="1-8"`,
-			"FAIL 0008:01:00.0 names cell 1 for its memory, which has memory or CPUs: its driver has no node to add memory to"+own),
+			"FAIL 0008:01:00.0 names cell 1 for its memory, which has memory or CPUs: its "+
+				"driver has no node to add memory to"+own),
 		"a cell with memory": changed(`id="9" memory="0"`, `id="9" memory="4096"`,
-			"FAIL 0008:01:00.0 names cell 9 for its memory, which has memory or CPUs: its driver has no node to add memory to"+own),
+			"FAIL 0008:01:00.0 names cell 9 for its memory, which has memory or CPUs: its "+
+				"driver has no node to add memory to"+own),
 		"the cells of another GPU": changed(`nodeset="10-17"`, `nodeset="9-16"`,
-			"FAIL 0018:01:00.0 names cell 9 for its memory, as 0008:01:00.0 does: both add memory to one node"+own),
+			"FAIL 0018:01:00.0 names cell 9 for its memory, as 0008:01:00.0 does: both add "+
+				"memory to one node"+own),
 		"a window of 2000 GiB": changed(`2147483648</pcihole64>`, `2097152000</pcihole64>`,
 			"FAIL pcihole64 is 2097152000 KiB: QEMU: highmem-mmio-size is not a power of 2"+window),
 		"a window of 256 GiB": changed(`2147483648</pcihole64>`, `268435456</pcihole64>`,
-			"FAIL pcihole64 is 268435456 KiB: QEMU: highmem-mmio-size cannot be set to a lower value than the default (512 GiB)"+window),
+			"FAIL pcihole64 is 268435456 KiB: QEMU: highmem-mmio-size cannot be set to a lower "+
+				"value than the default (512 GiB)"+window),
 		"accel without iommufd": changed(`<driver iommufd="yes"></driver>`,
 			`<driver iommufd="no"></driver>`,
-			"FAIL 0008:01:00.0 is under the accelerated SMMUv3 of pci.1 and has no iommufd: QEMU: vfio-pci endpoint devices without an iommufd backend not allowed when using arm-smmuv3,accel=on (add <driver iommufd='yes'/> to the hostdev)"),
+			"FAIL 0008:01:00.0 is under the accelerated SMMUv3 of pci.1 and has no iommufd: "+
+				"QEMU: vfio-pci endpoint devices without an iommufd backend not allowed when "+
+				"using arm-smmuv3,accel=on (add <driver iommufd='yes'/> to the hostdev)"),
 		"an emulated NIC": of(host, []string{
 			"<memballoon", port, `<alias name="ua-default">`, onPort + `<alias name="ua-default">`,
 		},
-			"FAIL <interface> is under the accelerated SMMUv3 of pci.1: QEMU: Emulated endpoint devices are not allowed when using arm-smmuv3,accel=on (give it an address on the root bus)"),
+			"FAIL <interface> is under the accelerated SMMUv3 of pci.1: QEMU: Emulated endpoint "+
+				"devices are not allowed when using arm-smmuv3,accel=on (give it an address on "+
+				"the root bus)"),
 		"a second GPU": changed(`bus="0x03" slot="0x00"`, `bus="0x01" slot="0x01"`,
-			"FAIL 0018:01:00.0 is under the accelerated SMMUv3 of pci.1 with 0008:01:00.0 of another PCIe root: QEMU: IOMMU_VDEVICE_ALLOC failed: Invalid argument"+separate),
+			"FAIL 0018:01:00.0 is under the accelerated SMMUv3 of pci.1 with 0008:01:00.0 of "+
+				"another PCIe root: QEMU: IOMMU_VDEVICE_ALLOC failed: Invalid argument"+separate),
 		"a NIC": of(host, []string{"<memballoon", port, nic, nic + onPort},
-			"FAIL 0000:01:00.0 is under the accelerated SMMUv3 of pci.1 with 0008:01:00.0 of another PCIe root: QEMU: IOMMU_VDEVICE_ALLOC failed: Invalid argument"+separate),
+			"FAIL 0000:01:00.0 is under the accelerated SMMUv3 of pci.1 with 0008:01:00.0 of "+
+				"another PCIe root: QEMU: IOMMU_VDEVICE_ALLOC failed: Invalid argument"+separate),
 		"GB300, which KubeVirt does not know": of(strings.Replace(host, "device=0x2941",
 			"device=0x31c2", 1), []string{
 			`<acpi nodeset="2-9"></acpi>`, "",
 		},
-			"FAIL 0008:01:00.0 (10de:31c2) names no cells for its memory: its driver has no node to add memory to (enable KubeVirt's gate GraceIOVirtualization; 1.9 knows 10de:2342, 2348 and 2941, and no version 2345 or GB300's 31c2)"),
+			"FAIL 0008:01:00.0 (10de:31c2) names no cells for its memory: its driver has no "+
+				"node to add memory to (enable KubeVirt's gate GraceIOVirtualization; 1.9 knows "+
+				"10de:2342, 2348 and 2941, and no version 2345 or GB300's 31c2)"),
 	}, "bar-window": {
 		// Each GPU's window begins at a multiple of its BAR of 1 TiB.
 		"pcihole64 under the BARs": of(strings.ReplaceAll(host, "bar=37,24", "bar=40,24"), nil,
-			"FAIL 64-bit BARs of 2.1 TiB take 4.1 TiB with alignment and hotplug ports, the window has 2 TiB: pcihole64 (set pcihole64 of the pcie-root controller to a larger power of two (libvirt 12.8))"),
+			"FAIL 64-bit BARs of 2.1 TiB take 4.1 TiB with alignment and hotplug ports, the "+
+				"window has 2 TiB: pcihole64 (set pcihole64 of the pcie-root controller to a "+
+				"larger power of two (libvirt 12.8))"),
 		"pcihole64": of(host, nil,
 			"PASS 64-bit BARs of 256.1 GiB, the window has 2 TiB: pcihole64"),
 	}, "guest-numa": {

@@ -30,27 +30,34 @@ func hostTests() map[string]map[string]test {
 			"an invalid file": {given{
 				host: "pci0000:00/0000:00:01.0/0000:01:00.0 vendor=nvidia",
 			}, []string{
-				`WARN devices/pci0000:00/0000:00:01.0/0000:01:00.0/vendor: invalid number "nvidia": want hex of at most 16 bits (check the host's kernel and firmware; what cannot be read counts as missing)`,
+				`WARN devices/pci0000:00/0000:00:01.0/0000:01:00.0/vendor: invalid number ` +
+					`"nvidia": want hex of at most 16 bits (check the host's kernel and ` +
+					`firmware; what cannot be read counts as missing)`,
 			}},
 		},
 		"iommu-enabled": {
 			"on": {given{
-				host: "pci0000:00/0000:00:01.0/0000:01:00.0 group=1\npci0000:00/0000:00:02.0/0000:02:00.0 group=2",
+				host: "pci0000:00/0000:00:01.0/0000:01:00.0 group=1\n" +
+					"pci0000:00/0000:00:02.0/0000:02:00.0 group=2",
 			}, []string{
 				"PASS 2 IOMMU groups",
 			}},
 			"off": {given{host: "pci0000:00/0000:00:01.0/0000:01:00.0"}, []string{
-				"FAIL no PCI function is in an IOMMU group (enable VT-d, AMD-Vi or the SMMU in the firmware, and boot with intel_iommu=on or amd_iommu=on)",
+				"FAIL no PCI function is in an IOMMU group (enable VT-d, AMD-Vi or the SMMU in " +
+					"the firmware, and boot with intel_iommu=on or amd_iommu=on)",
 			}},
 			"off in a guest": {given{host: aGuest}, []string{
-				"FAIL no PCI function is in an IOMMU group (this machine is a guest: give it a vIOMMU, as viommu=intel does; for the host of a VM run doctor on its node)",
+				"FAIL no PCI function is in an IOMMU group (this machine is a guest: give it a " +
+					"vIOMMU, as viommu=intel does; for the host of a VM run doctor on its node)",
 			}},
 			// VFIO refuses it, whatever others have.
 			"a GPU without a group": {given{
-				host:   "pci0000:00/0000:00:01.0/0000:01:00.0\npci0000:00/0000:00:02.0/0000:02:00.0 group=2",
+				host: "pci0000:00/0000:00:01.0/0000:01:00.0\n" +
+					"pci0000:00/0000:00:02.0/0000:02:00.0 group=2",
 				domain: domainOf(gpu, nic),
 			}, []string{
-				"FAIL 0000:01:00.0 is in no IOMMU group, and VFIO refuses it (look in the host's kernel log for the IOMMU of its PCIe root: DMAR, AMD-Vi or smmu)",
+				"FAIL 0000:01:00.0 is in no IOMMU group, and VFIO refuses it (look in the " +
+					"host's kernel log for the IOMMU of its PCIe root: DMAR, AMD-Vi or smmu)",
 			}},
 		},
 		"host-numa": {
@@ -76,18 +83,22 @@ func hostTests() map[string]map[string]test {
 			"node interleaving": {given{
 				host: "packages 2\ncpus 0 0-1\npci0000:00/0000:00:01.0",
 			}, []string{
-				"WARN 2 CPU packages but 1 NUMA node (disable node interleaving in the firmware (on AMD: NPS1 or more), so that it reports each package's memory)",
+				"WARN 2 CPU packages but 1 NUMA node (disable node interleaving in the firmware " +
+					"(on AMD: NPS1 or more), so that it reports each package's memory)",
 			}},
 			"a guest without cells": {given{host: "packages 2\ncpus 0 0-1" + aGuest}, []string{
-				"WARN 2 CPU packages but 1 NUMA node (this machine is a guest: give it NUMA cells; for the host of a VM run doctor on its node)",
+				"WARN 2 CPU packages but 1 NUMA node (this machine is a guest: give it NUMA " +
+					"cells; for the host of a VM run doctor on its node)",
 			}},
 			"nothing shown but one node": {given{
 				host: "cpus 0 0-1\npci0000:00/0000:00:01.0",
 			}, []string{
-				"NOTE 1 NUMA node; sysfs does not show the CPU packages (on a machine with two sockets disable node interleaving)",
+				"NOTE 1 NUMA node; sysfs does not show the CPU packages (on a machine with two " +
+					"sockets disable node interleaving)",
 			}},
 			"no nodes": {given{host: "pci0000:00/0000:00:01.0"}, []string{
-				"WARN sysfs shows no NUMA nodes (the kernel has no NUMA support, or its nodes are hidden here)",
+				"WARN sysfs shows no NUMA nodes (the kernel has no NUMA support, or its nodes " +
+					"are hidden here)",
 			}},
 		},
 	}
@@ -103,7 +114,8 @@ func deviceTests() map[string]map[string]test {
 				domain: domainOf(gpu, nic),
 				others: []string{domainOf(audio), domainOf(nic)},
 			}, []string{
-				"FAIL 0000:02:00.0 is in the domains first and other: one of them starts (give each VM devices of its own)",
+				"FAIL 0000:02:00.0 is in the domains first and other: one of them starts (give " +
+					"each VM devices of its own)",
 			}},
 			"each its own": {given{
 				host: aHost, domain: domainOf(gpu), others: []string{domainOf(nic)},
@@ -124,7 +136,8 @@ func deviceTests() map[string]map[string]test {
 			}},
 			// NVIDIA's own driver passes virtual functions to VFIO (KubeVirt, shouldPermitNvidia).
 			"vGPU as virtual function": {given{
-				host:   "pci0000:00/0000:00:01.0/0000:01:00.4 driver=nvidia\npci0000:00/0000:00:01.0/0000:01:00.0 driver=nvidia physfn=0000:01:00.4",
+				host: "pci0000:00/0000:00:01.0/0000:01:00.4 driver=nvidia\n" +
+					"pci0000:00/0000:00:01.0/0000:01:00.0 driver=nvidia physfn=0000:01:00.4",
 				domain: domainOf(gpu),
 			}, []string{
 				"PASS 1 function bound to a passthrough driver",
@@ -132,23 +145,27 @@ func deviceTests() map[string]map[string]test {
 			"the host's driver": {given{
 				host: "pci0000:00/0000:00:01.0/0000:01:00.0 driver=nvidia", domain: domainOf(gpu),
 			}, []string{
-				"FAIL 0000:01:00.0 is bound to nvidia (bind it: driverctl set-override 0000:01:00.0 vfio-pci)",
+				"FAIL 0000:01:00.0 is bound to nvidia (bind it: driverctl set-override " +
+					"0000:01:00.0 vfio-pci)",
 			}},
 			"none": {given{
 				host: "pci0000:00/0000:00:01.0/0000:01:00.0", domain: domainOf(gpu),
 			}, []string{
-				"FAIL 0000:01:00.0 is bound to no driver (bind it: driverctl set-override 0000:01:00.0 vfio-pci)",
+				"FAIL 0000:01:00.0 is bound to no driver (bind it: driverctl set-override " +
+					"0000:01:00.0 vfio-pci)",
 			}},
 			"of variables": {given{
 				host:    "pci0000:00/0000:00:01.0/0000:01:00.0 driver=nvidia",
 				environ: []string{"PCI_RESOURCE_X=0000:01:00.0"},
 			}, []string{
-				"FAIL 0000:01:00.0 is bound to nvidia (bind it: driverctl set-override 0000:01:00.0 vfio-pci)",
+				"FAIL 0000:01:00.0 is bound to nvidia (bind it: driverctl set-override " +
+					"0000:01:00.0 vfio-pci)",
 			}},
 			"a host that offers nothing": {given{
 				host: "pci0000:00/0000:00:01.0/0000:01:00.0 driver=nvidia",
 			}, []string{
-				"NOTE no function is bound to a VFIO driver (bind the devices for guests to vfio-pci, or create mediated devices)",
+				"NOTE no function is bound to a VFIO driver (bind the devices for guests to " +
+					"vfio-pci, or create mediated devices)",
 			}},
 		},
 		"iommu-group-viable": {
@@ -168,7 +185,8 @@ pci0000:00/0000:00:01.0/0000:01:00.2 group=1 driver=pci-stub`, domain: domainOf(
 			"audio with the host": {given{host: `
 pci0000:00/0000:00:01.0/0000:01:00.0 group=1 driver=vfio-pci
 pci0000:00/0000:00:01.0/0000:01:00.1 group=1 driver=snd_hda_intel`, domain: domainOf(gpu)}, []string{
-				"FAIL IOMMU group 1 of 0000:01:00.0 also holds 0000:01:00.1, which is bound to snd_hda_intel" + groupHint,
+				"FAIL IOMMU group 1 of 0000:01:00.0 also holds 0000:01:00.1, which is bound to " +
+					"snd_hda_intel" + groupHint,
 			}},
 		},
 		"numa-node": {
@@ -183,11 +201,15 @@ pci0000:00/0000:00:01.0/0000:01:00.1 group=1 driver=snd_hda_intel`, domain: doma
 				domain: domainOf(gpu),
 			}, []string{
 				"WARN the kernel does not know the NUMA node of 0000:01:00.0" + noNode,
-				"NOTE NVIDIA's device plugin reports 0000:01:00.0 to the kubelet as on node 0 (the Topology Manager then aligns CPUs and memory with node 0, wherever the device is: set the node in the firmware, or in numa_node before the plugin starts)",
+				"NOTE NVIDIA's device plugin reports 0000:01:00.0 to the kubelet as on node 0 " +
+					"(the Topology Manager then aligns CPUs and memory with node 0, wherever " +
+					"the device is: set the node in the firmware, or in numa_node before the " +
+					"plugin starts)",
 			}},
 			// KubeVirt's own plugin reports no node.
 			"-1 of another vendor": {given{
-				host:   "cpus 0 0\ncpus 1 1\npci0000:00/0000:00:01.0/0000:01:00.0 node=-1 vendor=0x15b3",
+				host: "cpus 0 0\ncpus 1 1\n" +
+					"pci0000:00/0000:00:01.0/0000:01:00.0 node=-1 vendor=0x15b3",
 				domain: domainOf(gpu),
 			}, []string{
 				"WARN the kernel does not know the NUMA node of 0000:01:00.0" + noNode,
@@ -196,19 +218,24 @@ pci0000:00/0000:00:01.0/0000:01:00.1 group=1 driver=snd_hda_intel`, domain: doma
 				host:   "cpus 0 0\npci0000:00/0000:00:01.0/0000:01:00.0 node=-1",
 				domain: domainOf(gpu),
 			}, []string{
-				"NOTE the firmware reports no NUMA node for 0000:01:00.0; the host's only node is used",
+				"NOTE the firmware reports no NUMA node for 0000:01:00.0; the host's only " +
+					"node is used",
 			}},
 			"mdev of a GPU": {given{
-				host:   "cpus 0 0\ncpus 1 1\npci0000:00/0000:00:01.0/0000:01:00.0 node=0\npci0000:00/0000:00:01.0/0000:01:00.0/4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01 type=nvidia-222",
+				host: "cpus 0 0\ncpus 1 1\npci0000:00/0000:00:01.0/0000:01:00.0 node=0\n" +
+					"pci0000:00/0000:00:01.0/0000:01:00.0/4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01 " +
+					"type=nvidia-222",
 				domain: domainOf(vgpu),
 			}, []string{
 				"PASS 1 device with a NUMA node",
 			}},
 			"mdev of no device": {given{
-				host:   "cpus 0 0\ncpus 1 1\nvirtual/mtty/mtty/4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01 type=mtty-1",
+				host: "cpus 0 0\ncpus 1 1\n" +
+					"virtual/mtty/mtty/4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01 type=mtty-1",
 				domain: domainOf(vgpu),
 			}, []string{
-				"WARN 4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01 has no PCI device above it, and so no NUMA node" + noNode,
+				"WARN 4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01 has no PCI device above it, and so " +
+					"no NUMA node" + noNode,
 			}},
 		},
 		"reset-method": {
@@ -220,20 +247,26 @@ pci0000:00/0000:00:01.0/0000:01:00.1 group=1 driver=snd_hda_intel`, domain: doma
 			"has none": {given{
 				host: "pci0000:00/0000:00:01.0/0000:01:00.0 reset=", domain: domainOf(gpu),
 			}, []string{
-				"WARN the kernel has no method to reset 0000:01:00.0 (the next guest may get it as the last one left it: reboot the host between guests, or write a method to reset_method)",
+				"WARN the kernel has no method to reset 0000:01:00.0 (the next guest may get it " +
+					"as the last one left it: reboot the host between guests, or write a method " +
+					"to reset_method)",
 			}},
 			// The kernel omits the file where it has no method; the file of another function
 			// shows that this kernel has them.
 			"has no file where others do": {given{
-				host:   "pci0000:00/0000:00:01.0/0000:01:00.0\npci0000:00/0000:00:01.0/0000:01:00.1 reset=flr",
+				host: "pci0000:00/0000:00:01.0/0000:01:00.0\n" +
+					"pci0000:00/0000:00:01.0/0000:01:00.1 reset=flr",
 				domain: domainOf(gpu),
 			}, []string{
-				"WARN the kernel has no method to reset 0000:01:00.0 (the next guest may get it as the last one left it: reboot the host between guests, or write a method to reset_method)",
+				"WARN the kernel has no method to reset 0000:01:00.0 (the next guest may get it " +
+					"as the last one left it: reboot the host between guests, or write a method " +
+					"to reset_method)",
 			}},
 			"old kernel": {given{
 				host: "pci0000:00/0000:00:01.0/0000:01:00.0", domain: domainOf(gpu),
 			}, []string{
-				"NOTE sysfs does not show how to reset 0000:01:00.0 (kernels since 5.15 have reset_method)",
+				"NOTE sysfs does not show how to reset 0000:01:00.0 (kernels since 5.15 have " +
+					"reset_method)",
 			}},
 		},
 	}

@@ -4,7 +4,8 @@ import "strings"
 
 func linkTests() map[string]map[string]test {
 	const (
-		idle   = " (check again under load: an idle GPU lowers its speed to save power; otherwise reseat the card or its riser)"
+		idle = " (check again under load: an idle GPU lowers its speed to save power; " +
+			"otherwise reseat the card or its riser)"
 		seat   = " (reseat the card or its riser, and check the slot's bifurcation in the firmware)"
 		asRoot = " (run doctor, or take the snapshot, as root on the node)"
 		port   = "pci0000:00/0000:00:01.0 class=0x060400 "
@@ -48,7 +49,8 @@ pci0000:00/0000:00:01.0/0000:02:00.0/0000:03:00.0/0000:01:00.0 link=32.0x16 maxl
 			// A virtual function has no link of its own.
 			"of the physical function": {given{host: port + "maxlink=32.0x16" + card +
 				"physfn=0000:01:00.1" +
-				"\npci0000:00/0000:00:01.0/0000:01:00.1 link=32.0x4 maxlink=32.0x16", domain: domainOf(gpu)}, []string{
+				"\npci0000:00/0000:00:01.0/0000:01:00.1 link=32.0x4 maxlink=32.0x16",
+				domain: domainOf(gpu)}, []string{
 				"WARN the link of 0000:01:00.1 has 4 of 16 lanes" + seat,
 			}},
 			"not shown": {given{host: "pci0000:00/0000:01:00.0", domain: domainOf(gpu)}, []string{
@@ -64,7 +66,8 @@ pci0000:00/0000:00:01.0/0000:02:00.0/0000:03:00.0/0000:01:00.0 link=32.0x16 maxl
 			"redirection": {given{
 				host: port + "acs=rr,cr" + card + "group=1", domain: domainOf(gpu),
 			}, []string{
-				"NOTE ports that send peer-to-peer requests to the IOMMU: 1 of 1 (peer-to-peer traffic under these ports goes through the CPU unless the devices use ATS)",
+				"NOTE ports that send peer-to-peer requests to the IOMMU: 1 of 1 (peer-to-peer " +
+					"traffic under these ports goes through the CPU unless the devices use ATS)",
 			}},
 			"not privileged": {given{
 				host: port + card + "group=1", domain: domainOf(gpu),
@@ -75,7 +78,9 @@ pci0000:00/0000:00:01.0/0000:02:00.0/0000:03:00.0/0000:01:00.0 link=32.0x16 maxl
 				"group=1\npci0000:00/0000:00:02.0 class=0x060400 acs=none" +
 				"\npci0000:00/0000:00:02.0/0000:02:00.0 group=1", domain: domainOf(gpu, nic)},
 				[]string{
-					"WARN 0000:01:00.0 and 0000:02:00.0 share IOMMU group 1: no port above isolates them (pass both to one guest or to none; enable ACS in the firmware, or use slots under different ports)",
+					"WARN 0000:01:00.0 and 0000:02:00.0 share IOMMU group 1: no port above " +
+						"isolates them (pass both to one guest or to none; enable ACS in the " +
+						"firmware, or use slots under different ports)",
 				}},
 			// Functions of one card usually share a group.
 			"two functions of one card": {given{
@@ -97,7 +102,8 @@ pci0000:00/0000:00:01.0/0000:02:00.0/0000:03:00.0/0000:01:00.0 link=32.0x16 maxl
 				"PASS 1 device with ATS",
 			}},
 			"has none": {given{host: port + card + "ats=none", domain: domainOf(gpu)}, []string{
-				"NOTE without ATS: 0000:01:00.0 (for GPUDirect under ports with ACS: mlxconfig -d DEVICE set ATS_ENABLED=true on ConnectX, then reboot the host)",
+				"NOTE without ATS: 0000:01:00.0 (for GPUDirect under ports with ACS: mlxconfig " +
+					"-d DEVICE set ATS_ENABLED=true on ConnectX, then reboot the host)",
 			}},
 			"not privileged": {given{host: port + card, domain: domainOf(gpu)}, []string{
 				"NOTE the ATS of 1 device cannot be read here" + asRoot,
@@ -111,9 +117,12 @@ func mdevTests() map[string]map[string]test {
 		card   = "pci0000:00/0000:00:01.0/0000:01:00.0"
 		first  = "/4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01"
 		other  = "/0c9d2b77-1f0e-4f4e-8f57-6a2e5b8d4c02"
-		remove = "echo 1 > /sys/bus/mdev/devices/UUID/remove, or echo 0 > nvidia/current_vgpu_type of the virtual function"
-		stale  = "look for a process that still holds the GPU (nvidia-smi vgpu -q), then restart nvidia-vgpu-mgr or reset the GPU"
-		size   = " (use types of one size, unless the GPU is in mixed-size mode: in equal-size mode all its vGPUs have the size of the first)"
+		remove = "echo 1 > /sys/bus/mdev/devices/UUID/remove, or echo 0 > " +
+			"nvidia/current_vgpu_type of the virtual function"
+		stale = "look for a process that still holds the GPU (nvidia-smi vgpu -q), then restart " +
+			"nvidia-vgpu-mgr or reset the GPU"
+		size = " (use types of one size, unless the GPU is in mixed-size mode: in equal-size " +
+			"mode all its vGPUs have the size of the first)"
 	)
 	return map[string]map[string]test{
 		"mdev-types": {
@@ -139,7 +148,8 @@ pci0000:00/0000:00:01.0/0000:01:00.5` + other + ` type=nvidia-592`}, []string{
 			"two types of vendor VFIO": {given{
 				host: strings.Replace(vendorVFIO, "creatable=\n", "creatable= vgpu=1414\n", 1),
 			}, []string{
-				"WARN 0000:41:00.0 has vGPUs of the types 1414 (NVIDIA H200X-1-18C) and 1428 (NVIDIA H200X-141C)" + size,
+				"WARN 0000:41:00.0 has vGPUs of the types 1414 (NVIDIA H200X-1-18C) and 1428 " +
+					"(NVIDIA H200X-141C)" + size,
 			}},
 		},
 		"mdev-unused": {
@@ -152,7 +162,9 @@ pci0000:00/0000:00:01.0/0000:01:00.5` + other + ` type=nvidia-592`}, []string{
 				host:   card + first + " type=nvidia-222\n" + card + other + " type=nvidia-222",
 				domain: domainOf(vgpu),
 			}, []string{
-				"NOTE the domain does not use 1 vGPU of 0000:01:00.0, and it keeps its type: nvidia-222 (if no other VM uses them either: " + remove + ", before the GPU can get another type)",
+				"NOTE the domain does not use 1 vGPU of 0000:01:00.0, and it keeps its type: " +
+					"nvidia-222 (if no other VM uses them either: " + remove +
+					", before the GPU can get another type)",
 			}},
 			// The kernel's sample mtty has no PCI device above it.
 			"one unused without a PCI parent": {given{
@@ -160,10 +172,12 @@ pci0000:00/0000:00:01.0/0000:01:00.5` + other + ` type=nvidia-592`}, []string{
 					" type=mtty-1",
 				domain: domainOf(vgpu),
 			}, []string{
-				"NOTE the domain does not use 0c9d2b77-1f0e-4f4e-8f57-6a2e5b8d4c02: type mtty-1, no PCI device above it",
+				"NOTE the domain does not use 0c9d2b77-1f0e-4f4e-8f57-6a2e5b8d4c02: type " +
+					"mtty-1, no PCI device above it",
 			}},
 			"no domain": {given{host: card + first + " type=nvidia-222"}, []string{
-				"NOTE 1 vGPU on the host (pass --domain to see which ones it does not use, or the directory of the domains of all VMs of the node)",
+				"NOTE 1 vGPU on the host (pass --domain to see which ones it does not use, or " +
+					"the directory of the domains of all VMs of the node)",
 			}},
 			// Nova's problem: mediated devices outlive their VM.
 			"an orphan of a node": {given{
@@ -171,7 +185,8 @@ pci0000:00/0000:00:01.0/0000:01:00.5` + other + ` type=nvidia-592`}, []string{
 				domain: domainOf(vgpu),
 				others: []string{domainOf(gpu)},
 			}, []string{
-				"WARN no domain uses 1 vGPU of 0000:01:00.0, and it keeps its type: nvidia-222 (if these are the domains of all VMs of the node: " + remove + ")",
+				"WARN no domain uses 1 vGPU of 0000:01:00.0, and it keeps its type: nvidia-222 " +
+					"(if these are the domains of all VMs of the node: " + remove + ")",
 			}},
 			"used by another VM of the node": {given{
 				host:   card + first + " type=nvidia-222",
@@ -183,7 +198,9 @@ pci0000:00/0000:00:01.0/0000:01:00.5` + other + ` type=nvidia-592`}, []string{
 			"a virtual function with a type": {given{
 				host: vendorVFIO, domain: domainOf(gpu), others: []string{domainOf(nic)},
 			}, []string{
-				"WARN no domain uses 1 vGPU of 0000:41:00.0, and it keeps its type: 1428 (NVIDIA H200X-141C) (if these are the domains of all VMs of the node: " + remove + ")",
+				"WARN no domain uses 1 vGPU of 0000:41:00.0, and it keeps its type: 1428 " +
+					"(NVIDIA H200X-141C) (if these are the domains of all VMs of the node: " +
+					remove + ")",
 			}},
 		},
 		"vgpu-capacity": {
@@ -198,7 +215,8 @@ pci0000:00/0000:00:01.0/0000:01:00.5` + other + ` type=nvidia-592`}, []string{
 				host: card + " mdevtype=nvidia-222:GRID_T4-1B:14:16\n" + card + first +
 					" type=nvidia-222",
 			}, []string{
-				"WARN 0000:01:00.0 gives 15 of 16 vGPUs of type nvidia-222: 1 exist, 14 can be created (" + stale + ")",
+				"WARN 0000:01:00.0 gives 15 of 16 vGPUs of type nvidia-222: 1 exist, 14 can be " +
+					"created (" + stale + ")",
 			}},
 			"all are lost": {given{host: card + " mdevtype=nvidia-222:GRID_T4-1B:0:16"}, []string{
 				"WARN 0000:01:00.0 has no vGPU, and none can be created (" + stale +

@@ -58,14 +58,22 @@ func TestWindow(t *testing.T) {
 			"string=65536,name=opt/ovmf/X-PciMmio64Mb")), 64 << 30},
 		"without name=": {commandline(fmt.Sprintf(arg, "opt/ovmf/X-PciMmio64Mb,string=65536")),
 			64 << 30},
-		"two dashes":    {commandline("<q:arg value='-S'/><q:arg value='--fw_cfg'/><q:arg value='name=opt/ovmf/X-PciMmio64Mb,string=65536'/>"), 64 << 30},
+		"two dashes": {
+			commandline("<q:arg value='-S'/><q:arg value='--fw_cfg'/>" +
+				"<q:arg value='name=opt/ovmf/X-PciMmio64Mb,string=65536'/>"), 64 << 30,
+		},
 		"another entry": {commandline(fmt.Sprintf(arg, "name=opt/ovmf/X-Other,string=65536")), 0},
 		"of a file": {commandline(fmt.Sprintf(arg, "name=opt/ovmf/X-PciMmio64Mb,file=/f")),
 			0},
 		"invalid window": {commandline(fmt.Sprintf(arg,
 			"name=opt/ovmf/X-PciMmio64Mb,string=large")), 0},
-		"of no option":    {commandline("<q:arg value='name=opt/ovmf/X-PciMmio64Mb,string=65536'/>"), 0},
-		"in no namespace": {"<commandline><arg value='-fw_cfg'/><arg value='name=opt/ovmf/X-PciMmio64Mb,string=65536'/></commandline>", 0},
+		"of no option": {
+			commandline("<q:arg value='name=opt/ovmf/X-PciMmio64Mb,string=65536'/>"), 0,
+		},
+		"in no namespace": {
+			"<commandline><arg value='-fw_cfg'/>" +
+				"<arg value='name=opt/ovmf/X-PciMmio64Mb,string=65536'/></commandline>", 0,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := parseQEMU(t, test.body).WindowBytes(); got != test.want {

@@ -15,7 +15,9 @@ func in(pieces string) string {
 	return "<domain>\n\t<devices>" + pieces + "\n\t</devices>\n</domain>\n"
 }
 
-const source = "\n\t\t\t<source>\n\t\t\t\t<address type=\"pci\" domain=\"0x0000\" bus=\"0x17\" slot=\"0x00\" function=\"0x0\"></address>\n\t\t\t</source>"
+const source = "\n\t\t\t<source>\n" +
+	"\t\t\t\t<address type=\"pci\" domain=\"0x0000\" bus=\"0x17\" slot=\"0x00\" " +
+	"function=\"0x0\"></address>\n\t\t\t</source>"
 
 // gpu returns a hostdev as virt-launcher writes it, with more between source and end.
 func gpu(more string) string {
@@ -28,9 +30,12 @@ const (
 	portLine  = "\n\t\t<controller type=\"pci\" index=\"1\" model=\"pcie-root-port\"></controller>"
 	// The attributes are in the order of libvirt's own XML.
 	added = "\n\t\t<hostdev mode=\"subsystem\" type=\"pci\" managed=\"no\">\n\t\t\t<source>\n" +
-		"\t\t\t\t<address domain=\"0x10000\" bus=\"0x01\" slot=\"0x1f\" function=\"0x7\"></address>\n\t\t\t</source>\n\t\t</hostdev>"
-	addedPort = "\n\t\t<controller type=\"pci\" index=\"9\" model=\"pcie-root-port\">\n\t\t\t<target hotplug=\"off\"></target>\n" +
-		"\t\t\t<address type=\"pci\" domain=\"0x0000\" bus=\"0x08\" slot=\"0x1f\" function=\"0x0\"></address>\n\t\t</controller>"
+		"\t\t\t\t<address domain=\"0x10000\" bus=\"0x01\" slot=\"0x1f\" function=\"0x7\">" +
+		"</address>\n\t\t\t</source>\n\t\t</hostdev>"
+	addedPort = "\n\t\t<controller type=\"pci\" index=\"9\" model=\"pcie-root-port\">\n" +
+		"\t\t\t<target hotplug=\"off\"></target>\n" +
+		"\t\t\t<address type=\"pci\" domain=\"0x0000\" bus=\"0x08\" slot=\"0x1f\" " +
+		"function=\"0x0\"></address>\n\t\t</controller>"
 )
 
 func at(bus int) map[int]*domain.GuestAddress {
@@ -59,7 +64,8 @@ func place(a domain.GuestAddress) domain.Changes {
 	return domain.Changes{Place: map[int]*domain.GuestAddress{0: &a}}
 }
 
-const address = "\n\t\t\t<address type=\"pci\" domain=\"0x0000\" bus=\"0x02\" slot=\"0x00\" function=\"0x0\"></address>"
+const address = "\n\t\t\t<address type=\"pci\" domain=\"0x0000\" bus=\"0x02\" slot=\"0x00\" " +
+	"function=\"0x0\"></address>"
 
 func TestSetMode(t *testing.T) {
 	for _, test := range []applyCase{
@@ -124,18 +130,22 @@ func TestPlace(t *testing.T) {
 		},
 		{
 			"address keeps what it does not know", place(domain.GuestAddress{Bus: 0x1f, Slot: 2}),
-			gpu("\n\t\t\t<address function='0x0' slot='0x01' uid='7' type='pci' bus='0x02' domain='0x0000'><zpci uid='1'/></address>"),
-			gpu("\n\t\t\t<address function='0x0' slot='0x02' uid='7' type='pci' bus='0x1f' domain='0x0000'><zpci uid='1'/></address>"),
+			gpu("\n\t\t\t<address function='0x0' slot='0x01' uid='7' type='pci' bus='0x02' " +
+				"domain='0x0000'><zpci uid='1'/></address>"),
+			gpu("\n\t\t\t<address function='0x0' slot='0x02' uid='7' type='pci' bus='0x1f' " +
+				"domain='0x0000'><zpci uid='1'/></address>"),
 		},
 		{
 			"address that is partial", domain.Changes{Place: at(3)},
 			gpu("\n\t\t\t<address bus=\"0x00\"/>"),
-			gpu("\n\t\t\t<address bus=\"0x03\" type=\"pci\" domain=\"0x0000\" slot=\"0x00\" function=\"0x0\"/>"),
+			gpu("\n\t\t\t<address bus=\"0x03\" type=\"pci\" domain=\"0x0000\" slot=\"0x00\" " +
+				"function=\"0x0\"/>"),
 		},
 		{
 			"address of type alone", domain.Changes{Place: at(3)},
 			gpu("\n\t\t\t<address type='pci' />"),
-			gpu("\n\t\t\t<address type='pci' domain='0x0000' bus='0x03' slot='0x00' function='0x0' />"),
+			gpu("\n\t\t\t<address type='pci' domain='0x0000' bus='0x03' slot='0x00' " +
+				"function='0x0' />"),
 		},
 		{"address that is right already", domain.Changes{
 			Place: at(2),
@@ -151,22 +161,28 @@ func TestPlaceMultifunction(t *testing.T) {
 		{
 			"multifunction added", place(domain.GuestAddress{Bus: 2, Multifunction: true}),
 			gpu("\n\t\t\t<address type='pci' domain='0' bus='2' slot='0' function='0'/>"),
-			gpu("\n\t\t\t<address type='pci' domain='0' bus='2' slot='0' function='0' multifunction='on'/>"),
+			gpu("\n\t\t\t<address type='pci' domain='0' bus='2' slot='0' function='0' " +
+				"multifunction='on'/>"),
 		},
 		{
 			"multifunction set", place(domain.GuestAddress{Bus: 2, Multifunction: true}),
-			gpu("\n\t\t\t<address type='pci' multifunction='off' domain='0' bus='2' slot='0' function='0'/>"),
-			gpu("\n\t\t\t<address type='pci' multifunction='on' domain='0' bus='2' slot='0' function='0'/>"),
+			gpu("\n\t\t\t<address type='pci' multifunction='off' domain='0' bus='2' slot='0' " +
+				"function='0'/>"),
+			gpu("\n\t\t\t<address type='pci' multifunction='on' domain='0' bus='2' slot='0' " +
+				"function='0'/>"),
 		},
 		{
 			"multifunction removed", domain.Changes{Place: at(2)},
-			gpu("\n\t\t\t<address type='pci' domain='0' bus='2' slot='0' function='0' multifunction='on'/>"),
+			gpu("\n\t\t\t<address type='pci' domain='0' bus='2' slot='0' function='0' " +
+				"multifunction='on'/>"),
 			gpu("\n\t\t\t<address type='pci' domain='0' bus='2' slot='0' function='0'/>"),
 		},
 		{
 			"multifunction off stays", domain.Changes{Place: at(3)},
-			gpu("\n\t\t\t<address type='pci' domain='0' bus='2' slot='0' function='0' multifunction='off'/>"),
-			gpu("\n\t\t\t<address type='pci' domain='0' bus='0x03' slot='0' function='0' multifunction='off'/>"),
+			gpu("\n\t\t\t<address type='pci' domain='0' bus='2' slot='0' function='0' " +
+				"multifunction='off'/>"),
+			gpu("\n\t\t\t<address type='pci' domain='0' bus='0x03' slot='0' function='0' " +
+				"multifunction='off'/>"),
 		},
 		{"address of another kind", domain.Changes{
 			Place: at(2),

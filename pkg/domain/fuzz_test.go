@@ -16,7 +16,8 @@ func seed(f *testing.F, add func(src []byte)) {
 		add([]byte(src))
 	}
 	add([]byte(in(gpu(aliasLine) + portLine + usbLine)))
-	add([]byte(devices(`<hostdev type='pci'><source><address bus='1'/></source><address bus='0x00'/></hostdev>`)))
+	add([]byte(devices(`<hostdev type='pci'><source><address bus='1'/></source>` +
+		`<address bus='0x00'/></hostdev>`)))
 }
 
 // FuzzParse: Parse never panics, and what it accepts comes out unchanged.
@@ -86,8 +87,10 @@ func FuzzApply(f *testing.F) {
 // and all of the domain's other options stay.
 func FuzzSetOptions(f *testing.F) {
 	seed(f, func(src []byte) { f.Add(src, true) })
-	f.Add([]byte("<domain xmlns:q='http://libvirt.org/schemas/domain/qemu/1.0'><q:commandline><q:arg value='-global'/><q:arg value='a.b=c'/><q:env/></q:commandline></domain>"), true)
-	f.Add([]byte("<domain><commandline xmlns='http://libvirt.org/schemas/domain/qemu/1.0'><arg value='--fw_cfg'/>\n<arg value='id=hook-sidecar-a'/></commandline></domain>"), false)
+	f.Add([]byte("<domain xmlns:q='http://libvirt.org/schemas/domain/qemu/1.0'><q:commandline>"+
+		"<q:arg value='-global'/><q:arg value='a.b=c'/><q:env/></q:commandline></domain>"), true)
+	f.Add([]byte("<domain><commandline xmlns='http://libvirt.org/schemas/domain/qemu/1.0'>"+
+		"<arg value='--fw_cfg'/>\n<arg value='id=hook-sidecar-a'/></commandline></domain>"), false)
 	f.Fuzz(func(t *testing.T, src []byte, isSet bool) {
 		d, err := domain.Parse(src)
 		if err != nil || len(src) > 1<<18 {
@@ -119,7 +122,8 @@ func many(hostdevs int) string {
 	var all strings.Builder
 	for i := range hostdevs {
 		fmt.Fprintf(&all, "\n\t\t<hostdev type=\"pci\" managed=\"no\">\n\t\t\t<source>\n\t\t\t\t"+
-			"<address type=\"pci\" domain=\"0x%04x\" bus=\"0x01\" slot=\"0x00\" function=\"0x0\"></address>\n"+
+			"<address type=\"pci\" domain=\"0x%04x\" bus=\"0x01\" slot=\"0x00\" "+
+			"function=\"0x0\"></address>\n"+
 			"\t\t\t</source>\n\t\t\t<alias name=\"ua-gpu-%d\"></alias>\n\t\t</hostdev>", i, i)
 	}
 

@@ -63,13 +63,20 @@ func TestSetOptions(t *testing.T) {
 			bound + "<q:commandline>" + users + "<q:env name='A'/>" + added +
 				"</q:commandline></domain>", ""},
 		"two lists": {bound +
-			"<q:commandline><q:arg value='-device'/></q:commandline><q:commandline><q:arg value='d'/></q:commandline></domain>", bound + "<q:commandline><q:arg value='-device'/></q:commandline><q:commandline><q:arg value='d'/>" + added + "</q:commandline></domain>", ""},
+			"<q:commandline><q:arg value='-device'/></q:commandline><q:commandline>" +
+			"<q:arg value='d'/></q:commandline></domain>",
+			bound +
+				"<q:commandline><q:arg value='-device'/></q:commandline><q:commandline>" +
+				"<q:arg value='d'/>" + added + "</q:commandline></domain>", ""},
 		"beside a comment": {bound + "<q:commandline>" + ours +
 			"<!-- mine --></q:commandline></domain>",
 			bound + "<q:commandline>" + ours + "<!-- mine --></q:commandline></domain>",
 			bound + "<q:commandline><!-- mine --></q:commandline></domain>"},
 		"the value of another": {bound +
-			"<q:commandline><q:arg value='-global'/><q:arg value='-global'/></q:commandline></domain>", bound + "<q:commandline><q:arg value='-global'/><q:arg value='-global'/>" + added + "</q:commandline></domain>", ""},
+			"<q:commandline><q:arg value='-global'/><q:arg value='-global'/></q:commandline>" +
+			"</domain>",
+			bound + "<q:commandline><q:arg value='-global'/><q:arg value='-global'/>" + added +
+				"</q:commandline></domain>", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tt.without == "" {
@@ -136,7 +143,10 @@ func TestGlobal(t *testing.T) {
 	const long = "<q:arg value='-global'/><q:arg value='driver=d,property=p,value=a,,b'/>"
 	const short = "<q:arg value='--global'/><q:arg value='d.p=c=d'/>"
 	for name, tt := range map[string]struct{ args, want string }{
-		"none":     {"<q:arg value='-global'/><q:arg value='d.q=1'/><q:arg value='-fw_cfg'/><q:arg value='d.p=2'/>", ""},
+		"none": {
+			"<q:arg value='-global'/><q:arg value='d.q=1'/><q:arg value='-fw_cfg'/>" +
+				"<q:arg value='d.p=2'/>", "",
+		},
 		"long":     {long, "a,b"},
 		"short":    {long + short, "c=d"},
 		"the last": {short + long, "a,b"},

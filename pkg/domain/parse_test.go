@@ -140,7 +140,8 @@ func devices(s string) string { return `<domain><devices>` + s + `</devices></do
 
 // TestParseGrace reads the elements that KubeVirt's gate for Grace writes.
 func TestParseGrace(t *testing.T) {
-	const hostdev = `<hostdev type='pci'><source><address bus='0x17'/></source><acpi nodeset='1-8'/>`
+	const hostdev = `<hostdev type='pci'><source><address bus='0x17'/></source>` +
+		`<acpi nodeset='1-8'/>`
 	got := parse(t, `<domain><iommufd enabled='yes'/><cpu><numa><cell cpus='0-3' memory='0'/><cell memory='0'/><cell memory='8'/><cell/></numa></cpu>
 <devices><controller type='pci' index='0' model='pcie-root'><pcihole64 unit='TiB'>1</pcihole64></controller>`+
 		hostdev+`</hostdev>`+hostdev+`<driver iommufd='no'/></hostdev>
@@ -169,7 +170,8 @@ func TestParseGrace(t *testing.T) {
 }
 
 func TestParseHostdevs(t *testing.T) {
-	const source = `<source><address domain='0x0000' bus='0x17' slot='0x00' function='0x0'/></source>`
+	const source = `<source><address domain='0x0000' bus='0x17' slot='0x00' function='0x0'/>` +
+		`</source>`
 	id := pci("0000:17:00.0")
 	for _, test := range []struct {
 		name, xml string
@@ -182,7 +184,8 @@ func TestParseHostdevs(t *testing.T) {
 			{ID: id, HasMode: true},
 		}, nil},
 		{"source of bus alone",
-			`<hostdev type='pci'><source><address bus='0x17'/></source></hostdev>`, []domain.Hostdev{
+			`<hostdev type='pci'><source><address bus='0x17'/></source></hostdev>`,
+			[]domain.Hostdev{
 				{ID: id},
 			}, nil},
 		// KubeVirt's pci-placement_test.go has a guest address of a bus alone; what
@@ -224,14 +227,16 @@ func TestParseHostdevs(t *testing.T) {
 		},
 		{
 			"usb",
-			`<hostdev type='usb'><source><address bus='3' device='7'/></source><address type='usb' bus='0' port='1'/></hostdev>`, nil,
+			`<hostdev type='usb'><source><address bus='3' device='7'/></source>` +
+				`<address type='usb' bus='0' port='1'/></hostdev>`, nil,
 			[]domain.Device{
 				{Element: "hostdev", Type: "usb", AddressType: "usb", AddressController: ptr(0)},
 			},
 		},
 		{
 			"capabilities",
-			`<hostdev mode='capabilities' type='misc'><source><char>/dev/x</char></source></hostdev>`, nil,
+			`<hostdev mode='capabilities' type='misc'><source><char>/dev/x</char></source>` +
+				`</hostdev>`, nil,
 			[]domain.Device{{Element: "hostdev", Type: "misc", Mode: "capabilities"}},
 		},
 		{
@@ -254,7 +259,8 @@ func TestParseHostdevs(t *testing.T) {
 		},
 		{
 			"unreadable uuid",
-			`<hostdev type='mdev' model='vfio-pci'><source><address uuid='x'/></source><address type='pci' bus='5'/></hostdev>`, nil,
+			`<hostdev type='mdev' model='vfio-pci'><source><address uuid='x'/></source>` +
+				`<address type='pci' bus='5'/></hostdev>`, nil,
 			[]domain.Device{
 				{Element: "hostdev", Type: "mdev", Model: "vfio-pci", AddressType: "pci",
 					AddressController: ptr(0), Address: &domain.GuestAddress{
@@ -292,15 +298,26 @@ func TestParseHostdevs(t *testing.T) {
 
 func TestParseOthers(t *testing.T) {
 	for xml, want := range map[string]domain.Device{
-		`<disk type='file'><target dev='sda' bus='scsi'/><address type='drive' controller='2' bus='0x300'/></disk>`: {
+		`<disk type='file'><target dev='sda' bus='scsi'/>` +
+			`<address type='drive' controller='2' bus='0x300'/></disk>`: {
 			Element: "disk", Type: "file", Bus: "scsi", TargetDev: "sda", AddressType: "drive",
 			AddressController: ptr(2),
 		},
-		`<interface type='ethernet'><model type='virtio'/><alias name='ua-n'/></interface>`: {Element: "interface", Type: "ethernet", Model: "virtio", Alias: "ua-n"},
-		`<video><model type='vga' primary='yes'/></video>`:                                  {Element: "video", Model: "vga", Primary: true},
-		`<input type='tablet' bus='virtio' model='virtio'/>`:                                {Element: "input", Type: "tablet", Bus: "virtio", Model: "virtio"},
-		`<serial type='pty'><target type='pci-serial'/></serial>`:                           {Element: "serial", Type: "pty", TargetType: "pci-serial"},
-		`<filesystem type='mount'><driver type='loop'/></filesystem>`:                       {Element: "filesystem", Type: "mount", DriverType: "loop"},
+		`<interface type='ethernet'><model type='virtio'/><alias name='ua-n'/></interface>`: {
+			Element: "interface", Type: "ethernet", Model: "virtio", Alias: "ua-n",
+		},
+		`<video><model type='vga' primary='yes'/></video>`: {
+			Element: "video", Model: "vga", Primary: true,
+		},
+		`<input type='tablet' bus='virtio' model='virtio'/>`: {
+			Element: "input", Type: "tablet", Bus: "virtio", Model: "virtio",
+		},
+		`<serial type='pty'><target type='pci-serial'/></serial>`: {
+			Element: "serial", Type: "pty", TargetType: "pci-serial",
+		},
+		`<filesystem type='mount'><driver type='loop'/></filesystem>`: {
+			Element: "filesystem", Type: "mount", DriverType: "loop",
+		},
 		`<tpm model='tpm-crb'><address type='pci' bus='2' multifunction='on'/></tpm>`: {
 			Element: "tpm", Model: "tpm-crb", AddressType: "pci", AddressController: ptr(0),
 			Address: &domain.GuestAddress{Bus: 2, Multifunction: true},
@@ -309,9 +326,13 @@ func TestParseOthers(t *testing.T) {
 			AddressController: ptr(0), Address: &domain.GuestAddress{
 				Bus: 3,
 			}},
-		`</devices><devices><controller type='usb' index='1' model='ich9-uhci1'/>`:         {Element: "controller", Type: "usb", Index: "1", Model: "ich9-uhci1"},
-		`<panic/><q:panic xmlns:q='urn:q'/><controller type='pci' model='pcie-root'/>`:     {Element: "panic"},
-		`<disk type='nvme'><source><address type='pci' bus='9'/></source><target/></disk>`: {Element: "disk", Type: "nvme"},
+		`</devices><devices><controller type='usb' index='1' model='ich9-uhci1'/>`: {
+			Element: "controller", Type: "usb", Index: "1", Model: "ich9-uhci1",
+		},
+		`<panic/><q:panic xmlns:q='urn:q'/><controller type='pci' model='pcie-root'/>`: {Element: "panic"},
+		`<disk type='nvme'><source><address type='pci' bus='9'/></source><target/></disk>`: {
+			Element: "disk", Type: "nvme",
+		},
 	} {
 		if diff := cmp.Diff([]domain.Device{want}, parse(t, devices(xml)).Others,
 			equal); diff != "" {
@@ -322,8 +343,10 @@ func TestParseOthers(t *testing.T) {
 
 func TestParseReferences(t *testing.T) {
 	const space = "http://libvirt.org/schemas/domain/qemu/1.0"
-	controllers := `<controller type='pci' index='1' model='pcie-expander-bus'><alias name='ua-pxb'/></controller>` +
-		`<controller type='pci' index='2' model='pcie-root-port'><alias name='ua-port'/></controller>`
+	controllers := `<controller type='pci' index='1' model='pcie-expander-bus'>` +
+		`<alias name='ua-pxb'/></controller>` +
+		`<controller type='pci' index='2' model='pcie-root-port'><alias name='ua-port'/>` +
+		`</controller>`
 	one, two := []int{1}, []int{2}
 	for _, test := range []struct {
 		name, xmlns, xml, devices string
@@ -333,7 +356,8 @@ func TestParseReferences(t *testing.T) {
 		{"override by alias", `xmlns:qemu='` + space + `'`,
 			`<qemu:override><qemu:device alias='ua-pxb'/></qemu:override>`, "", one},
 		{"override by name", `xmlns:qemu='` + space + `'`,
-			`<qemu:override><qemu:device alias='pci.1'/><qemu:device alias='pci.1'/></qemu:override>`, "", one},
+			`<qemu:override><qemu:device alias='pci.1'/><qemu:device alias='pci.1'/>` +
+				`</qemu:override>`, "", one},
 		{"other prefix", `xmlns:q='` + space + `'`,
 			`<q:override><q:device alias='pci.1'/></q:override>`, "", one},
 		{"prefix on the element", "", `<z:override xmlns:z='` + space +
@@ -350,7 +374,9 @@ func TestParseReferences(t *testing.T) {
 				30,
 			}},
 		{"parts of words", `xmlns:qemu='` + space + `'`,
-			`<qemu:commandline><qemu:arg value='xpci.2,pci.2x,ua-port-2,pci.2.0,-pci.2,pci.,pci.+2,pci.300,pcie.0'/></qemu:commandline>`, "", nil},
+			`<qemu:commandline>` +
+				`<qemu:arg value='xpci.2,pci.2x,ua-port-2,pci.2.0,-pci.2,pci.,pci.+2,pci.300,` +
+				`pcie.0'/></qemu:commandline>`, "", nil},
 		{"environment", `xmlns:qemu='` + space + `'`,
 			`<qemu:commandline><qemu:env name='A' value='pci.2'/></qemu:commandline>`, "", nil},
 		{"other namespace", `xmlns:qemu='urn:other'`,
@@ -420,9 +446,11 @@ func TestParseRefuses(t *testing.T) {
 		{"index negative", device("<controller type='pci' index='-1'/>"), 3, 31,
 			"attribute index of <controller>"},
 		{"busNr",
-			device("<controller type='pci' model='pcie-expander-bus'><target busNr='255'/></controller>"), 3, 65, "attribute busNr of <target>"},
+			device("<controller type='pci' model='pcie-expander-bus'><target busNr='255'/>" +
+				"</controller>"), 3, 65, "attribute busNr of <target>"},
 		{"node",
-			device("<controller type='pci' model='pcie-expander-bus'><target><node>a</node></target></controller>"), 3, 64, `text of <node>: invalid number "a"`},
+			device("<controller type='pci' model='pcie-expander-bus'><target><node>a</node>" +
+				"</target></controller>"), 3, 64, `text of <node>: invalid number "a"`},
 		{"hole", device("<controller type='pci' index='0'>\n<pcihole64>x</pcihole64></controller>"),
 			4, 12, "text of <pcihole64>"},
 		{"domain of the guest", port("<address type='pci' domain='1'/>"), 4, 29,
@@ -457,14 +485,17 @@ func TestParseRefuses(t *testing.T) {
 		{"too much memory", "<domain><memory unit='EiB'>16</memory></domain>", 1, 9,
 			"larger than 64 bits"},
 		{"two addresses",
-			device("<hostdev type='pci'><source><address bus='1'/></source><address/>\n<address/></hostdev>"), 4, 1, "<hostdev> has two <address>"},
+			device("<hostdev type='pci'><source><address bus='1'/></source><address/>\n" +
+				"<address/></hostdev>"), 4, 1, "<hostdev> has two <address>"},
 		{"two sources",
 			device("<hostdev type='pci'><source><address bus='1'/></source>\n<source/></hostdev>"),
 			4, 1, "<hostdev> has two <source>"},
 		{"two aliases",
-			device("<hostdev type='pci'><source><address bus='1'/></source><alias/>\n<alias/></hostdev>"), 4, 1, "<hostdev> has two <alias>"},
+			device("<hostdev type='pci'><source><address bus='1'/></source><alias/>\n" +
+				"<alias/></hostdev>"), 4, 1, "<hostdev> has two <alias>"},
 		{"two addresses of a source",
-			device("<hostdev type='pci'><source><address bus='1'/>\n<address bus='2'/></source></hostdev>"), 4, 1, "<source> has two <address>"},
+			device("<hostdev type='pci'><source><address bus='1'/>\n<address bus='2'/></source>" +
+				"</hostdev>"), 4, 1, "<source> has two <address>"},
 		{"two addresses of a port", port("<address type='pci' slot='1'/>\n<address/>"), 5, 1,
 			"<controller> has two <address>"},
 		{"two targets", port("<target/>\n<target/>"), 5, 1, "<controller> has two <target>"},

@@ -11,7 +11,8 @@ import (
 const (
 	rootPort     = "<controller type='pci' index='2' model='pcie-root-port'/>"
 	upstreamPort = "<controller type='pci' index='3' model='pcie-switch-upstream-port'/>"
-	named        = "<controller type='pci' index='4' model='pcie-switch-downstream-port'><alias name='ua-x'/></controller>"
+	named        = "<controller type='pci' index='4' model='pcie-switch-downstream-port'>" +
+		"<alias name='ua-x'/></controller>"
 
 	boundPorts = "<domain xmlns:q='" + namespace + "'><devices>" + rootPort + upstreamPort + named +
 		"</devices>"
@@ -46,8 +47,10 @@ func TestSetPortOverrides(t *testing.T) {
 	root := overridden("pci.2", "x-speed", "x-speed=32", "x-width=16")
 	up := overridden("pci.3", "x-speed", "driver=cxl-upstream", "x-speed=16", "x-width=8")
 	users := overridden("ua-x", "x-speed=8")
-	clique := `<q:device alias="ua-gpu"><q:frontend><q:property name="x-nv-gpudirect-clique" type="remove"></q:property>` +
-		`<q:property name="x-nv-gpudirect-clique" type="unsigned" value="1"></q:property></q:frontend></q:device>`
+	clique := `<q:device alias="ua-gpu"><q:frontend>` +
+		`<q:property name="x-nv-gpudirect-clique" type="remove"></q:property>` +
+		`<q:property name="x-nv-gpudirect-clique" type="unsigned" value="1"></q:property>` +
+		`</q:frontend></q:device>`
 	wanted := []domain.Fragment{
 		domain.PortOverride{Alias: "pci.2", Speed: "32", Width: "16", Own: true},
 		domain.PortOverride{

@@ -180,14 +180,18 @@ func TestAddedHostdevsAreVirtLaunchers(t *testing.T) {
 	}{
 		{
 			"pci", domain.Hostdev{ID: pci("0000:81:00.0"), Alias: "ua-gpu-gpu1"},
-			`<hostdev type="pci" managed="no" mode="subsystem"><source><address type="pci" domain="0x0000" bus="0x81" slot="0x00" function="0x0"></address></source><alias name="ua-gpu-gpu1"></alias></hostdev>`,
+			`<hostdev type="pci" managed="no" mode="subsystem"><source>` +
+				`<address type="pci" domain="0x0000" bus="0x81" slot="0x00" function="0x0">` +
+				`</address></source><alias name="ua-gpu-gpu1"></alias></hostdev>`,
 		},
 		{
 			"pci with display",
 			domain.Hostdev{
 				ID: pci("0000:81:00.4"), Alias: "ua-gpu-vgpu", Display: true, RamFB: true,
 			},
-			`<hostdev type="pci" managed="no" mode="subsystem" display="on" ramfb="on"><source><address type="pci" domain="0x0000" bus="0x81" slot="0x00" function="0x4"></address></source><alias name="ua-gpu-vgpu"></alias></hostdev>`,
+			`<hostdev type="pci" managed="no" mode="subsystem" display="on" ramfb="on"><source>` +
+				`<address type="pci" domain="0x0000" bus="0x81" slot="0x00" function="0x4">` +
+				`</address></source><alias name="ua-gpu-vgpu"></alias></hostdev>`,
 		},
 		{
 			"mdev", domain.Hostdev{ID: mdev(uuid), Alias: "ua-hostdevice-m"},
@@ -203,7 +207,11 @@ func TestAddedHostdevsAreVirtLaunchers(t *testing.T) {
 				RamFB:   true,
 				Address: &domain.GuestAddress{Bus: 4},
 			},
-			`<hostdev type="mdev" mode="subsystem" model="vfio-pci" display="on" ramfb="on"><source><address uuid="` + uuid + `"></address></source><address type="pci" domain="0x0000" bus="0x04" slot="0x00" function="0x0"></address><alias name="ua-gpu-v"></alias></hostdev>`,
+			`<hostdev type="mdev" mode="subsystem" model="vfio-pci" display="on" ramfb="on">` +
+				`<source><address uuid="` + uuid +
+				`"></address></source>` +
+				`<address type="pci" domain="0x0000" bus="0x04" slot="0x00" function="0x0">` +
+				`</address><alias name="ua-gpu-v"></alias></hostdev>`,
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -46,7 +46,9 @@ func TestParseVariablesOfPlugins(t *testing.T) {
 		},
 		{
 			"KubeVirt virt-handler, mdev",
-			[]string{"MDEV_PCI_RESOURCE_NVIDIA_COM_GRID_T4-1Q=4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01"},
+			[]string{
+				"MDEV_PCI_RESOURCE_NVIDIA_COM_GRID_T4-1Q=4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01",
+			},
 			[]string{"mdev NVIDIA_COM_GRID_T4-1Q 4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01"},
 		},
 		{
@@ -72,7 +74,8 @@ func TestParseVariablesOfPlugins(t *testing.T) {
 				"MDEV_PCI_RESOURCE_NVIDIA_COM_NVIDIA_A10-24Q=b0f1c8d2-0000-4000-8000-000000000001,b0f1c8d2-0000-4000-8000-000000000002",
 			},
 			[]string{
-				"mdev NVIDIA_COM_NVIDIA_A10-24Q b0f1c8d2-0000-4000-8000-000000000001 b0f1c8d2-0000-4000-8000-000000000002",
+				"mdev NVIDIA_COM_NVIDIA_A10-24Q b0f1c8d2-0000-4000-8000-000000000001 " +
+					"b0f1c8d2-0000-4000-8000-000000000002",
 			},
 		},
 		{
@@ -90,7 +93,8 @@ func TestParseVariablesOfPlugins(t *testing.T) {
 		{
 			"Harvester: each device followed by all devices of its IOMMU group, in any order",
 			[]string{
-				"PCI_RESOURCE_INTEL_COM_IXGBE=0000:08:00.2,0000:08:00.2,0000:08:00.3,0000:08:00.3,0000:08:00.2",
+				"PCI_RESOURCE_INTEL_COM_IXGBE=0000:08:00.2,0000:08:00.2,0000:08:00.3," +
+					"0000:08:00.3,0000:08:00.2",
 			},
 			[]string{"pci INTEL_COM_IXGBE 0000:08:00.2 0000:08:00.3"},
 		},

@@ -85,7 +85,8 @@ func TestInfoCloudInit(t *testing.T) {
 		{[]string{hooks.V1alpha1}, []string{"OnDefineDomain"}},
 	} {
 		server := hookstest.Start(t, hooks.Config{
-			Mutator: hookstest.Func(mark), Versions: tc.versions, CloudInit: func(c hooks.CloudInitCall) []byte {
+			Mutator: hookstest.Func(mark), Versions: tc.versions,
+			CloudInit: func(c hooks.CloudInitCall) []byte {
 				return c.Data
 			},
 		})

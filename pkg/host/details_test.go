@@ -51,7 +51,8 @@ func TestReadDetails(t *testing.T) {
 			ExtendedConfig: true, ACS: &topology.ACS{},
 		}},
 		"ATS off": {"ats=off", topology.Details{ExtendedConfig: true, ATS: true}},
-		"types of mediated device": {"mdevtype=nvidia-232:GRID_T4-8Q:1:2 mdevtype=nvidia-234:GRID_T4-16Q:0:1", topology.Details{MDEVTypes: []topology.MDEVType{
+		"types of mediated device": {"mdevtype=nvidia-232:GRID_T4-8Q:1:2 " +
+			"mdevtype=nvidia-234:GRID_T4-16Q:0:1", topology.Details{MDEVTypes: []topology.MDEVType{
 			{ID: "nvidia-232", Name: "GRID T4-8Q", Max: 2, Available: new(1)},
 			{ID: "nvidia-234", Name: "GRID T4-16Q", Max: 1, Available: new(0)},
 		}}},
@@ -124,7 +125,8 @@ func TestReadDetailsConfig(t *testing.T) {
 // A snapshot has what the kernel and NVIDIA's driver show of vGPUs.
 func TestSnapshotKeepsVGPUs(t *testing.T) {
 	fsys := described(t,
-		"pci0000:00/0000:00:01.0/0000:01:00.0 mdevtype=nvidia-232:GRID_T4-8Q:1:2 vgpu=1414 creatable=1428:NVIDIA_H200X-141C")
+		"pci0000:00/0000:00:01.0/0000:01:00.0 mdevtype=nvidia-232:GRID_T4-8Q:1:2 vgpu=1414 "+
+			"creatable=1428:NVIDIA_H200X-141C")
 	snapshot, problems, err := host.TakeSnapshot(fsys)
 	if err != nil || len(problems) > 0 {
 		t.Fatal(problems, err)
@@ -146,7 +148,8 @@ func TestSnapshotKeepsVGPUs(t *testing.T) {
 func TestReadVGPUProblems(t *testing.T) {
 	const gpu = "devices/pci0000:00/0000:00:01.0/0000:01:00.0"
 	fsys := described(t,
-		"pci0000:00/0000:00:01.0/0000:01:00.0 mdevtype=nvidia-232:GRID_T4-8Q:many:2 mdevtype=i915:GVTg:1:2 vgpu=some creatable=")
+		"pci0000:00/0000:00:01.0/0000:01:00.0 mdevtype=nvidia-232:GRID_T4-8Q:many:2 "+
+			"mdevtype=i915:GVTg:1:2 vgpu=some creatable=")
 	fsys[gpu+"/mdev_supported_types/i915/description"].Data = []byte("low_gm_size: 128MB\n")
 	whole, problems := readAll(fsys)
 	var sources []string
@@ -245,7 +248,8 @@ pci0000:00/0000:00:03.0/0000:03:00.0 maxlink=32.0x16
 
 	expect.Same(t, want, got, "links (-want +got)")
 	expect.Problems(t, problems, []string{
-		`bad-sysfs devices/pci0000:00/0000:00:02.0/0000:02:00.0/max_link_speed: invalid link speed "fast GT/s PCIe"`,
+		`bad-sysfs devices/pci0000:00/0000:00:02.0/0000:02:00.0/max_link_speed: invalid link ` +
+			`speed "fast GT/s PCIe"`,
 		"no-sysfs bus/pci/devices/0000:09:00.0: ",
 		"no-sysfs bus/mdev/devices/4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01: ",
 	})

@@ -150,8 +150,10 @@ func TestReadHostHostile(t *testing.T) {
 		{
 			"two devices above each other",
 			fstest.MapFS{
-				gpuLink:                        link("../../../pci0000:00/0000:00:03.0/0000:00:02.0"),
-				"bus/pci/devices/0000:00:03.0": link("../../../pci0000:01/0000:00:02.0/0000:00:03.0"),
+				gpuLink: link(
+					"../../../pci0000:00/0000:00:03.0/0000:00:02.0"),
+				"bus/pci/devices/0000:00:03.0": link(
+					"../../../pci0000:01/0000:00:02.0/0000:00:03.0"),
 				"pci0000:00/0000:00:03.0/0000:00:02.0/vendor": file("0x10de"),
 				"pci0000:01/0000:00:02.0/0000:00:03.0/vendor": file("0x10de"),
 			}, true, nil,

@@ -76,7 +76,8 @@ func TestReadHostHGX(t *testing.T) {
 
 		if gpu.Bridges[0] != nic.Bridges[0] || gpu.Bridges[1] != nic.Bridges[1] ||
 			gpu.Bridges[2] == nic.Bridges[2] {
-			t.Errorf("bridges of %s %v and of %s %v, want one upstream port and two downstream ports", p.gpu, gpu.Bridges, p.nic, nic.Bridges)
+			t.Errorf("bridges of %s %v and of %s %v, want one upstream port and two "+
+				"downstream ports", p.gpu, gpu.Bridges, p.nic, nic.Bridges)
 		}
 
 		wantPathType(t, host, p.gpu, p.nic, topology.PIX)

@@ -111,7 +111,8 @@ func TestScriptOnThisMachine(t *testing.T) {
 }
 
 func withoutCapabilities(snapshot string) string {
-	return regexp.MustCompile(`-- \S+/extended_capabilities --\n(acs .*\n)?(ats\n)?`).ReplaceAllString(snapshot, "")
+	return regexp.MustCompile(
+		`-- \S+/extended_capabilities --\n(acs .*\n)?(ats\n)?`).ReplaceAllString(snapshot, "")
 }
 
 // Of some devices the script prints what Read reads of them and of the

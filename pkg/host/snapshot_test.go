@@ -16,7 +16,8 @@ import (
 
 func TestParseSnapshot(t *testing.T) {
 	fsys := parse(t,
-		"A head.\n\n-- a/b/file --\n1\n-- l -> a/b --\n-- a/up -> ../a/b/file --\n\n-- a/gone -> b/x --\n-- a/b/none --\n")
+		"A head.\n\n-- a/b/file --\n1\n-- l -> a/b --\n-- a/up -> ../a/b/file --\n\n"+
+			"-- a/gone -> b/x --\n-- a/b/none --\n")
 	for name, want := range map[string]string{"a/b/file": "1\n", "a/b/none": ""} {
 		if got, err := fs.ReadFile(fsys, name); err != nil || string(got) != want {
 			t.Errorf("%s = %q, %v; want %q", name, got, err, want)
@@ -107,7 +108,8 @@ func FuzzParseSnapshot(f *testing.F) {
 	for _, seed := range []string{
 		"-- a --\n", "-- a -> a --\n", "-- a -> b --\n-- b -> c/d --\n-- c/d --\nx\n",
 		"-- a/l -> ../a/l/x --\n",
-		"-- bus/pci/devices/0000:00:02.0 -> ../../../devices/pci0000:00/0000:00:02.0 --\n-- devices/pci0000:00/0000:00:02.0/numa_node --\n0\n",
+		"-- bus/pci/devices/0000:00:02.0 -> ../../../devices/pci0000:00/0000:00:02.0 --\n" +
+			"-- devices/pci0000:00/0000:00:02.0/numa_node --\n0\n",
 		shapes,
 	} {
 		f.Add([]byte(seed))

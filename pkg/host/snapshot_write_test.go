@@ -233,7 +233,8 @@ func TestSnapshotRefuses(t *testing.T) {
 	}
 
 	snapshot, _, err := host.TakeSnapshot(parse(t,
-		"-- bus/pci/devices/0000:00:00.0 -> ../../../devices/pci0000:00/0000:00:00.0 --\n-- devices/pci0000:00/0000:00:00.0/class --\n0x060000\n"))
+		"-- bus/pci/devices/0000:00:00.0 -> ../../../devices/pci0000:00/0000:00:00.0 --\n"+
+			"-- devices/pci0000:00/0000:00:00.0/class --\n0x060000\n"))
 	expect.NoError(t, err)
 	if _, err := snapshot.Format("head\n-- a/file --\n"); err == nil {
 		t.Error("a comment that begins an entry is accepted")
@@ -247,7 +248,8 @@ func BenchmarkSnapshot(b *testing.B) {
 	text.WriteString("cpus 0 0-63\ncpus 1 64-127\n")
 	for n := range 100 {
 		fmt.Fprintf(&text,
-			"pci%04[1]x:00/%04[1]x:00:01.0/%04[1]x:01:00.0 node=%[2]d group=%[1]d driver=vfio-pci io\n", n, n%2)
+			"pci%04[1]x:00/%04[1]x:00:01.0/%04[1]x:01:00.0 node=%[2]d group=%[1]d "+
+				"driver=vfio-pci io\n", n, n%2)
 	}
 
 	host := expect.Host(b, text.String())

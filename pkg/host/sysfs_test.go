@@ -161,7 +161,8 @@ func TestReadHostAbsent(t *testing.T) {
 		host, problems := readHost(fsys, ids)
 		expect.Problems(t, problems, []string{
 			"no-sysfs bus/pci/devices/0000:99:00.0: does not show this device",
-			"no-sysfs bus/mdev/devices/4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01: does not show this device",
+			"no-sysfs bus/mdev/devices/4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01: does not show " +
+				"this device",
 		})
 
 		// Sorted by device: PCI before mdev.

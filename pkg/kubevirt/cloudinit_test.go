@@ -25,22 +25,28 @@ func TestCloudInit(t *testing.T) {
 			&kubevirt.CloudInit{
 				UserData: []byte("\x1f\x8b"),
 			}},
-		"the first": {`[{"name": "r"}, {"cloudInitConfigDrive": {"userData": "a"}}, {"cloudInitNoCloud": {"userData": "b"}}]`, &kubevirt.CloudInit{
+		"the first": {`[{"name": "r"}, {"cloudInitConfigDrive": {"userData": "a"}}, ` +
+			`{"cloudInitNoCloud": {"userData": "b"}}]`, &kubevirt.CloudInit{
 			UserData: []byte("a"),
 		}},
 		"secret": {`[{"name": "i", "cloudInitNoCloud": {"secretRef": {"name": "a"}}}]`,
 			&kubevirt.CloudInit{
 				Unknown: true,
 			}},
-		"secret, read": {`[{"name": "i", "cloudInitNoCloud": {"secretRef": {"name": "a"}, "userData": "a"}}]`, &kubevirt.CloudInit{
+		"secret, read": {`[{"name": "i", "cloudInitNoCloud": {"secretRef": {"name": "a"}, ` +
+			`"userData": "a"}}]`, &kubevirt.CloudInit{
 			UserData: []byte("a"),
 		}},
 		"network only": {`[{"name": "i", "cloudInitNoCloud": {"networkData": "a"}}]`,
 			&kubevirt.CloudInit{}},
-		"network secret": {`[{"name": "i", "cloudInitNoCloud": {"networkDataSecretRef": {"name": "a"}}}]`, &kubevirt.CloudInit{}},
+		"network secret": {
+			`[{"name": "i", "cloudInitNoCloud": {"networkDataSecretRef": {"name": "a"}}}]`,
+			&kubevirt.CloudInit{},
+		},
 	} {
-		vmi, err := kubevirt.ParseVMI([]byte(`{"kind": "VirtualMachineInstance", "spec": {"volumes": ` +
-			tc.volumes + `}}`))
+		vmi, err := kubevirt.ParseVMI(
+			[]byte(`{"kind": "VirtualMachineInstance", "spec": {"volumes": ` +
+				tc.volumes + `}}`))
 		expect.NoError(t, err)
 		got := vmi.CloudInit()
 		if got != nil && len(got.UserData) == 0 {

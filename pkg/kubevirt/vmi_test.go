@@ -122,15 +122,18 @@ func TestParseVMIMigration(t *testing.T) {
 		{"null", `{"migrationState":null}`, false},
 		// The target's hook sees this first: handleTargetPodHandoff sets only these.
 		{"handed off",
-			`{"migrationState":{"migrationUid":"u","targetNode":"n2","sourceNode":"n1","targetPod":"p"}}`, true},
+			`{"migrationState":{"migrationUid":"u","targetNode":"n2","sourceNode":"n1",` +
+				`"targetPod":"p"}}`, true},
 		{"started",
 			`{"migrationState":{"targetNode":"n2","startTimestamp":"2026-01-01T00:00:00Z"}}`, true},
 		{"being aborted", `{"migrationState":{"targetNode":"n2","abortRequested":true}}`, true},
 		{"completed",
-			`{"migrationState":{"targetNode":"n2","completed":true,"endTimestamp":"2026-01-01T00:01:00Z"}}`, false},
+			`{"migrationState":{"targetNode":"n2","completed":true,` +
+				`"endTimestamp":"2026-01-01T00:01:00Z"}}`, false},
 		{"failed", `{"migrationState":{"targetNode":"n2","failed":true}}`, false},
 		{"ended",
-			`{"migrationState":{"targetNode":"n2","startTimestamp":"2026-01-01T00:00:00Z","endTimestamp":"2026-01-01T00:01:00Z"}}`, false},
+			`{"migrationState":{"targetNode":"n2","startTimestamp":"2026-01-01T00:00:00Z",` +
+				`"endTimestamp":"2026-01-01T00:01:00Z"}}`, false},
 	} {
 		if got := parseVMI(t, `{"kind":"VirtualMachineInstance","status":`+tc.status+
 			`}`).MigrationInProgress; got != tc.want {
@@ -146,7 +149,8 @@ func TestParseVMIGuestNUMA(t *testing.T) {
 	}
 
 	vmi = parseVMI(t,
-		`{"spec":{"domain":{"cpu":{"dedicatedCpuPlacement":true,"numa":{"guestMappingPassthrough":{}}},"memory":{"hugepages":{"pageSize":"1Gi"}}}}}`)
+		`{"spec":{"domain":{"cpu":{"dedicatedCpuPlacement":true,`+
+			`"numa":{"guestMappingPassthrough":{}}},"memory":{"hugepages":{"pageSize":"1Gi"}}}}}`)
 	if !vmi.DedicatedCPU || !vmi.Hugepages || !vmi.GuestMappingPassthrough {
 		t.Errorf("all requested: %+v", vmi)
 	}

@@ -105,9 +105,11 @@ func TestControllersAndCardsNeedPorts(t *testing.T) {
 		{none + `<interface type='user'/>`, 1, 1},
 		{none + `<interface type='user'><model type='virtio'/></interface>`, 1, 1},
 		{none +
-			`<interface type='user'><model type='e1000'/></interface><interface><model type='rtl8139'/></interface>`, 1, 1},
+			`<interface type='user'><model type='e1000'/></interface><interface>` +
+			`<model type='rtl8139'/></interface>`, 1, 1},
 		{none +
-			`<interface type='user'><model type='e1000e'/></interface><interface><model type='igb'/></interface>`, 2, 2},
+			`<interface type='user'><model type='e1000e'/></interface><interface>` +
+			`<model type='igb'/></interface>`, 2, 2},
 		{none + `<interface type='user'><model type='virtio-transitional'/></interface>`, 1, 1},
 		{none + `<interface type='user'><model type='usb-net'/></interface>`, 0, 0},
 		{none +
@@ -155,11 +157,13 @@ func TestOtherDevicesNeedPorts(t *testing.T) {
 		{none + `<disk><target dev='sdz' bus='sata'/><address type='drive' controller='0'/></disk>`,
 			0, 1},
 		{none +
-			`<disk><target dev='sdg' bus='sata'/></disk><controller type='sata' index='0'/><controller type='sata' index='1'><address type='pci' bus='0' slot='5'/></controller>`, 0, 1},
+			`<disk><target dev='sdg' bus='sata'/></disk><controller type='sata' index='0'/>` +
+			`<controller type='sata' index='1'><address type='pci' bus='0' slot='5'/></controller>`, 0, 1},
 		{none + `<disk><target dev='sdg' bus='scsi'/></disk>`, 1, 1},
 		{none + `<disk><target dev='sdh' bus='scsi'/></disk>`, 2, 2},
 		{none +
-			`<disk><target dev='sdh' bus='scsi'/></disk><controller type='scsi' index='0' model='virtio-scsi'/>`, 2, 2},
+			`<disk><target dev='sdh' bus='scsi'/></disk>` +
+			`<controller type='scsi' index='0' model='virtio-scsi'/>`, 2, 2},
 		{none + `<disk><target dev='sdz' bus='scsi'/><address type='drive' controller='0'/></disk>`,
 			1, 1},
 		{none + `<disk><target dev='' bus='scsi'/></disk>`, 1, 1},
@@ -194,7 +198,8 @@ func TestOtherDevicesNeedPorts(t *testing.T) {
 		// A chipset's slot that an address takes is not free.
 		{none + `<video/><rng model='virtio'><address type='pci' bus='0' slot='1'/></rng>`, 1, 1},
 		{none +
-			`<sound model='ich9'/><controller type='pci' index='1' model='pcie-root-port'><address type='pci' slot='0x1b'/></controller>`, 1, 1},
+			`<sound model='ich9'/><controller type='pci' index='1' model='pcie-root-port'>` +
+			`<address type='pci' slot='0x1b'/></controller>`, 1, 1},
 	} {
 		test.check(t)
 	}
@@ -211,12 +216,14 @@ func TestManyDrives(t *testing.T) {
 // TestBridge: libvirt adds a bridge for conventional devices, unless there is one.
 func TestBridge(t *testing.T) {
 	for xml, want := range map[string]bool{
-		`<watchdog model='i6300esb'/><sound model='ac97'/>`:                                                                                                  true,
-		`<rng model='virtio'/><interface type='user'><model type='e1000'/></interface>`:                                                                      true,
-		`<controller type='pci' index='3' model='pcie-to-pci-bridge'/><controller type='pci' index='2' model='pcie-root-port'/><watchdog model='i6300esb'/>`: false,
+		`<watchdog model='i6300esb'/><sound model='ac97'/>`:                             true,
+		`<rng model='virtio'/><interface type='user'><model type='e1000'/></interface>`: true,
+		`<controller type='pci' index='3' model='pcie-to-pci-bridge'/>` +
+			`<controller type='pci' index='2' model='pcie-root-port'/><watchdog model='i6300esb'/>`: false,
 		// the chipset's slots
-		`<sound model='ich9'/><video><model type='vga'/></video>`:                                                                    false,
-		`<disk device='disk'><target dev='vda'/></disk><controller type='scsi' index='0' model='lsilogic'/><watchdog model='itco'/>`: true,
+		`<sound model='ich9'/><video><model type='vga'/></video>`: false,
+		`<disk device='disk'><target dev='vda'/></disk>` +
+			`<controller type='scsi' index='0' model='lsilogic'/><watchdog model='itco'/>`: true,
 	} {
 		if _, got := plugged(t, "q35", none+xml, false); got != want {
 			t.Errorf("a bridge is added: %v, want %v: %s", got, want, xml)
@@ -235,48 +242,60 @@ func ich9(index string, parts ...string) string {
 // TestDevices: which devices are listed, with their addresses; "+" marks those
 // that libvirt gives an address.
 func TestDevices(t *testing.T) {
-	const source = `<source><address domain='0x0000' bus='0x17' slot='0x00' function='0x0'/></source>`
+	const source = `<source><address domain='0x0000' bus='0x17' slot='0x00' function='0x0'/>` +
+		`</source>`
 	for _, test := range []struct {
 		name, xml string
 		want      []string
 	}{
 		{
-			"in document order, those that libvirt adds last", `<rng model='virtio'/><disk><target dev='vda' bus='virtio'/><alias name='ua-d'/></disk>` +
-				`<interface type='ethernet'><model type='virtio'/></interface><graphics/><input type='tablet' bus='virtio' model='virtio'/>`,
+			"in document order, those that libvirt adds last",
+			`<rng model='virtio'/><disk><target dev='vda' bus='virtio'/><alias name='ua-d'/></disk>` +
+				`<interface type='ethernet'><model type='virtio'/></interface><graphics/>` +
+				`<input type='tablet' bus='virtio' model='virtio'/>`,
 			[]string{"rng +", "disk ua-d +", "interface +", "input +", "video +"},
 		},
 		{
 			"an address makes any device a PCI device",
-			`<tpm><address type='pci' bus='2' multifunction='on'/></tpm><tpm><address type='pci'/></tpm>`,
+			`<tpm><address type='pci' bus='2' multifunction='on'/></tpm><tpm>` +
+				`<address type='pci'/></tpm>`,
 			[]string{"tpm 2:0.0", "tpm"},
 		},
 		{
 			"an address of another type makes it none",
-			`<rng model='virtio'><address type='ccw' cssid='0xfe'/></rng><disk><target bus='virtio'/><address type='virtio-mmio'/></disk>`, nil,
+			`<rng model='virtio'><address type='ccw' cssid='0xfe'/></rng><disk>` +
+				`<target bus='virtio'/><address type='virtio-mmio'/></disk>`, nil,
 		},
 		{
 			"an address without type",
-			`<rng model='virtio'><address bus='3'/></rng><disk><target bus='sata'/><address bus='3'/></disk>`,
+			`<rng model='virtio'><address bus='3'/></rng><disk><target bus='sata'/>` +
+				`<address bus='3'/></disk>`,
 			[]string{"rng 3:0.0"},
 		},
 		// All zero is libvirt's way to say: choose one.
 		{
 			"an address of zeros",
-			`<rng model='virtio'><address type='pci' domain='0' bus='0' slot='0' function='0'/></rng>`,
+			`<rng model='virtio'>` +
+				`<address type='pci' domain='0' bus='0' slot='0' function='0'/></rng>`,
 			[]string{"rng +"},
 		},
 		{"an address inside a source",
-			`<disk type='nvme'><source><address type='pci' bus='9'/></source><target bus='scsi'/></disk><controller type='scsi' model='ncr53c90'/>`, nil},
+			`<disk type='nvme'><source><address type='pci' bus='9'/></source>` +
+				`<target bus='scsi'/></disk><controller type='scsi' model='ncr53c90'/>`, nil},
 		{"two lists of devices", `</devices><devices><rng model='virtio'/>`, []string{"rng +"}},
 		{"a hostdev that is placed", `<hostdev type='pci'>` + source + `</hostdev>`, nil},
 		{"hostdev vfio-ap",
-			`<hostdev type='mdev' model='vfio-ap'><source><address uuid='4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01'/></source></hostdev>`, nil},
+			`<hostdev type='mdev' model='vfio-ap'><source>` +
+				`<address uuid='4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01'/></source></hostdev>`, nil},
 		{"hostdev usb",
-			`<hostdev type='usb'><source><address bus='3' device='7'/></source><address type='usb' bus='0' port='1'/></hostdev>`, nil},
+			`<hostdev type='usb'><source><address bus='3' device='7'/></source>` +
+				`<address type='usb' bus='0' port='1'/></hostdev>`, nil},
 		{"hostdev capabilities",
-			`<hostdev mode='capabilities' type='misc'><source><char>/dev/x</char></source></hostdev>`, nil},
+			`<hostdev mode='capabilities' type='misc'><source><char>/dev/x</char></source>` +
+				`</hostdev>`, nil},
 		{"hostdev without source",
-			`<hostdev type='pci'><alias name='ua-x'/><address type='pci' bus='4'/></hostdev>`, []string{
+			`<hostdev type='pci'><alias name='ua-x'/><address type='pci' bus='4'/></hostdev>`,
+			[]string{
 				"hostdev ua-x 4:0.0",
 			}},
 		{"hostdev with an empty source", `<hostdev type='pci'><source/></hostdev>`, []string{
@@ -288,7 +307,8 @@ func TestDevices(t *testing.T) {
 			}},
 		{
 			"hostdev with an unreadable uuid",
-			`<hostdev type='mdev' model='vfio-pci'><source><address uuid='x'/></source><address type='pci' bus='5'/></hostdev>`,
+			`<hostdev type='mdev' model='vfio-pci'><source><address uuid='x'/></source>` +
+				`<address type='pci' bus='5'/></hostdev>`,
 			[]string{"hostdev 5:0.0"},
 		},
 		{"hostdev without source, unassigned",
@@ -327,7 +347,9 @@ func TestDevices(t *testing.T) {
 // TestSCSIWithoutModel: libvirt makes it lsilogic, where QEMU has that, which takes a bridge with a
 // port above it, or virtio-scsi, which takes a port.
 func TestSCSIWithoutModel(t *testing.T) {
-	const bridge = `<controller type='pci' index='3' model='pcie-to-pci-bridge'><address type='pci' bus='2'/></controller><controller type='pci' index='2' model='pcie-root-port'/>`
+	const bridge = `<controller type='pci' index='3' model='pcie-to-pci-bridge'>` +
+		`<address type='pci' bus='2'/></controller>` +
+		`<controller type='pci' index='2' model='pcie-root-port'/>`
 	for _, test := range []struct {
 		xml          string
 		ports        int  // with virtio-scsi

@@ -25,7 +25,9 @@ func TestMeasured(t *testing.T) {
 		vm           mapping.Start
 		memory, bars float64 // seconds
 	}{
-		"Linux 4d83de6da265, 120 GB":        {mapping.Start{Memory: 120 * gib, Spaces: 1}, 29.69, 0},
+		"Linux 4d83de6da265, 120 GB": {
+			mapping.Start{Memory: 120 * gib, Spaces: 1}, 29.69, 0,
+		},
 		"QEMU 1e356fc14bea, 1 TB, 1 thread": {hugepages(1), 536, 0},
 		"8 threads":                         {hugepages(8), 70, 0},
 		"16 threads":                        {hugepages(16), 40, 0},

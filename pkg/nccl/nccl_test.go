@@ -200,7 +200,8 @@ func cpuOf(n *node) string {
 // NCCL looks for it in sysfs.
 func TestLeavesOut(t *testing.T) {
 	host := expect.Host(t,
-		"cpus 0 0-3\npci0000:00/0000:00:01.0/0000:01:00.0 node=0\npci0000:00/0000:00:02.0/0000:02:00.0 node=0 class=0x010802\n")
+		"cpus 0 0-3\npci0000:00/0000:00:01.0/0000:01:00.0 node=0\n"+
+			"pci0000:00/0000:00:02.0/0000:02:00.0 node=0 class=0x010802\n")
 	domain := matrix.Domain(matrix.GuestNUMA{{0}}, []string{"0000:01:00.0", "0000:02:00.0"})
 	file := nccl.New(planOf(t, host, domain, policy.LayoutKeep))
 	if !file.IsEmpty() || strings.Contains(file.String(), "<pci") {

@@ -27,7 +27,8 @@ func TestOrder(t *testing.T) {
 
 	var got []string
 	text := nccl.Of(functions).String()
-	for _, match := range regexp.MustCompile(`numaid="(\d)"|busid="0000:(..)`).FindAllStringSubmatch(
+	for _, match := range regexp.MustCompile(
+		`numaid="(\d)"|busid="0000:(..)`).FindAllStringSubmatch(
 		text, -1) {
 		got = append(got, match[1]+match[2])
 	}

@@ -71,7 +71,9 @@ func TestGrace(t *testing.T) {
 	c := cases.Named(t, "../..", "grace-gb200")
 	svg := draw(t, report.New(c.Planner.Read(c.Request).Plan().Plan, true, nil))
 	wellFormed(t, svg)
-	box := regexp.MustCompile(`<g class="(?:device gpu|area)"(?: id="([a-z]+)-\d")?>(?:<title>[^<]*</title>)?<rect x="(\d+)" y="(\d+)" width="(\d+)" height="(\d+)"[^>]*/>(?:<text[^>]*>(cells [^<]*))?`)
+	box := regexp.MustCompile(
+		`<g class="(?:device gpu|area)"(?: id="([a-z]+)-\d")?>(?:<title>[^<]*</title>)?<rect ` +
+			`x="(\d+)" y="(\d+)" width="(\d+)" height="(\d+)"[^>]*/>(?:<text[^>]*>(cells [^<]*))?`)
 	var gpu image.Rectangle
 	var found []string
 	for _, match := range box.FindAllStringSubmatch(svg, -1) {
@@ -199,7 +201,8 @@ func TestShares(t *testing.T) {
 		// eight pairs of a GPU and a NIC and the six of four NVSwitches lose their switch.
 		{hgx, "keep", []string{
 			"1 x 0 of 8 GPUs with GPUDirect RDMA, 4 with the host's NIC", "20 x 0 of 19",
-			"1 x 0 of 190 pairs of devices as on the host · layout keep · 20 kept · 8 GPUs, 8 NICs, 4 PCI devices",
+			"1 x 0 of 190 pairs of devices as on the host · layout keep · 20 kept · 8 GPUs, 8 " +
+				"NICs, 4 PCI devices",
 		}, "farther nearer nearer"},
 		{hgx, "root", []string{
 			"1 x 0 of 8 GPUs with GPUDirect RDMA, 4 with the host's NIC", "16 x 18 of 19",
@@ -212,7 +215,8 @@ func TestShares(t *testing.T) {
 		// Two of the three mediated devices are parts of one card.
 		{"x86-1n2g-rtx-audio", "mirror", []string{
 			"1 x 36 of 36 pairs of devices as on the host",
-			"1 x layout mirror · 9 placed · 4 GPUs, 1 PCI device, 1 USB controller, 3 audio functions",
+			"1 x layout mirror · 9 placed · 4 GPUs, 1 PCI device, 1 USB controller, 3 audio " +
+				"functions",
 			"1 x audio function, USB controller, PCI device", "9 x 8 of 8",
 		}, "same"},
 		{vgpu, "numa", []string{

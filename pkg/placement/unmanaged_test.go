@@ -24,7 +24,8 @@ func unmanagedHost() string {
 	host := "cpus 0 0-3\ncpus 1 4-7\n"
 	for i := range unmanagedDevices {
 		root := []string{"3a", "3a", "5d", "ae", "be"}[i%5]
-		host += fmt.Sprintf("pci0000:%s/0000:%s:%02x.0/0000:%02x:00.0 node=%d group=%d driver=vfio-pci\n",
+		host += fmt.Sprintf("pci0000:%s/0000:%s:%02x.0/0000:%02x:00.0 node=%d group=%d "+
+			"driver=vfio-pci\n",
 			root, root, i, 0x10+i, i%5/3, 100+i)
 	}
 
@@ -42,7 +43,8 @@ type unmanagedDomain struct {
 }
 
 func (d *unmanagedDomain) address(bus, slot int) string {
-	return fmt.Sprintf(`<address type="pci" domain="0x0000" bus="0x%02x" slot="0x%02x" function="0x0"/>`, bus, slot)
+	return fmt.Sprintf(`<address type="pci" domain="0x0000" bus="0x%02x" slot="0x%02x" `+
+		`function="0x0"/>`, bus, slot)
 }
 
 func (d *unmanagedDomain) controller(model, target, address string) int {
@@ -62,7 +64,9 @@ func (d *unmanagedDomain) gpu(address string) {
 	}
 
 	fmt.Fprintf(&d.devices,
-		`<hostdev type="pci" managed="no"><source><address type="pci" domain="0x0000" bus="0x%02x" slot="0x00" function="0x0"/></source>%s<alias name="ua-gpu-%d"/></hostdev>`+"\n",
+		`<hostdev type="pci" managed="no"><source>`+
+			`<address type="pci" domain="0x0000" bus="0x%02x" slot="0x00" function="0x0"/>`+
+			`</source>%s<alias name="ua-gpu-%d"/></hostdev>`+"\n",
 		0x10+d.gpus[0], address, d.gpus[0])
 
 	d.gpus = d.gpus[1:]
@@ -71,7 +75,8 @@ func (d *unmanagedDomain) gpu(address string) {
 func (d *unmanagedDomain) nic(address string) {
 	d.nics++
 	fmt.Fprintf(&d.devices,
-		`<interface type="ethernet"><target dev="tap%d"/><model type="virtio-non-transitional"/><mac address="02:00:00:00:00:%02x"/>%s</interface>`+"\n",
+		`<interface type="ethernet"><target dev="tap%d"/><model type="virtio-non-transitional"/>`+
+			`<mac address="02:00:00:00:00:%02x"/>%s</interface>`+"\n",
 		d.nics, d.nics, address)
 }
 
@@ -233,7 +238,8 @@ func TestBudgetOfUnplaced(t *testing.T) {
 		d.controller("pcie-root-port", "", "")
 	}
 
-	in := fmt.Sprintf(`<domain><os><type arch="x86_64" machine="q35">hvm</type></os><devices>%s%s</devices></domain>`, &d.devices, &d.controllers)
+	in := fmt.Sprintf(`<domain><os><type arch="x86_64" machine="q35">hvm</type></os>`+
+		`<devices>%s%s</devices></domain>`, &d.devices, &d.controllers)
 	m := plan.Planner{
 		Sysfs:  expect.Host(t, unmanagedHost()),
 		Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: "numa"}},

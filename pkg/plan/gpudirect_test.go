@@ -51,7 +51,8 @@ func TestGPUDirectOfHidden(t *testing.T) {
 	planner := plan.Planner{Sysfs: hosts(t)["x86-2n8g-hgx-h100.txtar"]}
 	hidden := bytes.ReplaceAll(domain, alias,
 		append([]byte(`<address type="unassigned"></address>`), alias...))
-	got := planner.Read(plan.Request{Domain: hidden}).WithLayout(policy.LayoutMirror).Plan.GPUDirect()
+	got := planner.Read(plan.Request{Domain: hidden}).WithLayout(
+		policy.LayoutMirror).Plan.GPUDirect()
 	if got != (placement.GPUDirect{}) {
 		t.Errorf("%+v, want no GPU with a NIC to take", got)
 	}

@@ -92,7 +92,8 @@ func TestSSIDSize(t *testing.T) {
 	}
 
 	grace.Planner.Flags = map[policy.Key]string{policy.KeyDryRun: "true"}
-	if got := grace.Planner.Read(grace.Request).Plan().Domain; string(got) != string(grace.Request.Domain) {
+	if got := grace.Planner.Read(grace.Request).Plan().Domain; string(
+		got) != string(grace.Request.Domain) {
 		t.Errorf("a dry run changed the domain:\n%s", got)
 	}
 

@@ -45,14 +45,16 @@ func pciXML(alias, address, attributes string) string {
 	part := strings.NewReplacer(":", " ", ".", " ").Replace(address)
 	f := strings.Fields(part)
 	return fmt.Sprintf(`<hostdev type="pci" managed="no" mode="subsystem"%s><source>`+
-		`<address type="pci" domain="0x%s" bus="0x%s" slot="0x%s" function="0x%s"></address></source><alias name="%s"></alias></hostdev>`,
+		`<address type="pci" domain="0x%s" bus="0x%s" slot="0x%s" function="0x%s"></address>`+
+		`</source><alias name="%s"></alias></hostdev>`,
 		attributes, f[0], f[1], f[2], f[3], alias)
 }
 
 // mdevXML returns a mediated hostdev as virt-launcher v1.9.0 writes it (createMDEVHostDevice).
 func mdevXML(alias, uuid, attributes string) string {
 	return fmt.Sprintf(`<hostdev type="mdev" mode="subsystem" model="vfio-pci"%s><source>`+
-		`<address uuid="%s"></address></source><alias name="%s"></alias></hostdev>`, attributes, uuid, alias)
+		`<address uuid="%s"></address></source><alias name="%s"></alias></hostdev>`, attributes,
+		uuid, alias)
 }
 
 const (

@@ -151,9 +151,11 @@ func TestNCCLEntryLibvirt(t *testing.T) {
 
 // The entry for NCCL, and an element that has no other one.
 var (
-	ncclEntry     = regexp.MustCompile(`\s*<entry name="opt/org.kubevirt.hostdev/nccl-topology">[^<]*</entry>`)
-	filledElement = regexp.MustCompile(`<sysinfo type=["']fwcfg["']>\s*<!-- hook-sidecar: was (.*) -->\s*</sysinfo>`)
-	emptyElement  = regexp.MustCompile(`\s*<sysinfo type=["']fwcfg["']>\s*</sysinfo>`)
+	ncclEntry = regexp.MustCompile(
+		`\s*<entry name="opt/org.kubevirt.hostdev/nccl-topology">[^<]*</entry>`)
+	filledElement = regexp.MustCompile(
+		`<sysinfo type=["']fwcfg["']>\s*<!-- hook-sidecar: was (.*) -->\s*</sysinfo>`)
+	emptyElement = regexp.MustCompile(`\s*<sysinfo type=["']fwcfg["']>\s*</sysinfo>`)
 )
 
 // TestNCCLEntryWanted checks that a domain has the entry only where the policy

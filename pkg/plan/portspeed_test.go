@@ -27,8 +27,10 @@ func TestPortSpeed(t *testing.T) {
 		vf      = "pci0000:16/0000:16:02.0/0000:18:00.1 node=0 class=0x020700 physfn=0000:18:00.0"
 		slow    = "maxlink=16.0x16\n"
 		fast    = "maxlink=32.0x16\n"
-		switch1 = "pci0000:16/0000:16:01.0/0000:17:00.0/0000:18:00.0/0000:19:00.0 node=0 class=0x030200 " + fast
-		switch2 = "pci0000:16/0000:16:01.0/0000:17:00.0/0000:18:01.0/0000:1a:00.0 node=0 class=0x020700 " + fast
+		switch1 = "pci0000:16/0000:16:01.0/0000:17:00.0/0000:18:00.0/0000:19:00.0 node=0 " +
+			"class=0x030200 " + fast
+		switch2 = "pci0000:16/0000:16:01.0/0000:17:00.0/0000:18:01.0/0000:1a:00.0 node=0 " +
+			"class=0x020700 " + fast
 	)
 	for _, tt := range []struct {
 		name, host, devices string

@@ -141,7 +141,8 @@ func crowded(t *testing.T, devices int) (plan.Request, plan.Planner) {
 	for i := range devices {
 		pair, node := i/2, i/2%2
 		ids[i] = fmt.Sprintf("%04x:%02x:00.0", node+16, i+1)
-		host += fmt.Sprintf("pci%04x:00/%04x:00:%02x.0/%04x:%02x:00.0/%04x:%02x:%02x.0/%s node=%d group=%d driver=vfio-pci\n",
+		host += fmt.Sprintf("pci%04x:00/%04x:00:%02x.0/%04x:%02x:00.0/%04x:%02x:%02x.0/%s "+
+			"node=%d group=%d driver=vfio-pci\n",
 			node, node, pair/2%32, node, pair+1, node, pair+2, i%2, ids[i], node, i)
 	}
 

@@ -52,9 +52,11 @@ func TestNothingElseMoves(t *testing.T) {
 	}
 }
 
-var expanderAddress = regexp.MustCompile(`(model="pcie-expander-bus">(?s:.*?)</target>)\s*<address [^>]*></address>`)
+var expanderAddress = regexp.MustCompile(
+	`(model="pcie-expander-bus">(?s:.*?)</target>)\s*<address [^>]*></address>`)
 
-var lastPort = regexp.MustCompile(`(?s)(.*)<controller type="pci" index="\d+" model="pcie-root-port">.*?</controller>`)
+var lastPort = regexp.MustCompile(
+	`(?s)(.*)<controller type="pci" index="\d+" model="pcie-root-port">.*?</controller>`)
 
 // TestNothingElseMovesFromUnaddressed starts from trees whose expander buses have no
 // address, as KubeVirt's with PCINUMAAwareTopology: those of each layout on random

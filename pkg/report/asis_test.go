@@ -67,7 +67,8 @@ func TestAsIsPlaced(t *testing.T) {
 func TestOrder(t *testing.T) {
 	c := cases.Named(t, "../..", "kubevirt-placed")
 	kept := report.New(c.Planner.Read(c.Request).Plan().Plan, true, nil)
-	const line = "\nthe guest's order is not the host's: #8 #9 #10 #11 #12 #13 #14 #15 #0 #1 #2 #3 #4 #5 #6 #7\n"
+	const line = "\nthe guest's order is not the host's: #8 #9 #10 #11 #12 #13 #14 #15 #0 #1 #2 " +
+		"#3 #4 #5 #6 #7\n"
 	for name, shown := range map[string]string{
 		"explain":         text(t, kept, report.Style{}),
 		"docs/layouts.md": string(expect.File(t, "../../docs/layouts.md")),

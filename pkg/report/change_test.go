@@ -64,7 +64,8 @@ func TestUnknownHost(t *testing.T) {
 // text and picture begin with it, once.
 func TestNoCells(t *testing.T) {
 	sysfs := machines.Sysfs(t, machines.HGX)
-	domain := regexp.MustCompile(`(?s)<numa>.*?</numa>|<numatune>.*?</numatune>`).ReplaceAll(machines.Domain(t, sysfs), nil)
+	domain := regexp.MustCompile(`(?s)<numa>.*?</numa>|<numatune>.*?</numatune>`).ReplaceAll(
+		machines.Domain(t, sysfs), nil)
 	r := machines.Report(t, sysfs, domain, "root")
 	got := text(t, r, report.Style{})
 	if !strings.HasPrefix(words.OneLine(got), strings.Join(r.Headline[:2], "; ")+

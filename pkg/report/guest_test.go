@@ -164,7 +164,9 @@ func TestCompareGuestPasted(t *testing.T) {
 		"nccl.xml":   {},
 		"topo.txt":   {notes: 1}, // matched by order
 		"flat lstopo": {
-			input: `<topology><object type="Bridge" bridge_pci="0000:[00-02]"><object type="PCIDev" pci_busid="0000:01:00.0" pci_type="0302 [10de:2330]"/></object></topology>`,
+			input: `<topology><object type="Bridge" bridge_pci="0000:[00-02]">` +
+				`<object type="PCIDev" pci_busid="0000:01:00.0" pci_type="0302 [10de:2330]"/>` +
+				`</object></topology>`,
 			want: map[string][]string{
 				"ua-gpu": {"nothing at 0000:e4:00.0; there is a 10de:2330 at 0000:01:00.0"},
 				"ua-nic": {"nothing at 0000:e3:00.0"},
@@ -172,7 +174,10 @@ func TestCompareGuestPasted(t *testing.T) {
 			notes: 1, // no nodes
 		},
 		"NCCL without the switch": {
-			input: `<system><cpu numaid="-1"><pci busid="0000:e3:00.0" class="0x020700" vendor="0x15b3" device="0x101e"/><pci busid="0000:e4:00.0" class="0x030200" vendor="0x10de" device="0x2330"/></cpu></system>`,
+			input: `<system><cpu numaid="-1">` +
+				`<pci busid="0000:e3:00.0" class="0x020700" vendor="0x15b3" device="0x101e"/>` +
+				`<pci busid="0000:e4:00.0" class="0x030200" vendor="0x10de" device="0x2330"/>` +
+				`</cpu></system>`,
 			want: map[string][]string{
 				"ua-gpu": {"NUMA node none, planned 0",
 					"1 path type not as planned: PHB to ua-nic, planned PIX"},
@@ -210,7 +215,9 @@ func TestCompareGuestPasted(t *testing.T) {
 func TestCompareGuestUnlisted(t *testing.T) {
 	for input, source := range map[string]string{
 		"GPU0 GPU1\nGPU0 X SYS\n": "nvidia-smi", // two GPUs, and one is planned
-		`<system><cpu numaid="0"><pci busid="0000:05:00.0" class="0x020000" vendor="0x1af4" device="0x1041"/></cpu></system>`: "nccl",
+		`<system><cpu numaid="0">` +
+			`<pci busid="0000:05:00.0" class="0x020000" vendor="0x1af4" device="0x1041"/></cpu>` +
+			`</system>`: "nccl",
 	} {
 		guest, _, err := paste.Read([]byte(input))
 		expect.NoError(t, err)

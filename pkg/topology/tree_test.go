@@ -63,7 +63,8 @@ func TestHostTree(t *testing.T) {
 
 	part := tree.Only([]topology.DeviceID{topology.PCIDevice(nic)})
 	if part.Node(dn1) != nil ||
-		part.Node(topology.PCIDevice(nic)).Path()[0].ID != topology.ID(topology.PCIeRoot("pci0000:15")) {
+		part.Node(topology.PCIDevice(nic)).Path()[0].ID != topology.ID(
+			topology.PCIeRoot("pci0000:15")) {
 		t.Error("the part that leads to the NIC has another device's port, or not its root")
 	}
 }

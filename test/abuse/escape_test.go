@@ -63,7 +63,8 @@ func TestNothingUnescaped(t *testing.T) {
 					Source:    policy.Source{Flags: map[policy.Key]string{policy.KeyAdd: add}},
 				}
 
-				const domain = `<domain type="kvm"><name>a</name><os><type arch="x86_64" machine="q35">hvm</type></os><devices></devices></domain>`
+				const domain = `<domain type="kvm"><name>a</name><os>` +
+					`<type arch="x86_64" machine="q35">hvm</type></os><devices></devices></domain>`
 				result := m.Read(plan.Request{
 					Domain: []byte(domain), VMI: vmiWith(t, value),
 				}).Plan()

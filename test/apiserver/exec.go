@@ -29,13 +29,14 @@ func (c *Cluster) exec(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 
-	conn := wsstream.NewConn(map[string]wsstream.ChannelProtocolConfig{remotecommand.StreamProtocolV5Name: {
-		Binary: true,
-		Channels: []wsstream.ChannelType{
-			wsstream.ReadChannel, wsstream.WriteChannel, wsstream.WriteChannel,
-			wsstream.WriteChannel,
-		},
-	}})
+	conn := wsstream.NewConn(
+		map[string]wsstream.ChannelProtocolConfig{remotecommand.StreamProtocolV5Name: {
+			Binary: true,
+			Channels: []wsstream.ChannelType{
+				wsstream.ReadChannel, wsstream.WriteChannel, wsstream.WriteChannel,
+				wsstream.WriteChannel,
+			},
+		}})
 
 	_, streams, err := conn.Open(w, r)
 	if err != nil {

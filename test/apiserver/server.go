@@ -185,7 +185,8 @@ func (c *Cluster) log(w http.ResponseWriter, r *http.Request) {
 
 	if _, isMade := c.Made.Load(r.PathValue("name")); isMade {
 		fail(w,
-			apierrors.NewBadRequest("container is waiting to start: trying and failing to pull image"))
+			apierrors.NewBadRequest(
+				"container is waiting to start: trying and failing to pull image"))
 		return
 	}
 

@@ -91,7 +91,8 @@ var Machines = []Machine{
 // The sources of records.
 const (
 	nccl1505 = "[NVIDIA/nccl 1505](https://github.com/NVIDIA/nccl/issues/1505)"
-	sglang   = "[sgl-project/sglang](https://github.com/sgl-project/sglang/issues), `nvidia-smi topo -m` in an issue"
+	sglang   = "[sgl-project/sglang](https://github.com/sgl-project/sglang/issues), `nvidia-smi " +
+		"topo -m` in an issue"
 
 	github = "(https://github.com/"
 	hwloc  = "[open-mpi/hwloc tests/hwloc/xml]" + github +

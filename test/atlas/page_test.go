@@ -41,8 +41,9 @@ func TestPage(t *testing.T) {
 	form := template.Must(template.New("page").Parse(page))
 	expect.NoError(t, form.Execute(&text, map[string]any{
 		"Table": table(rows), "Lost": lost(rows), "Alike": alike(rows, atlas.PR17025),
-		"Better": better(rows), "Merged": merged(rows), "Slow": slow(rows), "Without": without(rows),
-		"Hook": alike(rows, atlas.Hook), "Off": off(rows), "Records": records(rows),
+		"Better": better(rows), "Merged": merged(rows), "Slow": slow(rows),
+		"Without": without(rows),
+		"Hook":    alike(rows, atlas.Hook), "Off": off(rows), "Records": records(rows),
 	}))
 
 	const file = "../../docs/atlas.md"
@@ -52,7 +53,8 @@ func TestPage(t *testing.T) {
 	}
 
 	expect.Same(t, string(expect.File(t, file)), text.String(),
-		"%s is not what the machines give (-page +machines), rewrite it with go test ./test/atlas -update", file)
+		"%s is not what the machines give (-page +machines), rewrite it with go test "+
+			"./test/atlas -update", file)
 }
 
 // table returns the table of the page.

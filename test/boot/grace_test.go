@@ -53,7 +53,8 @@ func graceDomain(m *machine) string {
 		cells.WriteString(`</distances></cell>`)
 	}
 
-	const gpu = `<acpi nodeset='%s'/><alias name='ua-hostdevice-%d'/><address type='pci' domain='0x0000' bus='%s' slot='0x00' function='0x0'/>`
+	const gpu = `<acpi nodeset='%s'/><alias name='ua-hostdevice-%d'/>` +
+		`<address type='pci' domain='0x0000' bus='%s' slot='0x00' function='0x0'/>`
 	return strings.NewReplacer(
 		`<alias name='ua-hostdevice-0'/>`, fmt.Sprintf(gpu, "2-9", 0, "0x02"),
 		`<alias name='ua-hostdevice-1'/>`, fmt.Sprintf(gpu, "10-17", 1, "0x04"),

@@ -57,7 +57,8 @@ func TestLayouts(t *testing.T) {
 	b := newPC(t)
 	numa, root, mirror := b.largest(t, "numa", crowd), b.largest(t, "root", ports), b.largest(t,
 		"mirror", eights)
-	t.Logf("the budgets allow %d devices with numa, %d PCIe roots with root, %d devices with mirror, eight under a switch", numa, root, mirror)
+	t.Logf("the budgets allow %d devices with numa, %d PCIe roots with root, %d devices with "+
+		"mirror, eight under a switch", numa, root, mirror)
 	type layoutCase struct {
 		name, layout string
 		machine      *machine

@@ -37,11 +37,14 @@ func (m *machine) domain() []byte {
 	var hostdevs strings.Builder
 	for i, id := range m.hostdevs {
 		fmt.Fprintf(&hostdevs,
-			`<hostdev mode='subsystem' type='pci' managed='no'><source><address domain='0x%s' bus='0x%s' slot='0x%s' function='0x%s'/></source><alias name='ua-hostdevice-%d'/></hostdev>`,
+			`<hostdev mode='subsystem' type='pci' managed='no'><source>`+
+				`<address domain='0x%s' bus='0x%s' slot='0x%s' function='0x%s'/></source>`+
+				`<alias name='ua-hostdevice-%d'/></hostdev>`,
 			id[:4], id[5:7], id[8:10], id[11:], i)
 	}
 
-	kind := `<os><type arch='x86_64' machine='q35'>hvm</type></os><features><acpi/><apic/></features>`
+	kind := `<os><type arch='x86_64' machine='q35'>hvm</type></os><features><acpi/><apic/>` +
+		`</features>`
 	if m.aarch64 {
 		kind = `<os><type arch='aarch64' machine='virt'>hvm</type><loader readonly='yes' type='pflash'>/usr/share/AAVMF/AAVMF_CODE.fd</loader></os>
 <features><acpi/><gic version='3'/></features>`

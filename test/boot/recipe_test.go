@@ -143,7 +143,8 @@ func checkRecipe(t *testing.T, lines string) {
 		}
 
 		if !slices.Equal(above, []string{host, host, host}) {
-			t.Errorf("the ports above %s have the links %q, want root, upstream and downstream port with %s", gpu, above, host)
+			t.Errorf("the ports above %s have the links %q, want root, upstream and downstream "+
+				"port with %s", gpu, above, host)
 		}
 	}
 }

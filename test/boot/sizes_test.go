@@ -137,7 +137,8 @@ func TestSizes(t *testing.T) {
 			guest, err := b.lab.Boot(t.Context(), args, s.firmware)
 			expect.NoError(t, err)
 			if n := assigned(guest, plan, m.instead.ids); n != s.assigned {
-				t.Errorf("the firmware gives %d of %d BARs an address, want %d; the kernel's messages:\n%s", n, s.devices, s.assigned, strings.Join(guest.Kernel, "\n"))
+				t.Errorf("the firmware gives %d of %d BARs an address, want %d; the kernel's "+
+					"messages:\n%s", n, s.devices, s.assigned, strings.Join(guest.Kernel, "\n"))
 			}
 
 			want := "PASS"
@@ -228,7 +229,9 @@ func (s size) inDomain(domain []byte) []byte {
 	if s.window > 0 {
 		pairs = append(pairs, "<domain ",
 			"<domain xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0' ", "</domain>",
-			fmt.Sprintf("<qemu:commandline><qemu:arg value='-fw_cfg'/><qemu:arg value='name=opt/ovmf/X-PciMmio64Mb,string=%d'/></qemu:commandline></domain>", s.window))
+			fmt.Sprintf("<qemu:commandline><qemu:arg value='-fw_cfg'/>"+
+				"<qemu:arg value='name=opt/ovmf/X-PciMmio64Mb,string=%d'/></qemu:commandline>"+
+				"</domain>", s.window))
 	}
 
 	return underFirmware([]byte(strings.NewReplacer(pairs...).Replace(string(domain))), s.firmware)

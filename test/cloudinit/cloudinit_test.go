@@ -34,7 +34,8 @@ func image(t *testing.T) string {
 	t.Helper()
 	dir := os.Getenv("CLOUDINIT_IMAGE")
 	if dir == "" {
-		t.Skip("set CLOUDINIT_IMAGE to the directory that test/cloudinit/get-image has filled: make cloudinit")
+		t.Skip("set CLOUDINIT_IMAGE to the directory that test/cloudinit/get-image has filled: " +
+			"make cloudinit")
 	}
 
 	return dir
@@ -245,7 +246,9 @@ func TestGuest(t *testing.T) {
 	}
 
 	userData := string(read(t, "userdata/cloud-config"))
-	for name, source := range map[string]func(string) seed{"noCloud": noCloud, "configDrive": configDrive} {
+	for name, source := range map[string]func(string) seed{
+		"noCloud": noCloud, "configDrive": configDrive,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			plain := source(userData)
@@ -282,7 +285,8 @@ func TestGuest(t *testing.T) {
 
 			checkFile(t, "after a boot without the hook", later, wantOne)
 			expect.Same(t, want, effects(t, image, later),
-				"after a boot without the hook, what the user's data did (-without the hook +with it)")
+				"after a boot without the hook, what the user's data did (-without the hook "+
+					"+with it)")
 		})
 	}
 }

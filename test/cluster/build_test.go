@@ -74,7 +74,9 @@ virt-launcher virt-launcher-monitor virt-launcher/libvirt-hook-client virt-tail 
 	file, err := boot.KernelIn(kernel)
 	expect.NoError(t, err)
 	run(t, "cp", file, c.cached("boot/vmlinuz"))
-	modules := "virtio_net crc32c_generic ext4 bridge br_netfilter veth tun vhost_net nf_tables nft_chain_nat nft_ct nft_masq nft_nat nft_redir nft_compat xt_comment xt_conntrack xt_mark xt_MASQUERADE xt_nat xt_addrtype"
+	modules := "virtio_net crc32c_generic ext4 bridge br_netfilter veth tun vhost_net nf_tables " +
+		"nft_chain_nat nft_ct nft_masq nft_nat nft_redir nft_compat xt_comment xt_conntrack " +
+		"xt_mark xt_MASQUERADE xt_nat xt_addrtype"
 	expect.NoError(t,
 		e2e.Initramfs(c.image, strings.Fields(modules)...).Write(c.cached("initramfs")))
 	for target, name := range images {

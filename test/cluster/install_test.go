@@ -29,8 +29,9 @@ var notHere = map[string]string{
 	"Under the sidecar-shim 0": "buildx and a registry",
 	"The HGX recipe 0":         "make launcher and make recipe run it",
 	"As a structured plugin 0": "an annotation, which the test takes for its VM",
-	"KubeVirt 1.10 0":          "KubeVirt 1.10; on 1.9.0 the cluster refuses it, which the test sees",
-	"Environment variables 0":  "the second command reads files that only a user has; the first runs",
+	"KubeVirt 1.10 0": "KubeVirt 1.10; on 1.9.0 the cluster refuses it, which the " +
+		"test sees",
+	"Environment variables 0": "the second command reads files that only a user has; the first runs",
 }
 
 func readPage(t *testing.T, c *cluster) *page {
@@ -223,7 +224,8 @@ func (p *page) remove(t *testing.T) {
 	}
 
 	if left := p.c.kubectl(t, "get",
-		"plugin,mutatingadmissionpolicy,mutatingadmissionpolicybinding,configmap", "-A", "-o", "name"); strings.Contains(left, "hook-sidecar") || strings.Contains(left, "hostdev") {
+		"plugin,mutatingadmissionpolicy,mutatingadmissionpolicybinding,configmap", "-A", "-o",
+		"name"); strings.Contains(left, "hook-sidecar") || strings.Contains(left, "hostdev") {
 		t.Errorf("after the removal there are:\n%s", left)
 	}
 }

@@ -54,7 +54,8 @@ func (v vm) spec() object {
 			"sockets": 1, "cores": 1, "threads": 1, "model": "host-model",
 		}, "memory": object{"guest": "384Mi"},
 		"firmware": object{"kernelBoot": object{
-			"kernelArgs": "console=ttyS0 quiet loglevel=1 panic=-1 mitigations=off nokaslr tsc=reliable random.trust_cpu=on maxcpus=1 stays",
+			"kernelArgs": "console=ttyS0 quiet loglevel=1 panic=-1 mitigations=off nokaslr " +
+				"tsc=reliable random.trust_cpu=on maxcpus=1 stays",
 			"container": object{
 				"image":      images["boot"],
 				"kernelPath": "/boot/vmlinuz",

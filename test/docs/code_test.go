@@ -204,7 +204,8 @@ func allSource(t *testing.T) string {
 }
 
 // setting is a policy key with a value, as a flag, an annotation or in prose.
-var setting = regexp.MustCompile(`^(?:--|hostdev\.vm\.kubevirt\.io/)?([a-z][a-z-]*)(?:=|: )"?([^ "]+)"?$`)
+var setting = regexp.MustCompile(
+	`^(?:--|hostdev\.vm\.kubevirt\.io/)?([a-z][a-z-]*)(?:=|: )"?([^ "]+)"?$`)
 
 // TestSettings: policy keys that pages set have values that the policy takes, and annotations of
 // the hook are keys.

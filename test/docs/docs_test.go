@@ -132,7 +132,8 @@ func TestTablesHaveEveryConstant(t *testing.T) {
 		{"pkg/policy", "Key", set(policy.Keys())},
 	} {
 		expect.Same(t, constants(t, test.directory, test.typeName), test.table,
-			"%s: constants of type %s and their table differ (-constants +table)", test.directory, test.typeName)
+			"%s: constants of type %s and their table differ (-constants +table)", test.directory,
+			test.typeName)
 	}
 }
 
@@ -179,7 +180,9 @@ func TestLockedTable(t *testing.T) {
 	}
 
 	var got []string
-	for _, row := range regexp.MustCompile("(?m)^\\| (`[^|]*\\| [^|]* \\|)[^|]*\\|([^|]*\\|)$").FindAllStringSubmatch(read(t, "docs/security.md"), -1) {
+	for _, row := range regexp.MustCompile(
+		"(?m)^\\| (`[^|]*\\| [^|]* \\|)[^|]*\\|([^|]*\\|)$").FindAllStringSubmatch(
+		read(t, "docs/security.md"), -1) {
 		got = append(got, row[1]+row[2])
 	}
 

@@ -35,7 +35,8 @@ func TestGenerated(t *testing.T) {
 			continue
 		}
 		expect.Same(t, read(t, name), page,
-			"%s is not what the code says (-page +code), rewrite it with go test ./test/docs -update", name)
+			"%s is not what the code says (-page +code), rewrite it with go test "+
+				"./test/docs -update", name)
 	}
 }
 
@@ -44,7 +45,9 @@ func causesPage(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
 	b.WriteString(generated +
-		"# The causes of `kubectl hostdev why`\n\n[troubleshooting.md](troubleshooting.md#why) says how to run it. In a message `*` stands for any text. Names of causes are stable.\n")
+		"# The causes of `kubectl hostdev why`\n\n" +
+		"[troubleshooting.md](troubleshooting.md#why) says how to run it. In a message `*` " +
+		"stands for any text. Names of causes are stable.\n")
 	var checks []string
 	for _, check := range slices.Concat(doctor.Checks(), doctor.InstallationChecks()) {
 		checks = append(checks, check.Name)

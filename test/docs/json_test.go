@@ -61,7 +61,9 @@ The schema version rises when a field is removed or changes its meaning, not whe
 	}
 
 	fmt.Fprintf(&b,
-		"\n## An example\n\nThe demo's machine with `--layout mirror --port-speed host`, cut to two elements per list:\n\n```json\n%s\n```\n", example(t))
+		"\n## An example\n\n"+
+			"The demo's machine with `--layout mirror --port-speed host`, cut to two elements "+
+			"per list:\n\n```json\n%s\n```\n", example(t))
 	return b.String()
 }
 
@@ -194,7 +196,8 @@ func example(t *testing.T) []byte {
 // docs/troubleshooting.md: the fields of each message, except those that every line has.
 func TestLogFields(t *testing.T) {
 	documented := map[string][]string{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `(domain planned|domain left unchanged|device|warning)` \\|[^|]*\\| (.*) \\|$").
+	for _, row := range regexp.MustCompile(
+		"(?m)^\\| `(domain planned|domain left unchanged|device|warning)` \\|[^|]*\\| (.*) \\|$").
 		FindAllStringSubmatch(read(t, "docs/troubleshooting.md"), -1) {
 		// Text in brackets explains a field and is not one itself.
 		plain := regexp.MustCompile(`\([^)]*\)`).ReplaceAllString(row[2], "")

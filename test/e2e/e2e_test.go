@@ -53,7 +53,8 @@ func TestEndToEnd(t *testing.T) {
 			checkDoctor(t, i, results)
 			if string(results.file(t, i.name+".domain.xml")) != string(results.file(t, i.name+
 				".plugin.xml")) {
-				t.Error("the plugin's MutateDomain and the hook's OnDefineDomain return different domains")
+				t.Error("the plugin's MutateDomain and the hook's OnDefineDomain return " +
+					"different domains")
 			}
 		})
 	}

@@ -50,12 +50,17 @@ func extras() inner {
 
 	for n, d := range displays() {
 		vendor, device, _ := strings.Cut(d.IDs, ":")
-		i.rest += fmt.Sprintf(`<qemu:device alias="ua-hostdevice-%d"><qemu:frontend><qemu:property name="x-pci-vendor-id" type="unsigned" value="%d"/><qemu:property name="x-pci-device-id" type="unsigned" value="%d"/></qemu:frontend></qemu:device>`,
+		i.rest += fmt.Sprintf(`<qemu:device alias="ua-hostdevice-%d"><qemu:frontend>`+
+			`<qemu:property name="x-pci-vendor-id" type="unsigned" value="%d"/>`+
+			`<qemu:property name="x-pci-device-id" type="unsigned" value="%d"/></qemu:frontend>`+
+			`</qemu:device>`,
 			n, number(vendor), number(device))
 	}
 
 	// Somebody else's clique, so that the hook's has a number other than 0.
-	i.rest += `<qemu:device alias="ua-absent"><qemu:frontend><qemu:property name="x-nv-gpudirect-clique" type="unsigned" value="0"/></qemu:frontend></qemu:device>`
+	i.rest += `<qemu:device alias="ua-absent"><qemu:frontend>` +
+		`<qemu:property name="x-nv-gpudirect-clique" type="unsigned" value="0"/></qemu:frontend>` +
+		`</qemu:device>`
 	i.rest = `<qemu:override xmlns:qemu="http://libvirt.org/schemas/domain/qemu/1.0">` + i.rest +
 		`</qemu:override>`
 	return i

@@ -81,7 +81,8 @@ func (d Device) hostdev() string {
 		return `<hostdev type="mdev" mode="subsystem" model="vfio-pci"><source><address uuid="` +
 			d.ID + `"></address></source>`
 	}
-	return fmt.Sprintf(`<hostdev type="pci" managed="no"><source><address domain="0x%s" bus="0x%s" slot="0x%s" function="0x%s"></address></source>`,
+	return fmt.Sprintf(`<hostdev type="pci" managed="no"><source>`+
+		`<address domain="0x%s" bus="0x%s" slot="0x%s" function="0x%s"></address></source>`,
 		d.ID[:4], d.ID[5:7], d.ID[8:10], d.ID[11:])
 }
 
@@ -139,7 +140,8 @@ func (m Machine) Boot(ctx context.Context) ([]byte, error) {
 	args = append(args, m.arguments(kernel)...)
 	if m.Programs != "" {
 		args = append(args,
-			strings.Fields("-device virtio-blk-pci,drive=programs,bus=pcie.0,addr=0x3 -drive if=none,id=programs,format=raw,readonly=on,file="+m.Programs)...)
+			strings.Fields("-device virtio-blk-pci,drive=programs,bus=pcie.0,addr=0x3 -drive "+
+				"if=none,id=programs,format=raw,readonly=on,file="+m.Programs)...)
 	}
 
 	cpus, memory := 1, 2048
@@ -147,9 +149,11 @@ func (m Machine) Boot(ctx context.Context) ([]byte, error) {
 		cpus, memory = 2, 4096
 		program, args = "nsenter", append([]string{"-t", fmt.Sprint(c.PID), "-n", program}, args...)
 		args = append(args,
-			strings.Fields("-device virtio-blk-pci,drive=data,bus=pcie.0,addr=0x4 -drive if=none,id=data,format=raw,cache=unsafe,file="+c.Disk+
+			strings.Fields("-device virtio-blk-pci,drive=data,bus=pcie.0,addr=0x4 -drive "+
+				"if=none,id=data,format=raw,cache=unsafe,file="+c.Disk+
 				" -netdev tap,id=net,ifname="+c.Tap+
-				",script=no,downscript=no -device virtio-net-pci,netdev=net,romfile=,bus=pcie.0,addr=0x5")...)
+				",script=no,downscript=no -device virtio-net-pci,netdev=net,romfile=,bus=pcie.0,"+
+				"addr=0x5")...)
 	}
 
 	args = append(args, strings.Fields(fmt.Sprintf(`-m %d -smp %d,sockets=2,cores=%d
@@ -188,7 +192,8 @@ func aborted(err error) bool {
 
 // Initramfs returns the node's first file system, with modules beside those of every node.
 func Initramfs(image string, modules ...string) boot.Initramfs {
-	all := strings.Fields("virtio_blk squashfs overlay 9p 9pnet_virtio kvm_amd vfio-pci vfio_iommu_type1 igb mtty")
+	all := strings.Fields("virtio_blk squashfs overlay 9p 9pnet_virtio kvm_amd vfio-pci " +
+		"vfio_iommu_type1 igb mtty")
 	all = append(append(all, modules...), "mttypci parent="+parent)
 	return boot.Initramfs{
 		Program: "hook-sidecar/test/e2e/host", Kernel: filepath.Join(image, "kernel"), Modules: all,
@@ -260,7 +265,9 @@ func (m Machine) arguments(kernel string) []string {
 		// host/main.go starts them. The kernel panics where its test of the timer fails, as it
 		// can on a busy machine (arch/x86/kernel/apic/io_apic.c, check_timer).
 		"-append",
-		"console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off nokaslr intel_iommu=on iommu=pt tsc=reliable random.trust_cpu=on highres=off nohz=off net.ifnames=0 maxcpus=1 no_timer_check",
+		"console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off nokaslr intel_iommu=on "+
+			"iommu=pt tsc=reliable random.trust_cpu=on highres=off nohz=off net.ifnames=0 "+
+			"maxcpus=1 no_timer_check",
 		"-chardev", "stdio,id=console,logfile="+filepath.Join(m.Share, "console"),
 		"-drive",
 		"if=none,id=root,format=raw,readonly=on,file="+filepath.Join(m.Image, "root.squashfs"),

@@ -154,7 +154,8 @@ func (d Driver) Slice(node string, devices []Place) *resourceapi.ResourceSlice {
 
 			case *int64:
 				if v != nil {
-					device.Attributes[resourceapi.QualifiedName(name)] = resourceapi.DeviceAttribute{
+					device.Attributes[resourceapi.QualifiedName(
+						name)] = resourceapi.DeviceAttribute{
 						IntValue: v,
 					}
 				}

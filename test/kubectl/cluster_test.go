@@ -50,7 +50,8 @@ func startAPIServer(t *testing.T) apiServer {
 	peer := fmt.Sprintf("http://127.0.0.1:%d", ports[1])
 	daemon(t, "etcd", "--data-dir", filepath.Join(dir, "etcd"), "--listen-client-urls", store,
 		"--advertise-client-urls", store,
-		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "default="+peer, "--unsafe-no-fsync")
+		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster",
+		"default="+peer, "--unsafe-no-fsync")
 
 	key := filepath.Join(dir, "service-accounts")
 	command(t, "openssl", "genrsa", "-out", key, "2048")
@@ -63,7 +64,8 @@ func startAPIServer(t *testing.T) apiServer {
 		"--service-account-signing-key-file", key, "--authorization-mode", "RBAC",
 		"--token-auth-file", tokens,
 		"--runtime-config", "admissionregistration.k8s.io/v1beta1=true", // overlays/kubernetes-1.34
-		"--disable-admission-plugins", "ServiceAccount", "--kubelet-preferred-address-types", "InternalIP")
+		"--disable-admission-plugins", "ServiceAccount", "--kubelet-preferred-address-types",
+		"InternalIP")
 
 	s := apiServer{dir: dir, url: fmt.Sprintf("https://127.0.0.1:%d", ports[2])}
 	config := &rest.Config{

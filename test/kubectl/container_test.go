@@ -212,7 +212,8 @@ func command(t *testing.T, words ...string) []byte {
 func until(t *testing.T, what string, answers func() error) {
 	t.Helper()
 	var err error
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); <-time.After(50 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(
+		end); <-time.After(50 * time.Millisecond) {
 		if err = answers(); err == nil {
 			return
 		}

@@ -24,7 +24,9 @@ func startAgent(t *testing.T, sysfs string) agent {
 	dir := t.TempDir()
 	a := agent{filepath.Join(dir, "agent.sock")}
 	daemon(t, "unshare", "--mount", "--propagation", "private", "--fork", "--kill-child",
-		"sh", "-c", `mount --bind "$0" /sys && exec qemu-ga -m unix-listen -p "$1" -t "$2" -f "$2/pid"`, sysfs, a.socket, dir)
+		"sh", "-c",
+		`mount --bind "$0" /sys && exec qemu-ga -m unix-listen -p "$1" -t "$2" -f "$2/pid"`,
+		sysfs, a.socket, dir)
 	until(t, "qemu-ga", func() error {
 		_, err := a.ask(`{"execute": "guest-ping"}`)
 		return err

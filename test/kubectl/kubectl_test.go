@@ -79,7 +79,8 @@ func checkMachine(t *testing.T) {
 	}
 
 	if missing != nil {
-		t.Fatalf("no program %s: .ci/run packages installs Debian's etcd-server, openssl, gcc, libvirt, QEMU and qemu-guest-agent", strings.Join(missing, ", "))
+		t.Fatalf("no program %s: .ci/run packages installs Debian's etcd-server, openssl, gcc, "+
+			"libvirt, QEMU and qemu-guest-agent", strings.Join(missing, ", "))
 	}
 }
 
@@ -176,7 +177,8 @@ func (c *cluster) testNoKubeVirt(t *testing.T) {
 func (c *cluster) testFirstUse(t *testing.T, domain []byte) {
 	head, picture, _ := strings.Cut(c.succeeds(t, "explain", "dgx"), "\n\n")
 	same(t, "the beginning", head,
-		"0 of 8 GPUs with GPUDirect RDMA, 1 with the host's NIC; 0 of 120 pairs of devices as on the host; with layout mirror 8 GPUs direct, 120 pairs\n"+
+		"0 of 8 GPUs with GPUDirect RDMA, 1 with the host's NIC; 0 of 120 pairs of devices as "+
+			"on the host; with layout mirror 8 GPUs direct, 120 pairs\n"+
 			"to do: add the hook to the VM (docs/install.md) and restart it")
 
 	subject, picture, _ := strings.Cut(picture, "\n")
@@ -198,7 +200,8 @@ func (c *cluster) testFirstUse(t *testing.T, domain []byte) {
 func (c *cluster) testHooked(t *testing.T) {
 	head, _, _ := strings.Cut(c.succeeds(t, "explain", "hooked"), "\n\n")
 	same(t, "the beginning", head,
-		"8 of 8 GPUs with GPUDirect RDMA, 8 with the host's NIC; 120 of 120 pairs of devices as on the host; the tree is of layout mirror\n"+
+		"8 of 8 GPUs with GPUDirect RDMA, 8 with the host's NIC; 120 of 120 pairs of devices as "+
+			"on the host; the tree is of layout mirror\n"+
 			"to do: nothing: no layout shows more of the host")
 }
 

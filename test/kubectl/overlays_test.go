@@ -85,7 +85,8 @@ status: {observedKubeVirtVersion: v1.10.0}
 		t.Fatal(err)
 	}
 
-	const without, with = "Plugin hostdev has no hook in KubeVirt v1.10.0", "Plugin hostdev has a hook"
+	const without, with = "Plugin hostdev has no hook in KubeVirt v1.10.0", "Plugin hostdev " +
+		"has a hook"
 	c.says(t, without)
 	if got := c.apply(t, "plugin"); !strings.Contains(got,
 		`strict decoding error: unknown field "spec.domainHooks"`) {

@@ -10,9 +10,14 @@ import (
 // these rules: viewer has it.
 func (c *cluster) testRights(t *testing.T) {
 	for user, want := range map[string]string{
-		"nobody": `you may not get virtualmachineinstances in namespace default; kubectl-clusterrole.yaml of the release allows it, by the rule {apiGroups: ["kubevirt.io"], resources: ["virtualmachineinstances"], verbs: ["get"]}`,
-		"vmis":   `you may not list pods in namespace default; kubectl-clusterrole.yaml of the release allows it, by the rule {apiGroups: [""], resources: ["pods"], verbs: ["list"]}`,
-		"pods":   `you may not create pods/exec in namespace default; kubectl-clusterrole.yaml of the release allows it, by the rule {apiGroups: [""], resources: ["pods/exec"], verbs: ["create"]}`,
+		"nobody": `you may not get virtualmachineinstances in namespace default; ` +
+			`kubectl-clusterrole.yaml of the release allows it, by the rule {apiGroups: ` +
+			`["kubevirt.io"], resources: ["virtualmachineinstances"], verbs: ["get"]}`,
+		"vmis": `you may not list pods in namespace default; kubectl-clusterrole.yaml of the ` +
+			`release allows it, by the rule {apiGroups: [""], resources: ["pods"], verbs: ["list"]}`,
+		"pods": `you may not create pods/exec in namespace default; kubectl-clusterrole.yaml of ` +
+			`the release allows it, by the rule {apiGroups: [""], resources: ["pods/exec"], ` +
+			`verbs: ["create"]}`,
 	} {
 		c.as(t, user, "explain", "dgx").fails(t, want)
 	}

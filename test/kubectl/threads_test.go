@@ -38,7 +38,8 @@ func (c *cluster) testThreads(t *testing.T) {
 	for namespace, vms := range arguments {
 		file := filepath.Join(dir, namespace+".tar.gz")
 		words := slices.Concat([]string{"collect", "-n", namespace, "--output-file", file}, vms)
-		if r := c.as(t, "collector", words...); r.code != 0 || strings.Contains(r.err, "you may not") {
+		if r := c.as(t, "collector", words...); r.code != 0 ||
+			strings.Contains(r.err, "you may not") {
 			t.Fatalf("collect %s: exit status %d: %s", namespace, r.code, r.err)
 		}
 	}
@@ -97,7 +98,10 @@ func threads(t *testing.T) (all []thread) {
 		}
 
 		th.stored = strings.ToLower(th.vm) // RFC 1123, of a domain of libvirt
-		isSame := func(o thread) bool { return o.namespace == th.namespace && o.stored == th.stored }
+		isSame := func(o thread) bool {
+			return o.namespace == th.namespace &&
+				o.stored == th.stored
+		}
 		if !slices.ContainsFunc(all, isSame) { // two threads name default/vmi-sriov
 			all = append(all, th)
 		}
@@ -115,7 +119,8 @@ func (c *cluster) createCollector(t *testing.T) {
 	}
 
 	for document := range strings.SplitSeq(string(manifest), "\n---\n") {
-		if role := fromYAML(t, []byte(document)); strings.Contains(document, "name: hostdev-collect\n") {
+		if role := fromYAML(t, []byte(document)); strings.Contains(document,
+			"name: hostdev-collect\n") {
 			c.create(t, resource("rbac.authorization.k8s.io", "v1", "clusterroles"), role)
 		}
 	}
@@ -193,7 +198,9 @@ func (c *cluster) store(t *testing.T, th *thread) {
 	container := launcher["status"].(map[string]any)["containerStatuses"].([]any)[0].(map[string]any)
 	if logs["compute"] == "" {
 		launcher["status"].(map[string]any)["phase"] = "Pending"
-		container["state"] = map[string]any{"waiting": map[string]any{"reason": "ContainerCreating"}}
+		container["state"] = map[string]any{
+			"waiting": map[string]any{"reason": "ContainerCreating"},
+		}
 	}
 
 	c.create(t, resource("", "v1", "pods"), launcher)
@@ -263,7 +270,8 @@ var (
 		`\s+(\S+?)(?:, \S+)?\s+(.*)$`)
 	conditionOf = regexp.MustCompile(`^    Message:\s+(.*)$`)
 	quoted      = regexp.MustCompile(`^(?:(?:Warning +)(\S+) +\S+ +|(?:Reason|Message): +)?(\S.*)$`)
-	heading     = regexp.MustCompile(`^(?:LAST SEEN|NAMESPACE|Events:|Status:|\w+:$|(?:Name|Namespace|Priority|Node|Labels):)`)
+	heading     = regexp.MustCompile(
+		`^(?:LAST SEEN|NAMESPACE|Events:|Status:|\w+:$|(?:Name|Namespace|Priority|Node|Labels):)`)
 )
 
 // ofPods are the components whose events are about pods.

@@ -93,7 +93,8 @@ func testKills(t *testing.T, l lab) {
 			}
 
 			if (len(o.Left) > 0) != k.leftover || o.has("defined.xml") != k.held {
-				t.Errorf("left are the files %v and a domain (%t), want files (%t) and a domain (%t)", o.Left, o.has("defined.xml"), k.leftover, k.held)
+				t.Errorf("left are the files %v and a domain (%t), want files (%t) and a "+
+					"domain (%t)", o.Left, o.has("defined.xml"), k.leftover, k.held)
 			}
 
 			if k.held {

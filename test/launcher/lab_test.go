@@ -44,7 +44,8 @@ type lab struct {
 // start it.
 func newLab(t *testing.T) lab {
 	t.Helper()
-	build, image, kernel := os.Getenv(buildVariable), os.Getenv(imageVariable), os.Getenv(boot.KernelVariable)
+	build, image, kernel := os.Getenv(buildVariable), os.Getenv(
+		imageVariable), os.Getenv(boot.KernelVariable)
 	if build == "" || image == "" || kernel == "" {
 		t.Skipf("%s, %s and %s are not all set; `make launcher` sets them", buildVariable,
 			imageVariable, boot.KernelVariable)

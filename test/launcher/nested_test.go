@@ -83,7 +83,8 @@ func (p *pod) add(d e2e.Device) {
 		list(devices, "interfaces", object{"name": "rdma", "sriov": object{}})
 		list(spec, "networks", object{"name": "rdma", "multus": object{"networkName": "rdma"}})
 		list(at(vmi, "status"), "interfaces", object{"name": "rdma", "infoSource": "multus-status"})
-		p.Network = `{"interfaces":[{"network":"rdma","deviceInfo":{"type":"pci","version":"1.0.0","pci":{"pci-address":"` + d.ID + `"}}}]}`
+		p.Network = `{"interfaces":[{"network":"rdma","deviceInfo":{"type":"pci",` +
+			`"version":"1.0.0","pci":{"pci-address":"` + d.ID + `"}}}]}`
 		p.Env = append(p.Env, "PCIDEVICE_"+variable)
 
 	case d.IDs == "8086:10d3":

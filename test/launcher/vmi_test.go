@@ -188,7 +188,9 @@ func capabilities() []byte {
 	var cells strings.Builder
 	for node := range 2 {
 		fmt.Fprintf(&cells,
-			`<cell id="%d"><memory unit="KiB">1056766976</memory><distances><sibling id="%d" value="10"/><sibling id="%d" value="21"/></distances><cpus num="112">`, node, node, 1-node)
+			`<cell id="%d"><memory unit="KiB">1056766976</memory><distances>`+
+				`<sibling id="%d" value="10"/><sibling id="%d" value="21"/></distances>`+
+				`<cpus num="112">`, node, node, 1-node)
 		for thread := range 2 {
 			for core := 56 * node; core < 56*(node+1); core++ {
 				fmt.Fprintf(&cells, `<cpu id="%d" socket_id="%d" core_id="%d" siblings="%d,%d"/>`,

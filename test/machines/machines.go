@@ -83,13 +83,17 @@ func Domain(t testing.TB, sysfs fs.FS) []byte {
 
 		a := d.Address
 		fmt.Fprintf(&devices,
-			"    <hostdev mode='subsystem' type='pci' managed='no'><source><address domain='0x%04x' bus='0x%02x' slot='0x%02x' function='0x%x'/></source><alias name='%s'/></hostdev>\n",
+			"    <hostdev mode='subsystem' type='pci' managed='no'><source>"+
+				"<address domain='0x%04x' bus='0x%02x' slot='0x%02x' function='0x%x'/></source>"+
+				"<alias name='%s'/></hostdev>\n",
 			a.Domain, a.Bus, a.Device, a.Function, alias(kind))
 	}
 
 	for _, m := range shown.MDEVs {
 		fmt.Fprintf(&devices,
-			"    <hostdev mode='subsystem' type='mdev' model='vfio-pci'><source><address uuid='%s'/></source><alias name='%s'/></hostdev>\n", m.UUID, alias("vgpu"))
+			"    <hostdev mode='subsystem' type='mdev' model='vfio-pci'><source>"+
+				"<address uuid='%s'/></source><alias name='%s'/></hostdev>\n", m.UUID,
+			alias("vgpu"))
 	}
 
 	for _, n := range shown.Nodes {

@@ -73,7 +73,8 @@ func newAPIServer(t *testing.T, objects []runtime.Object) apiServer {
 
 	set := initializer.New(client, dynamicfake.NewSimpleDynamicClient(s.scheme), factory,
 		authorizerfactory.NewAlwaysAllowAuthorizer(),
-		utilfeature.DefaultFeatureGate, compatibility.DefaultBuildEffectiveVersion(), ctx.Done(), mapper)
+		utilfeature.DefaultFeatureGate, compatibility.DefaultBuildEffectiveVersion(), ctx.Done(),
+		mapper)
 
 	for _, plugin := range []admission.Interface{s.mutating, s.validating} {
 		set.Initialize(plugin)
@@ -189,7 +190,8 @@ func (s apiServer) attributes(
 ) admission.Attributes {
 	return admission.NewAttributesRecord(object.DeepCopyObject(), nil, version.WithKind(kind),
 		namespace, name,
-		version.WithResource(resource), "", admission.Create, &metav1.CreateOptions{}, false, &user.DefaultInfo{
+		version.WithResource(resource), "", admission.Create, &metav1.CreateOptions{}, false,
+		&user.DefaultInfo{
 			Name: "virt-controller",
 		})
 }

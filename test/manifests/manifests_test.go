@@ -50,7 +50,8 @@ func templates(t *testing.T) map[string]*kubevirtv1.VirtualMachineInstanceTempla
 			switch o := object.(type) {
 			case *kubevirtv1.VirtualMachine:
 				if len(o.Annotations)+len(o.Labels) != 0 {
-					t.Errorf("%s: annotations and labels belong in the template, KubeVirt does not copy the VM's", file)
+					t.Errorf("%s: annotations and labels belong in the template, KubeVirt does "+
+						"not copy the VM's", file)
 				}
 				found[file] = o.Spec.Template
 			case *kubevirtv1.VirtualMachineInstance:

@@ -66,7 +66,8 @@ func blocks(t *testing.T, file string) map[string]map[string]bool {
 	text := regexp.MustCompile(`//[^\n]*|\breserved [^;]*;`).ReplaceAllString(string(expect.File(t,
 		file)), "")
 	found := map[string]map[string]bool{}
-	for _, block := range regexp.MustCompile(`((?:service|message) \w+) \{([^}]*)\}`).FindAllStringSubmatch(text, -1) {
+	for _, block := range regexp.MustCompile(
+		`((?:service|message) \w+) \{([^}]*)\}`).FindAllStringSubmatch(text, -1) {
 		found[block[1]] = map[string]bool{}
 		for statement := range strings.SplitSeq(block[2], ";") {
 			if words := strings.Fields(statement); len(words) > 0 {

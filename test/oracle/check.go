@@ -154,7 +154,8 @@ func faults(want, got *tree.Tree) []string {
 
 	for _, slot := range got.Hidden() {
 		findings = append(findings,
-			fmt.Sprintf("no device has function 0 of slot %s: the other functions are invisible in the guest", slot))
+			fmt.Sprintf("no device has function 0 of slot %s: the other functions are invisible "+
+				"in the guest", slot))
 	}
 
 	return append(findings, got.BusShortages()...)

@@ -138,7 +138,8 @@ func missing(tb testing.TB, err error) {
 	if os.Getenv(RequireVariable) == "1" {
 		tb.Fatalf("libvirt oracle: %v (%s=1)", err, RequireVariable)
 	}
-	tb.Skipf("libvirt oracle: %v; install libvirt-clients, libvirt-daemon-driver-qemu and qemu-system-x86", err)
+	tb.Skipf("libvirt oracle: %v; install libvirt-clients, libvirt-daemon-driver-qemu and "+
+		"qemu-system-x86", err)
 }
 
 func newLibvirt() (*Libvirt, error) {

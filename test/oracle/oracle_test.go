@@ -90,7 +90,8 @@ func TestGoodPasses(t *testing.T) {
 	})
 }
 
-const gpu0 = "<alias name='ua-gpu0'/><address type='pci' domain='0x0000' bus='0x04' slot='0x00' function='0x0'/>"
+const gpu0 = "<alias name='ua-gpu0'/>" +
+	"<address type='pci' domain='0x0000' bus='0x04' slot='0x00' function='0x0'/>"
 
 // TestRefused shows that the check can fail. The words
 // are libvirt 9.0's.

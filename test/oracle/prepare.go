@@ -41,7 +41,10 @@ func rules() []rule {
 		{name: "type of a hostdev's source address is left out: the schema has none",
 			apply: plainSourceAddress},
 		{name: "iommufd is left out: libvirt 12.2", until: version(12, 2), apply: withoutIOMMUFD},
-		{name: "driver of a hostdev is put before its source: the schema allows no address between them", from: version(12, 2), apply: driverFirst},
+		{
+			name: "driver of a hostdev is put before its source: the schema allows no address " +
+				"between them", from: version(12, 2), apply: driverFirst,
+		},
 		{name: "acpi nodeset of a hostdev is left out: libvirt 11.8", until: version(11, 8),
 			apply: withoutNodeset},
 		{name: "iommu with a driver pciBus is left out: libvirt 11.10", until: version(11, 10),

@@ -82,7 +82,8 @@ func TestPrepareKeepsTheRest(t *testing.T) {
 		`<source dev="/dev/rootdisk"></source>`,
 		`<source><address domain="0x0000" bus="0x81" slot="0x00" function="0x0"></address></source>`,
 		`<address type="pci" domain="0x0000" bus="2" slot="0x00" function="0x0"></address>`,
-		`<controller type="pci" index="1" model="pcie-expander-bus"><target busNr="200"></target></controller>`,
+		`<controller type="pci" index="1" model="pcie-expander-bus"><target busNr="200">` +
+			`</target></controller>`,
 	} {
 		if !strings.Contains(string(prepared), kept) {
 			t.Errorf("prepared domain has no %q:\n%s", kept, prepared)

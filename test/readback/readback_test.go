@@ -140,7 +140,8 @@ func TestRemarshalRefuses(t *testing.T) {
 	for _, bad := range []string{
 		"", "<domainsnapshot></domainsnapshot>",
 		// encoding/xml cannot read hexadecimal into KubeVirt's integer.
-		`<domain><devices><controller type="pci" index="1"><target busNr="0xf7"></target></controller></devices></domain>`,
+		`<domain><devices><controller type="pci" index="1"><target busNr="0xf7"></target>` +
+			`</controller></devices></domain>`,
 	} {
 		if out, err := V190.Remarshal([]byte(bad)); err == nil {
 			t.Errorf("Remarshal(%s) = %s, want an error", bad, out)
@@ -150,7 +151,8 @@ func TestRemarshalRefuses(t *testing.T) {
 
 // TestPortsStopAt31: no root port gets an index above 31.
 func TestPortsStopAt31(t *testing.T) {
-	out, err := AppendRootPorts([]byte(`<domain><devices><controller type="pci" index="30"/></devices></domain>`), 6)
+	out, err := AppendRootPorts(
+		[]byte(`<domain><devices><controller type="pci" index="30"/></devices></domain>`), 6)
 	if got := strings.Count(string(out), "<controller"); got != 2 || err != nil {
 		t.Errorf("%d controllers, want 30 and 31, error %v", got, err)
 	}

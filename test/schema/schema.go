@@ -23,16 +23,18 @@ import (
 func Check[T any](t *testing.T, file, title string, update bool, outputs ...[]byte) {
 	t.Helper()
 	text := func() *jsonschema.Schema { return &jsonschema.Schema{Type: "string"} }
-	strict, err := jsonschema.For[T](&jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
-		reflect.TypeFor[topology.DeviceID](): text(), reflect.TypeFor[topology.Address](): text(),
-		reflect.TypeFor[topology.PathType](): text(),
-		reflect.TypeFor[fit.Pairs](): {Type: "object", AdditionalProperties: &jsonschema.Schema{
-			Type: "integer",
-		}},
-		reflect.TypeFor[report.PathTypes](): {Type: "array", Items: &jsonschema.Schema{
-			Type: "array", Items: text(),
-		}},
-	}})
+	strict, err := jsonschema.For[T](
+		&jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
+			reflect.TypeFor[topology.DeviceID](): text(),
+			reflect.TypeFor[topology.Address]():  text(),
+			reflect.TypeFor[topology.PathType](): text(),
+			reflect.TypeFor[fit.Pairs](): {Type: "object", AdditionalProperties: &jsonschema.Schema{
+				Type: "integer",
+			}},
+			reflect.TypeFor[report.PathTypes](): {Type: "array", Items: &jsonschema.Schema{
+				Type: "array", Items: text(),
+			}},
+		}})
 
 	expect.NoError(t, err)
 	resolved, err := strict.Resolve(nil)

@@ -32,7 +32,8 @@ func TestWrongArguments(t *testing.T) {
 	}{
 		{arguments: "--laoyut mirror", says: "unknown flag: --laoyut (did you mean --layout?"},
 		{arguments: "--layout miror",
-			says: `invalid --layout "miror": must be one of auto, keep, numa, root, switch, mirror; did you mean mirror?`},
+			says: `invalid --layout "miror": must be one of auto, keep, numa, root, switch, ` +
+				`mirror; did you mean mirror?`},
 		{arguments: "--version v1alpha3 --layout", says: "flag --layout needs a value"},
 		{arguments: "--version v1alpha4",
 			says: `invalid --version "v1alpha4": must be one of v1alpha3, v1alpha2, v1alpha1`},

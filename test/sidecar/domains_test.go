@@ -13,7 +13,8 @@ func onDevices(count int) (domain []byte, host string) {
 	lines.WriteString("cpus 0 0-7\ncpus 1 8-15\n")
 	for i := range count {
 		fmt.Fprintf(&lines,
-			"pci0000:%02x/0000:%02x:%02x.0/0000:%02x:00.0 node=%d group=%d driver=vfio-pci\n", i%2, i%2, i/2%32, i+2, i%2, i)
+			"pci0000:%02x/0000:%02x:%02x.0/0000:%02x:00.0 node=%d group=%d driver=vfio-pci\n",
+			i%2, i%2, i/2%32, i+2, i%2, i)
 	}
 
 	return around(devicesOf(count), nil), lines.String()
@@ -23,7 +24,9 @@ func devicesOf(count int) []byte {
 	var hostdevs bytes.Buffer
 	for i := range count {
 		fmt.Fprintf(&hostdevs,
-			`<hostdev type="pci" managed="no"><source><address domain="0x0000" bus="0x%02x" slot="0x00" function="0x0"></address></source><alias name="ua-gpu-%d"></alias></hostdev>`+"\n", i+2, i)
+			`<hostdev type="pci" managed="no"><source>`+
+				`<address domain="0x0000" bus="0x%02x" slot="0x00" function="0x0"></address>`+
+				`</source><alias name="ua-gpu-%d"></alias></hostdev>`+"\n", i+2, i)
 	}
 
 	return hostdevs.Bytes()
@@ -68,6 +71,7 @@ func attributes(count int) []byte {
 
 // vmi returns a VMI as JSON, padded with an annotation to a size.
 func vmi(size int) []byte {
-	const head, tail = `{"apiVersion":"kubevirt.io/v1","kind":"VirtualMachineInstance","metadata":{"name":"limits","namespace":"default","annotations":{"filler":"`, `"}},"spec":{"domain":{"devices":{}}}}`
+	const head, tail = `{"apiVersion":"kubevirt.io/v1","kind":"VirtualMachineInstance",` +
+		`"metadata":{"name":"limits","namespace":"default","annotations":{"filler":"`, `"}},"spec":{"domain":{"devices":{}}}}`
 	return []byte(head + strings.Repeat("x", max(0, size-len(head)-len(tail))) + tail)
 }

@@ -144,9 +144,11 @@ func onRoots(count int) (domain []byte, host string) {
 	for i := range count {
 		bus, slot := 1+i/32, i%32
 		fmt.Fprintf(&hostdevs,
-			`<hostdev type="pci"><source><address bus="%d" slot="%d"/></source></hostdev>`, bus, slot)
+			`<hostdev type="pci"><source><address bus="%d" slot="%d"/></source></hostdev>`, bus,
+			slot)
 		fmt.Fprintf(&lines,
-			"pci0000:00/0000:00:%02x.%d/0000:%02x:%02x.0 node=0 group=%d driver=vfio-pci\n", bus/8, bus%8, bus, slot, i)
+			"pci0000:00/0000:00:%02x.%d/0000:%02x:%02x.0 node=0 group=%d driver=vfio-pci\n",
+			bus/8, bus%8, bus, slot, i)
 	}
 
 	return around(hostdevs.Bytes(), nil), lines.String()

@@ -48,7 +48,9 @@ func TestLogQueries(t *testing.T) {
 	expect.NoError(t, os.CopyFS(sys, expect.Host(t, host)))
 	var log bytes.Buffer
 	program := exec.Command(built(t), "onDefineDomain", "--sysfs", sys, "--domain", string(domain),
-		"--vmi", `{"kind":"VirtualMachineInstance","metadata":{"name":"a","annotations":{"hostdev.vm.kubevirt.io/colour":"red"}}}`)
+		"--vmi",
+		`{"kind":"VirtualMachineInstance","metadata":{"name":"a",`+
+			`"annotations":{"hostdev.vm.kubevirt.io/colour":"red"}}}`)
 	program.Stderr = &log
 	expect.NoError(t, program.Run())
 

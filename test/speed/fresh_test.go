@@ -107,7 +107,8 @@ func compare(t *testing.T, twins *twins, host *host, vm speed.VM) {
 		running, fresh, err := twins.ask(ctx, asked)
 		cancel()
 		if d := cmp.Diff(fresh, running); d != "" || err != nil {
-			t.Fatalf("-seed %d, step %d of %d: %v\n(-a process that has just started +the server):\n%s\nThe last changes:\n%s",
+			t.Fatalf("-seed %d, step %d of %d: %v\n"+
+				"(-a process that has just started +the server):\n%s\nThe last changes:\n%s",
 				*seed, step, *steps, err, d, strings.Join(history[max(0, len(history)-5):], "\n"))
 		}
 

@@ -64,7 +64,8 @@ func hostdev(id, alias string) string {
 		kind, source = `type="mdev" mode="subsystem" model="vfio-pci"`, fmt.Sprintf("uuid=%q", id)
 	}
 
-	return fmt.Sprintf("\t\t<hostdev %s>\n\t\t\t<source>\n\t\t\t\t<address %s></address>\n\t\t\t</source>\n\t\t\t<alias name=%q></alias>\n\t\t</hostdev>\n", kind, source, alias)
+	return fmt.Sprintf("\t\t<hostdev %s>\n\t\t\t<source>\n\t\t\t\t<address %s></address>\n"+
+		"\t\t\t</source>\n\t\t\t<alias name=%q></alias>\n\t\t</hostdev>\n", kind, source, alias)
 }
 
 // Annotated returns the VM with these annotations and no others.

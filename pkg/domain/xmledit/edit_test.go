@@ -204,7 +204,8 @@ func find(e *xmledit.Element, name string) *xmledit.Element {
 }
 
 func BenchmarkParse(b *testing.B) {
-	device := "\n    <hostdev mode='subsystem' type='pci'>\n      <source><address bus='0x01'/></source>\n    </hostdev>"
+	device := "\n    <hostdev mode='subsystem' type='pci'>\n      <source><address bus='0x01'/>" +
+		"</source>\n    </hostdev>"
 	for _, size := range []struct {
 		name  string
 		bytes int

@@ -24,11 +24,12 @@ var nasty = map[string]string{
 	"greater than in values":  `<a x=">" y='/>'><b z="a>b/"/></a>`,
 	"entities":                `<a x="&lt;&gt;&amp;&quot;&apos;&#10;&#x1F600;">&#x41;</a>`,
 	"whitespace in tags":      "<a\n\tx\t=\r\n'1'   y = \"2\"\n></a\t>",
-	"prefixes":                `<a xmlns:q="urn:q" q:x="1" x="2"><q:b/><b xmlns="urn:d"><c/></b></a>`,
-	"undeclared prefix":       `<a><p:b p:c="1"/></a>`,
-	"not ASCII":               `<ä ö="ü">€😀</ä>`,
-	"unusual names":           `<a.b-c_d:e f.g-h="1"><:x/><y:/></a.b-c_d:e>`,
-	"depth 256":               strings.Repeat("<a>", 256) + strings.Repeat("</a>", 256),
+	"prefixes": `<a xmlns:q="urn:q" q:x="1" x="2"><q:b/><b xmlns="urn:d"><c/>` +
+		`</b></a>`,
+	"undeclared prefix": `<a><p:b p:c="1"/></a>`,
+	"not ASCII":         `<ä ö="ü">€😀</ä>`,
+	"unusual names":     `<a.b-c_d:e f.g-h="1"><:x/><y:/></a.b-c_d:e>`,
+	"depth 256":         strings.Repeat("<a>", 256) + strings.Repeat("</a>", 256),
 }
 
 func TestParseLosesNothing(t *testing.T) {
@@ -205,7 +206,8 @@ func TestParseLargest(t *testing.T) {
 
 func TestNamespaces(t *testing.T) {
 	d := mustParse(t, `<a xmlns:q="urn:q" xmlns:r="urn:q"><q:b/><r:b/>`+
-		`<c xmlns="urn:d"><d/><e xmlns=""/><q:f xmlns:q="urn:x"><q:g/></q:f><q:h/></c><i/><xmlns:j/><p:k/></a>`)
+		`<c xmlns="urn:d"><d/><e xmlns=""/><q:f xmlns:q="urn:x"><q:g/></q:f><q:h/></c><i/>`+
+		`<xmlns:j/><p:k/></a>`)
 	var got []string
 	var visit func(e *xmledit.Element)
 	visit = func(e *xmledit.Element) {
@@ -228,7 +230,8 @@ func TestNamespaces(t *testing.T) {
 
 func TestValuesAndText(t *testing.T) {
 	d := mustParse(t,
-		"<a x='&lt;&#65;' p:x='2' z='1\t2\r\n3&#10;'>one<b>no</b>&amp;<!-- no --><![CDATA[<two>]]>\r\n<?no?>3</a>")
+		"<a x='&lt;&#65;' p:x='2' z='1\t2\r\n3&#10;'>one<b>no</b>&amp;<!-- no -->"+
+			"<![CDATA[<two>]]>\r\n<?no?>3</a>")
 	a := d.Root()
 	if a.Value("x") != "<A" || a.Value("p:x") != "2" || a.Value("y") != "" || a.Attr("y") != nil {
 		t.Errorf("attributes %+v", a.Attrs)

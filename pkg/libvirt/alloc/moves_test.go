@@ -31,7 +31,8 @@ func TestMovesBetweenRootBuses(t *testing.T) {
 	}
 
 	moves := guest(3).Moves(guest(2))
-	if want := "nic from pci.1/01.0/00.0 to 01.0/00.0"; len(moves) != 1 || moves[0].String() != want {
+	if want := "nic from pci.1/01.0/00.0 to 01.0/00.0"; len(moves) != 1 ||
+		moves[0].String() != want {
 		t.Errorf("moves are %v, want %q", moves, want)
 	}
 

@@ -145,7 +145,8 @@ func TestAssignExceeds(t *testing.T) {
 		want   string
 	}{
 		"bus numbers": {
-			[]int{100, 100, 60}, "bus numbers: the layout needs 263, 253 are free beside the 3 of " +
+			[]int{100, 100, 60},
+			"bus numbers: the layout needs 263, 253 are free beside the 3 of " +
 				"the root bus: 10 too many",
 		},
 		"indexes": {
@@ -175,7 +176,9 @@ func replaced(first, second int) *domain.Domain {
 	d.Controllers = append(d.Controllers,
 		domain.Controller{Index: 1, Model: domain.ExpanderBus, BusNr: &first, Address: at(0, 0x1c)},
 		domain.Controller{Index: 2, Model: domain.RootPort, Address: at(1, 0)},
-		domain.Controller{Index: 3, Model: domain.ExpanderBus, BusNr: &second, Address: at(0, 0x19)},
+		domain.Controller{
+			Index: 3, Model: domain.ExpanderBus, BusNr: &second, Address: at(0, 0x19),
+		},
 		domain.Controller{Index: 4, Model: domain.RootPort, Address: at(3, 0)},
 		domain.Controller{Index: 5, Model: domain.RootPort, Address: at(0, 2)})
 	d.Hostdevs[0].Address, d.Hostdevs[1].Address = at(2, 0), at(4, 0)

@@ -49,8 +49,9 @@ func domainOf(t *testing.T, words string) *domain.Domain {
 			alias, bus = "", word
 		}
 
-		fmt.Fprintf(&hostdevs, "<hostdev type='pci'><source><address domain='0' bus='0x%s' slot='0' "+
-			"function='0'/></source>", bus)
+		fmt.Fprintf(&hostdevs,
+			"<hostdev type='pci'><source><address domain='0' bus='0x%s' slot='0' "+
+				"function='0'/></source>", bus)
 		if isNamed {
 			fmt.Fprintf(&hostdevs, "<alias name='%s'/>", alias)
 		}
@@ -99,7 +100,8 @@ func TestAdditions(t *testing.T) {
 		},
 		"none is left": {
 			gpus: "g:n/a h:n/a", variables: gpu, policy: policy.Policy{Add: policy.AddRequested},
-			want: "ua-gpu-g 0000:01:00.0, ua-gpu-h of the VMI has no hostdev, and no variable has a " +
+			want: "ua-gpu-g 0000:01:00.0, ua-gpu-h of the VMI has no hostdev, and no " +
+				"variable has a " +
 				"device left for its resource n/a",
 		},
 		"all of the variables": {
@@ -107,8 +109,9 @@ func TestAdditions(t *testing.T) {
 			want: "ua-hostdevice-N_A-0 0000:01:00.0, ua-hostdevice-N_A-1 0000:02:00.0",
 		},
 		"an alias that is in use": {
-			variables: two, domain: "ua-hostdevice-N_A-0=09", policy: policy.Policy{Add: policy.AddAll},
-			want: "ua-hostdevice-N_A-1 0000:01:00.0, ua-hostdevice-N_A-2 0000:02:00.0",
+			variables: two, domain: "ua-hostdevice-N_A-0=09",
+			policy: policy.Policy{Add: policy.AddAll},
+			want:   "ua-hostdevice-N_A-1 0000:01:00.0, ua-hostdevice-N_A-2 0000:02:00.0",
 		},
 		// a list of the whole group, in any order: the GPU is given, its audio function is not
 		"the GPU before its audio function": {
@@ -117,7 +120,8 @@ func TestAdditions(t *testing.T) {
 		},
 	} {
 		requests := request.New(vmi(test.gpus, test.hostDevices), variables(t, test.variables))
-		added, warnings := requests.Additions(domainOf(t, test.domain), &topology.Host{}, test.policy)
+		added, warnings := requests.Additions(domainOf(t, test.domain), &topology.Host{},
+			test.policy)
 		var got []string
 		for _, h := range added {
 			got = append(got, h.Alias+" "+h.ID.String())
@@ -139,7 +143,8 @@ func TestCompanions(t *testing.T) {
 	group, other := 7, 8
 	at := func(function uint8, group *int, driver string) topology.Function {
 		return topology.Function{
-			Address: topology.Address{Bus: 1, Function: function}, IOMMUGroup: group, Driver: driver,
+			Address: topology.Address{Bus: 1, Function: function}, IOMMUGroup: group,
+			Driver: driver,
 		}
 	}
 
@@ -150,7 +155,8 @@ func TestCompanions(t *testing.T) {
 
 	added, _ := request.New(nil, nil).Additions(domainOf(t, "ua-gpu-g=01"), host,
 		policy.Policy{Add: policy.AddNone, Companions: policy.CompanionsAdd})
-	if len(added) != 1 || added[0].Alias != "ua-gpu-g-fn1" || added[0].ID.String() != "0000:01:00.1" {
+	if len(added) != 1 || added[0].Alias != "ua-gpu-g-fn1" ||
+		added[0].ID.String() != "0000:01:00.1" {
 		t.Errorf("added %v, want function 1 as ua-gpu-g-fn1", added)
 	}
 }
@@ -172,8 +178,10 @@ func TestResourceOf(t *testing.T) {
 func TestCollision(t *testing.T) {
 	requests := request.New(vmi("g:n.a/b h:n_a/b", ""),
 		variables(t, "PCI_RESOURCE_N_A_B=0000:01:00.0"))
-	_, warnings := requests.Additions(domainOf(t, ""), &topology.Host{}, policy.Policy{Add: policy.AddNone})
-	const want = "PCI_RESOURCE_N_A_B is the variable of several resources of the VMI: n.a/b and n_a/b"
+	_, warnings := requests.Additions(domainOf(t, ""), &topology.Host{},
+		policy.Policy{Add: policy.AddNone})
+	const want = "PCI_RESOURCE_N_A_B is the variable of several resources of the VMI: n.a/b " +
+		"and n_a/b"
 	if len(warnings) != 1 || warnings[0].Text != want {
 		t.Errorf("warnings %v, want %q", warnings, want)
 	}

@@ -153,7 +153,8 @@ func printDevice(device string) error {
 	}
 
 	iommu, _ := os.Readlink(filepath.Join(device, "iommu")) // most have none
-	fmt.Printf("GUEST-DEVICE path=%s id=%s:%s class=%s node=%s label=%s memory=%s vendor=%s iommu=%s\n", strings.TrimPrefix(path, "/sys/devices/"),
+	fmt.Printf("GUEST-DEVICE path=%s id=%s:%s class=%s node=%s label=%s memory=%s vendor=%s "+
+		"iommu=%s\n", strings.TrimPrefix(path, "/sys/devices/"),
 		strings.TrimPrefix(read(device, "vendor"), "0x"),
 		strings.TrimPrefix(read(device, "device"), "0x"),
 		strings.TrimPrefix(read(device, "class"), "0x"), read(device,

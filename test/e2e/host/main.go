@@ -324,7 +324,8 @@ func until(name string, done func() bool) error {
 // within waits for something, and logs that it waits.
 func within(limit time.Duration, name string, done func() bool) error {
 	logLine("waiting for", name)
-	for start, logged := time.Now(), time.Now(); time.Since(start) < limit; time.Sleep(200 * time.Millisecond) {
+	for start, logged := time.Now(), time.Now(); time.Since(start) < limit; time.Sleep(
+		200 * time.Millisecond) {
 		if done() {
 			logLine(name, "after", time.Since(start).Round(100*time.Millisecond))
 			return nil

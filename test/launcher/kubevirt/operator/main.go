@@ -28,7 +28,8 @@ func run(image, version string) error {
 	}
 
 	operator := components.NewOperatorDeployment(namespace, "", "", "", "2", version, "", image,
-		image, image, image, image, image, image, image, image, image, image, image, image, corev1.PullIfNotPresent)
+		image, image, image, image, image, image, image, image, image, image, image, image,
+		corev1.PullIfNotPresent)
 	one := int32(1)
 	operator.Spec.Replicas = &one
 	objects := append([]any{

@@ -279,7 +279,8 @@ func (p *pod) options() (*cmdv1.VirtualMachineOptions, error) {
 }
 
 // unrelated is a Plugin that has nothing to do with devices.
-const unrelated = `{"metadata": {"name": "unrelated"}, "spec": {"domainHooks": [{"cel": {"expression": "Domain{Title: \"one of many\"}"}}]}}`
+const unrelated = `{"metadata": {"name": "unrelated"}, "spec": {"domainHooks": [{"cel": ` +
+	`{"expression": "Domain{Title: \"one of many\"}"}}]}}`
 
 // plugins returns the Plugins of the cluster as a list in JSON, nil for none.
 func (p *pod) plugins() ([]byte, error) {
@@ -368,7 +369,8 @@ func topology() (*cmdv1.Topology, error) {
 
 // impatient begins the error of a try that took virt-handler's client too long (20 s).
 // The launcher goes on meanwhile, and virt-handler tries again.
-const impatient = "unknown error encountered sending command SyncVMI: rpc error: code = DeadlineExceeded"
+const impatient = "unknown error encountered sending command SyncVMI: rpc error: code = " +
+	"DeadlineExceeded"
 
 // sync asks the launcher for the VM as often as the configuration says, not counting
 // tries that only take too long, and reports whether it runs.

@@ -79,7 +79,8 @@ func volumes() error {
 
 	err := makeAll(out, cloudInit, share+"/sockets", share+"/hotplug-disks", kernelBoot,
 		"/run/kubevirt-private", "/run/kubevirt-ephemeral-disks",
-		"/run/kubevirt-hooks", filepath.Dir(pluginSocket), "/run/libvirt", "/run/lock", "/etc/libvirt/hooks", "/var/log/libvirt", nvram)
+		"/run/kubevirt-hooks", filepath.Dir(pluginSocket), "/run/libvirt", "/run/lock",
+		"/etc/libvirt/hooks", "/var/log/libvirt", nvram)
 
 	// What virt-handler mounts of a kernelBoot container, and the pipe to it.
 	for _, name := range []string{"vmlinuz", "initramfs"} {
@@ -234,7 +235,8 @@ func (p *pod) launcher() error {
 		"--ephemeral-disk-dir", "/var/run/kubevirt-ephemeral-disks",
 		"--container-disk-dir", "/var/run/kubevirt/container-disks", "--grace-period-seconds", "45",
 		"--hook-sidecars", fmt.Sprint(count),
-		"--ovmf-path", "/usr/share/OVMF", "--disk-memory-limit", "2097152000", "--hypervisor", "kvm", "--run-as-nonroot", "--allow-emulation")
+		"--ovmf-path", "/usr/share/OVMF", "--disk-memory-limit", "2097152000", "--hypervisor",
+		"kvm", "--run-as-nonroot", "--allow-emulation")
 }
 
 // end waits for the containers. The kubelet stops those of hooks when it deletes the

@@ -135,7 +135,8 @@ func (p *pod) spoil(domain []byte) ([]byte, error) {
 }
 
 // slot is the slot of an address that is not on the root bus, in a controller.
-var slot = regexp.MustCompile(`<address [^>]*bus=["']0x(?:0[1-9a-f]|[1-9a-f].)["'] slot=["']0x([0-9a-f]+)`)
+var slot = regexp.MustCompile(
+	`<address [^>]*bus=["']0x(?:0[1-9a-f]|[1-9a-f].)["'] slot=["']0x([0-9a-f]+)`)
 
 // shift moves the last port that the hook has placed by one slot.
 func shift(domain []byte) ([]byte, error) {
