@@ -87,7 +87,7 @@ boot-largest: ## boot 247 devices with numa and 180 with mirror
 newest: ## repeat the tests with libvirt, QEMU, firmware and kernel of Debian testing; needs root
 	.ci/run newest
 
-alloc: ## compare the simulation of libvirt with libvirts on ten thousand random domains
+alloc: ## compare the simulation of libvirt, and results, with libvirts on ten thousand random domains
 	.ci/run alloc
 
 whole: ## run the tests that sample in `go test` with every layout of every domain

@@ -33,6 +33,7 @@
 //	pkg/plan     disks, NICs, controllers stay: TestNothingElseMoves, TestNothingElseMovesFromUnaddressed
 //	pkg/libvirt/alloc  the simulation gives the addresses that libvirt gives, on random domains: TestLikeLibvirt
 //	test/matrix    accepts results on random hosts: TestTreesLibvirt
+//	test/matrix    moves nothing in random domains of any shape, and predictions hold: TestShapes
 //	test/oracle    the check can fail: TestRefused, TestAcceptedButWrong
 //	test/oracle    an SMMUv3's ssidsize, by version: TestSSIDSize
 //	test/readback  KubeVirt's rewriting is as recorded: TestSequenceReproducesTheRecordings, TestRealLauncher

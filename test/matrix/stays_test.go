@@ -372,8 +372,8 @@ func (m mixed) comparePairs(t *testing.T, result plan.Result, without, with []by
 
 var busNumber = regexp.MustCompile(`^(expander bus) \d+| at .*`)
 
-// seen returns the slots in which a guest sees disks, NICs and controllers. Bus numbers change
-// where the user's own ports come after those of devices that move.
+// seen returns the slots in which a guest sees disks, NICs, filesystems and controllers. Bus numbers
+// change where the user's own ports come after those of devices that move.
 func seen(t *testing.T, readback []byte) map[string]string {
 	t.Helper()
 	read, err := tree.Read(readback)
@@ -381,8 +381,8 @@ func seen(t *testing.T, readback []byte) map[string]string {
 	all := map[string]string{}
 	for label, at := range read.Seen() {
 		kind, rest, _ := strings.Cut(label, " ")
-		if kind == "disk" || kind == "interface" || kind == "controller" &&
-			strings.Contains(rest, " ") {
+		if slices.Contains([]string{"disk", "interface", "filesystem"}, kind) ||
+			kind == "controller" && strings.Contains(rest, " ") {
 			all[label] = busNumber.ReplaceAllString(at, "$1")
 		}
 	}

@@ -44,6 +44,8 @@ func Random(seed uint64) Domain {
 		xml.WriteString("<features><acpi/></features>\n")
 	}
 
+	xml.WriteString("<numatune><memory mode='strict' nodeset='0-1'/>" +
+		"<memnode cellid='0' mode='strict' nodeset='0'/><memnode cellid='1' mode='strict' nodeset='1'/></numatune>\n")
 	xml.WriteString("<cpu mode='custom' match='exact'><model>" + map[string]string{
 		"x86_64": "qemu64", "aarch64": "cortex-a57",
 	}[arch] + "</model>" +

@@ -49,7 +49,33 @@ func (g Guest) Check(managed Devices, ports Ports) []reasons.Warning {
 		}
 	}
 
-	return slices.Concat(violations, g.checkBridges(), g.checkFunctions(managed))
+	return slices.Concat(violations, g.checkBridges(), g.checkPlugged(trees),
+		g.checkFunctions(managed))
+}
+
+// checkPlugged checks that libvirt puts no controller of the user under managed expander buses:
+// without an address a downstream port goes to the first switch with a free slot.
+func (g Guest) checkPlugged(trees []*topology.Node) []reasons.Warning {
+	whole, isAccepted := g.Layout()
+	if !isAccepted {
+		return nil
+	}
+
+	for i, c := range g.Source.Controllers {
+		at := whole.Domain.Controllers[i].Address
+		if c.Address != nil || at == nil {
+			continue
+		}
+
+		if bus := g.Node(at.Bus); bus != nil && slices.Contains(trees, bus.Top()) {
+			return []reasons.Warning{
+				Violated("controller with index %d has no address, and libvirt puts it under "+
+					"that with index %d, which holds a placed device", c.Index, at.Bus),
+			}
+		}
+	}
+
+	return nil
 }
 
 // checkBridges checks that each bridge without an address finds a free port:

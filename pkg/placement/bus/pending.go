@@ -153,6 +153,7 @@ func (g Guest) Settled() Guest {
 	d.Hostdevs, d.Controllers = slices.Clone(d.Hostdevs), slices.Clone(d.Controllers)
 
 	plugs := g.plugs(whole)
+	var bridges []domain.GuestAddress // of those that libvirt adds
 	last := 0
 	for _, p := range plugs {
 		if g.isApart(p.at.Bus) {
@@ -177,11 +178,16 @@ func (g Guest) Settled() Guest {
 		case p.bridge != none:
 			d.Controllers[p.bridge].Address = &p.at
 		default:
-			others = append(others, libvirt.Device{Device: domain.Device{Address: &p.at}})
+			bridges = append(bridges, p.at)
 		}
 	}
 
 	settled := New(&d, others)
+	for _, at := range bridges { // each takes a bus number, and no index here
+		settled.Tree.Add(settled.Node(at.Bus),
+			topology.Node{Kind: topology.Bridge, Slot: at.Slot, Function: at.Function})
+	}
+
 	settled.Source, settled.Libvirt, settled.layout = g.Source, g.Libvirt, g.layout
 	settled.unsettled = g.unsettled
 	return settled
