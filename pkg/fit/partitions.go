@@ -20,10 +20,12 @@ import (
 type Partition struct {
 	ID   int      `json:"id"`   // that Fabric Manager has given it
 	GPUs []string `json:"gpus"` // PCI addresses
-	// free; used: by one VM; blocked: some of its GPUs are used, or an overlapping partition is
-	// active; or next: a VM counted here gets it
+	// free; used: a VM has exactly its GPUs; blocked: VMs use some of its GPUs, or an overlapping
+	// partition is active; or next: a VM counted here gets it
 	State string `json:"state"`
-	By    string `json:"by"` // what uses or blocks it, or which VM gets it: "VM 1" is the next
+	// what uses or blocks it, or which VM gets it: "VM 1" is the next; "active" of a free one that
+	// Fabric Manager has connected, though no VM is known to have it
+	By string `json:"by"`
 
 	key      string // of the partition on its node
 	devices  sets.Set[structured.DeviceID]
@@ -65,10 +67,13 @@ func (n *node) findPartitions() (found []Partition) {
 		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(len(b.GPUs), len(a.GPUs)))
 	})
 
+	n.setStates(found)
 	return found
 }
 
-// partition returns the partition of the GPUs at these places.
+// partition returns the partition of the GPUs at these places, as if nothing used them. A GPU may
+// be published as several devices: NVIDIA's driver offers each for containers and for VMs until one
+// of the two is prepared.
 func (n *node) partition(id int, places sets.Set[topology.DeviceID], isActive bool) Partition {
 	p := Partition{
 		ID:       id,
@@ -79,17 +84,9 @@ func (n *node) partition(id int, places sets.Set[topology.DeviceID], isActive bo
 		devices:  sets.New[structured.DeviceID](),
 	}
 
-	users := sets.New[string]()
-	isUsed := 0
 	for _, d := range n.devices {
-		if d.Address == "" || !places.Has(d.pci) {
-			continue
-		}
-
-		p.devices.Insert(n.idOf(d))
-		if d.State == used {
-			users.Insert(d.By)
-			isUsed++
+		if d.Address != "" && places.Has(d.pci) {
+			p.devices.Insert(n.idOf(d))
 		}
 	}
 
@@ -99,17 +96,46 @@ func (n *node) partition(id int, places sets.Set[topology.DeviceID], isActive bo
 
 	slices.Sort(p.GPUs)
 	p.key = fmt.Sprint(id, p.GPUs)
+	return p
+}
 
-	p.By = strings.Join(sets.List(users), ", ")
-
-	switch {
-	case isUsed == p.devices.Len() && users.Len() == 1:
-		p.State = used
-	case isUsed > 0:
-		p.State = blocked
+// setStates says of partitions which VM uses or blocks them.
+func (n *node) setStates(partitions []Partition) {
+	places := sets.New[topology.DeviceID]() // of all partitions
+	for _, p := range partitions {
+		places = places.Union(p.places)
 	}
 
-	return p
+	heldBy := map[string]sets.Set[topology.DeviceID]{}
+	for _, d := range n.devices {
+		if d.State != used || !places.Has(d.pci) {
+			continue
+		}
+		if heldBy[d.By] == nil {
+			heldBy[d.By] = sets.New[topology.DeviceID]()
+		}
+		heldBy[d.By].Insert(d.pci)
+	}
+
+	for i := range partitions {
+		p := &partitions[i]
+		var users []string
+		for user, held := range heldBy {
+			if held.HasAny(p.places.UnsortedList()...) {
+				users = append(users, user)
+			}
+		}
+
+		slices.Sort(users)
+		p.By = strings.Join(users, ", ")
+
+		switch {
+		case len(users) == 1 && heldBy[users[0]].Equal(p.places):
+			p.State = used
+		case len(users) > 0:
+			p.State = blocked
+		}
+	}
 }
 
 // idOf returns the id of a device, also of a device plugin.
@@ -337,6 +363,8 @@ func (n *node) shown(order []Partition) []Partition {
 			p.State, p.By = next, fmt.Sprintf("VM %d", vm+1)
 		case p.State == free && active >= 0:
 			p.State, p.By = blocked, fmt.Sprintf("partition %d, which is active", found[active].ID)
+		case p.State == free && p.isActive:
+			p.By = "active"
 		}
 	}
 
@@ -347,16 +375,28 @@ func (n *node) shown(order []Partition) []Partition {
 // others, and whether anything holds them to these.
 func partitionNotes(nodes []Node, s Shape) (notes []string) {
 	for _, n := range nodes {
-		if len(n.order) > 0 {
-			ids := topology.Map(n.order, func(p Partition) string { return fmt.Sprint(p.ID) })
-			notes = append(notes,
-				fmt.Sprintf("node %s: NVLink partition %s, in this order the most others stay whole", n.Name, words.FirstOf(ids, 16, ", then ")))
+		ids := topology.Map(n.order, func(p Partition) string { return fmt.Sprint(p.ID) })
+		switch {
+		case len(ids) == 1:
+			notes = append(notes, fmt.Sprintf("node %s: the VM takes NVLink partition %s, which "+
+				"leaves the most others whole", n.Name, ids[0]))
+
+		case len(ids) > 1:
+			notes = append(notes, fmt.Sprintf("node %s: the VMs take NVLink partition %s: in "+
+				"this order the most others stay whole", n.Name, words.FirstOf(ids, 16, ", then ")))
 		}
 	}
 
-	switch {
+	const most = 10
+	switch more := len(notes) - most; {
 	case len(notes) == 0:
 		return nil
+	case more > 0:
+		notes = append(notes[:most], fmt.Sprintf("%d more nodes have partitions for such VMs; "+
+			"--node NAME shows those of one", more))
+	}
+
+	switch {
 	case len(s.Claims) == 0:
 		return append(notes,
 			"nothing holds a VM to these: kubelet gives any free GPUs, and with others than a "+
@@ -370,7 +410,8 @@ func partitionNotes(nodes []Node, s Shape) (notes []string) {
 	}
 
 	return append(notes,
-		"the claim holds a VM to a partition; which one the scheduler takes nobody can say")
+		"the claim holds a VM to a partition, but not to one of these: the scheduler takes the "+
+			"first that it finds")
 }
 
 // holdsToPartition reports whether a claim has a constraint on the published attribute.
