@@ -56,7 +56,8 @@ type Node struct {
 	// NVLink partitions of its GPUs, as far as they are known
 	Partitions []Partition `json:"partitions"`
 
-	order []Partition // that the VMs get which fit now
+	order     []Partition // that the VMs get which fit now
+	ofUnknown int         // GPUs of a VM that have to be a partition, where none is known
 }
 
 // Count answers for each node, or for the one that the objects single out.
@@ -104,6 +105,7 @@ func (f *Fleet) Count(ctx context.Context, s Shape) (Answer, error) {
 	}
 
 	answer.Notes = append(answer.Notes, partitionNotes(answer.Nodes, s)...)
+	answer.Notes = append(answer.Notes, unknownNotes(answer.Nodes)...)
 
 	if shared := sharedPools(nodes); len(shared) > 0 && len(s.Claims) > 0 {
 		answer.Now, answer.Empty = total(ctx, nodes, s, false), total(ctx, nodes, s, true)
@@ -160,6 +162,7 @@ func (n *node) answer(ctx context.Context, s Shape) (Node, error) {
 	}
 
 	out.Devices, out.Partitions, out.order = n.devices, n.shown(now.order), now.order
+	out.ofUnknown = n.ofUnknownPartitions(s, first)
 	host := n.host
 	if n.Hosts[n.Name] == nil {
 		host = hostOf(chosen) // among these a device of several places is settled

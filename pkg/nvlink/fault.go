@@ -35,27 +35,33 @@ func IsSwitched(f *topology.Function) bool {
 	return isKnown
 }
 
-// numbers are the numbers of GPUs that partitions have on any board.
-var numbers = []int{1, 2, 4, 8, 16}
+// sizes are the numbers of GPUs that partitions have on any board.
+var sizes = []int{1, 2, 4, 8, 16}
+
+// IsSize reports whether a partition of any board has as many GPUs.
+func IsSize(gpus int) bool { return slices.Contains(sizes, gpus) }
+
+// HaveSwitches reports whether GPUs of one host are of boards with NVSwitches for sure: of a model
+// that has no other boards, or more of them than a board without has.
+func HaveSwitches(gpus []*topology.Function) bool {
+	const largestUnswitched = 4
+	return len(gpus) > largestUnswitched ||
+		slices.ContainsFunc(gpus, func(f *topology.Function) bool { return switched[f.Device] })
+}
 
 // NumberFault says that no board has partitions of as many GPUs as these functions of a VM, ""
 // where some have, or where the board may be one without NVSwitches. No machine with more than 16
 // is known.
 func NumberFault(functions []*topology.Function) string {
-	const largestUnswitched, largest = 4, 16
-	count, mustBeSwitched := 0, false
-	for _, f := range functions {
-		if IsSwitched(f) {
-			count, mustBeSwitched = count+1, mustBeSwitched || switched[f.Device]
-		}
-	}
+	const largest = 16
+	gpus := slices.DeleteFunc(slices.Clone(functions), func(f *topology.Function) bool {
+		return !IsSwitched(f)
+	})
 
-	if slices.Contains(numbers, count) || count == 0 || count > largest ||
-		count <= largestUnswitched && !mustBeSwitched {
+	if IsSize(len(gpus)) || len(gpus) > largest || !HaveSwitches(gpus) {
 		return ""
 	}
-
-	return fault(count) + "; partitions of these boards have 1, 2, 4 or 8 GPUs"
+	return fault(len(gpus)) + "; partitions of these boards have 1, 2, 4 or 8 GPUs"
 }
 
 // Fault says that the GPUs of a VM, by address, are no partition, and which of their number are; ""
