@@ -199,7 +199,7 @@ func ParseVMI(data []byte) (*VMI, error) {
 
 	var doc document
 	if err := json.Unmarshal(data, &doc); err != nil {
-		return nil, fmt.Errorf("parse VMI: %w", withoutPayload(data, err))
+		return nil, fmt.Errorf("parse VMI: %w", words.JSONError(data, err))
 	}
 
 	if t := doc.Spec.Template; t != nil && (doc.Kind == "VirtualMachine" || doc.Kind == "") {
@@ -271,24 +271,4 @@ func (doc *document) vmi() *VMI {
 
 		volumes: doc.Spec.Volumes,
 	}
-}
-
-// withoutPayload returns the position of a decoding error, line and column in bytes from 1, and
-// the field, without the content.
-func withoutPayload(data []byte, err error) error {
-	var end int64 // of the bytes read, including the invalid one
-	text := "invalid JSON"
-	switch err := err.(type) {
-	case *json.SyntaxError:
-		end = err.Offset
-	case *json.UnmarshalTypeError:
-		end, text = err.Offset, fmt.Sprintf("field %s has the wrong type", err.Field)
-	default:
-		return errors.New("a field cannot be decoded")
-	}
-
-	before := data[:max(0, min(end-1, int64(len(data))))]
-	line := 1 + bytes.Count(before, []byte("\n"))
-	return fmt.Errorf("line %d, column %d: %s", line, len(before)-bytes.LastIndexByte(before, '\n'),
-		text)
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // Module is the place of a GPU on its board, from 1: Fabric Manager's physical id, from H100 on
@@ -33,75 +34,81 @@ type List struct {
 	Addresses map[Module]topology.Address
 }
 
+// printed is what fmpm -l prints, as far as it matters.
+type printed struct {
+	Partitions []printedPartition `json:"partitionInfo"`
+}
+
+// printedPartition is one of its partitions. Numbers are Fabric Manager's unsigned int; what is
+// missing is nil.
+type printedPartition struct {
+	ID       *uint32 `json:"partitionId"`
+	IsActive uint32  `json:"isActive"`
+	Count    int     `json:"numGpus"`
+	GPUs     []struct {
+		Module  *uint32 `json:"physicalId"`
+		Address string  `json:"pciBusId"`
+	} `json:"gpuInfo"`
+}
+
 // maxPartitions is far above the 35 of two A100 boards.
 const maxPartitions = 256
 
 // Parse reads what fmpm -l prints.
 func Parse(data []byte) (List, error) {
-	var file struct {
-		Partitions []struct {
-			ID       *int `json:"partitionId"`
-			IsActive int  `json:"isActive"`
-			Count    int  `json:"numGpus"`
-			GPUs     []struct {
-				Module  *Module `json:"physicalId"`
-				Address string  `json:"pciBusId"`
-			} `json:"gpuInfo"`
-		} `json:"partitionInfo"`
-	}
-
 	list := List{Addresses: map[Module]topology.Address{}}
+	var file printed
 	if err := json.Unmarshal(data, &file); err != nil {
-		return list, fmt.Errorf("parse partitions: %w", err)
+		return list, fmt.Errorf("parse partitions: %w; must be what fmpm -l prints",
+			words.JSONError(data, err))
 	}
 
-	if len(file.Partitions) == 0 || len(file.Partitions) > maxPartitions {
-		return list,
-			fmt.Errorf("parse partitions: %d in partitionInfo, must be 1 to %d, as fmpm -l prints them", len(file.Partitions), maxPartitions)
+	if count := len(file.Partitions); count == 0 || count > maxPartitions {
+		return list, fmt.Errorf("parse partitions: partitionInfo has %d, must be 1 to %d, as "+
+			"fmpm -l prints them", count, maxPartitions)
 	}
 
 	for i, of := range file.Partitions {
 		if of.ID == nil {
 			return list, fmt.Errorf("parse partitions: entry %d has no partitionId", i+1)
 		}
-
-		p := Partition{ID: *of.ID, IsActive: of.IsActive != 0}
-		for _, gpu := range of.GPUs {
-			if gpu.Module == nil || *gpu.Module < 0 {
-				return list, fmt.Errorf("partition %d: a GPU has no valid physicalId", p.ID)
-			}
-
-			p.Modules = append(p.Modules, *gpu.Module)
-			if err := list.locate(*gpu.Module, gpu.Address); err != nil {
-				return list, fmt.Errorf("partition %d: %w", p.ID, err)
-			}
+		if err := list.add(of); err != nil {
+			return list, fmt.Errorf("partition %d: %w", *of.ID, err)
 		}
-
-		slices.Sort(p.Modules)
-		if err := list.check(p, of.Count); err != nil {
-			return list, fmt.Errorf("partition %d: %w", p.ID, err)
-		}
-
-		list.Partitions = append(list.Partitions, p)
 	}
 
 	slices.SortFunc(list.Partitions, func(a, b Partition) int { return cmp.Compare(a.ID, b.ID) })
 	return list, nil
 }
 
-// check checks a partition that is not in the list yet.
-func (l *List) check(p Partition, count int) error {
+// add adds a partition with an ID, and the addresses of its GPUs.
+func (l *List) add(of printedPartition) error {
+	p := Partition{ID: int(*of.ID), IsActive: of.IsActive != 0}
+	for _, gpu := range of.GPUs {
+		if gpu.Module == nil {
+			return errors.New("a GPU has no physicalId")
+		}
+
+		p.Modules = append(p.Modules, Module(*gpu.Module))
+		if err := l.locate(Module(*gpu.Module), gpu.Address); err != nil {
+			return err
+		}
+	}
+
+	slices.Sort(p.Modules)
+
 	switch {
 	case len(p.Modules) == 0:
 		return errors.New("no gpuInfo")
-	case count != len(p.Modules):
-		return fmt.Errorf("numGpus is %d, and gpuInfo has %d", count, len(p.Modules))
+	case of.Count != len(p.Modules):
+		return fmt.Errorf("numGpus is %d, and gpuInfo has %d", of.Count, len(p.Modules))
 	case len(slices.Compact(slices.Clone(p.Modules))) < len(p.Modules):
 		return errors.New("a physicalId appears twice")
 	case slices.ContainsFunc(l.Partitions, func(q Partition) bool { return q.ID == p.ID }):
 		return errors.New("appears twice")
 	}
 
+	l.Partitions = append(l.Partitions, p)
 	return nil
 }
 

@@ -137,7 +137,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestParseRefuses says where a list is wrong.
+// TestParseRefuses says where a list is wrong: a column is that of the last byte that was read.
 func TestParseRefuses(t *testing.T) {
 	partition := func(id, count int, gpus string) string {
 		return fmt.Sprintf(`{"partitionId": %d, "numGpus": %d, "gpuInfo": [%s]}`, id, count, gpus)
@@ -145,9 +145,19 @@ func TestParseRefuses(t *testing.T) {
 
 	const one = `{"physicalId": 1}`
 	for input, want := range map[string]string{
-		"":                                    "parse partitions: unexpected end of JSON input",
-		"{}":                                  "parse partitions: 0 in partitionInfo, must be 1 to 256, as fmpm -l prints them",
-		"[{}]":                                "",
+		"": "parse partitions: line 1, column 1: invalid JSON; must be what fmpm -l prints",
+		"Failed to get partition list. fmReturn: -3\n": "parse partitions: line 1, column 1: " +
+			"invalid JSON; must be what fmpm -l prints",
+		"{\r\n  \"partitionInfo\": [": "parse partitions: line 2, column ", // a file that was cut
+		"{}":                          "parse partitions: partitionInfo has 0, must be 1 to 256, as fmpm -l prints them",
+		"[{}]": "parse partitions: line 1, column 1: must be an object; must be what fmpm -l " +
+			"prints",
+		`{"partitionInfo": [{"partitionId": "1"}]}`: "parse partitions: line 1, column 38: field " +
+			"partitionInfo.partitionId has the wrong type; must be what fmpm -l prints",
+		`{"partitionInfo": [{"partitionId": -1}]}`: "parse partitions: line 1, column 37: field " +
+			"partitionInfo.partitionId has the wrong type",
+		`{"partitionInfo": [{"partitionId": 9223372036854775808}]}`: "parse partitions: line 1, " +
+			"column 54: field partitionInfo.partitionId has the wrong type",
 		`{"partitionInfo": [{"numGpus": 1}]}`: "parse partitions: entry 1 has no partitionId",
 		`{"partitionInfo": [` + partition(1, 0, "") +
 			`]}`: "partition 1: no gpuInfo",
@@ -168,9 +178,10 @@ func TestParseRefuses(t *testing.T) {
 			`{"physicalId": 3, "pciBusId": "0000:01:00.0"}`) +
 			`]}`: "partition 1: physicalIds 3 and 4 are both at 0000:01:00.0",
 		`{"partitionInfo": [` + partition(1, 1, `{"pciBusId": "0000:01:00.0"}`) +
-			`]}`: "partition 1: a GPU has no valid physicalId",
+			`]}`: "partition 1: a GPU has no physicalId",
 		`{"partitionInfo": [` + partition(1, 1, `{"physicalId": -1}`) +
-			`]}`: "partition 1: a GPU has no valid physicalId",
+			`]}`: "parse partitions: line 1, column 81: field " +
+			"partitionInfo.gpuInfo.physicalId has the wrong type",
 	} {
 		_, err := nvlink.Parse([]byte(input))
 		if err == nil || !strings.HasPrefix(err.Error(), want) {

@@ -1,5 +1,5 @@
-// Package words writes for people: short forms of long input, counts, sizes, and the question that
-// follows a word that is nearly another.
+// Package words writes for people: short forms of long input, counts, sizes, where JSON is wrong, and
+// the question that follows a word that is nearly another.
 package words
 
 import (
