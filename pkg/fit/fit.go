@@ -12,7 +12,7 @@ package fit
 import (
 	"cmp"
 	"context"
-	"fmt"
+	"errors"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -78,10 +78,7 @@ func (f *Fleet) Count(ctx context.Context, s Shape) (Answer, error) {
 	var unread []string
 	for _, n := range nodes {
 		if _, isListed := n.Partitions[n.Name]; isListed && len(n.partitions) == 0 {
-			return answer,
-				fmt.Errorf("partitions of node %s: no GPU of it is at one of their addresses: "+
-					"fill in pciBusId, which Fabric Manager does not know where its VM has no "+
-					"GPUs, or have the driver publish %s", n.Name, moduleAttribute)
+			return answer, errors.New("count NVLink partitions: " + n.problem)
 		}
 
 		of, err := n.answer(ctx, s)

@@ -2,12 +2,15 @@ package fit
 
 import (
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
 	resourceapi "k8s.io/api/resource/v1"
 
 	"hook-sidecar/pkg/nvlink"
+	"hook-sidecar/pkg/topology"
+	"hook-sidecar/test/expect"
 	"hook-sidecar/test/fleet"
 )
 
@@ -77,5 +80,73 @@ func TestActiveWithoutVM(t *testing.T) {
 	got := answer.Nodes[0].Partitions[1]
 	if got.State != free || got.By != "active" {
 		t.Errorf("the active partition is %s by %q", got.State, got.By)
+	}
+}
+
+// addressesOf returns the address of each GPU by its physical id.
+func (h hgx) addressesOf(t *testing.T) map[nvlink.Module]topology.Address {
+	t.Helper()
+	addresses := map[nvlink.Module]topology.Address{}
+	for i, d := range h.Slices[0].Spec.Devices {
+		address, err := topology.ParseAddress(
+			*d.Attributes["resource.kubernetes.io/pciBusID"].StringValue)
+		expect.NoError(t, err)
+		addresses[h.module[i]] = address
+	}
+
+	return addresses
+}
+
+// TestPartitionsNowhere: a list whose GPUs are not known by address, or are not the node's, is an
+// error that says what to do.
+func TestPartitionsNowhere(t *testing.T) {
+	h := newHGX(t, rand.New(rand.NewPCG(0, 0)), "hgx-h100")
+	for want, addresses := range map[string]map[nvlink.Module]topology.Address{
+		"node node: the list has no PCI addresses: fill in pciBusId": nil,
+		"node node: it offers no GPU at an address of the list: check that the list is of this " +
+			"node": {1: {Bus: 0x99}, 3: {Bus: 0x98}},
+	} {
+		h.list.Addresses = addresses
+		h.Partitions = map[string]nvlink.List{"node": h.list}
+		_, err := New(h.Objects).Count(t.Context(), Shape{})
+		if err == nil || !strings.HasPrefix(err.Error(), "count NVLink partitions: "+want) {
+			t.Errorf("error %v, want %s", err, want)
+		}
+	}
+}
+
+// TestUnfilledAddress: where the address of one GPU is missing, the partitions with it are not
+// counted, and a note says so.
+func TestUnfilledAddress(t *testing.T) {
+	h := newHGX(t, rand.New(rand.NewPCG(0, 0)), "hgx-h100")
+	h.Claims = nil
+	h.list.Addresses = h.addressesOf(t)
+	delete(h.list.Addresses, 8)
+	h.Partitions = map[string]nvlink.List{"node": h.list}
+
+	answer, _ := count(t, h.Objects, Wish{GPUs: 4, GPUClass: fleet.NVIDIA().Class}, false)
+	const want = "NVLink partitions not counted: node node: those with a GPU whose pciBusId the " +
+		"list lacks, physicalId 8"
+	if answer.Now != 1 || answer.Notes[0] != want {
+		t.Errorf("%d fit, notes %q, want 1 and %q", answer.Now, answer.Notes, want)
+	}
+}
+
+// TestMissingGPU: a partition with a GPU that the node does not offer, for one since it failed, is
+// blocked by that.
+func TestMissingGPU(t *testing.T) {
+	h := newHGX(t, rand.New(rand.NewPCG(0, 0)), "hgx-h100")
+	h.Claims = nil
+	h.list.Addresses = h.addressesOf(t)
+	h.Partitions = map[string]nvlink.List{"node": h.list}
+	missing := slices.Index(h.module, 8)
+	h.Slices[0].Spec.Devices = slices.Delete(h.Slices[0].Spec.Devices, missing, missing+1)
+
+	answer, _ := count(t, h.Objects, Wish{GPUs: 4, GPUClass: fleet.NVIDIA().Class}, false)
+	n := answer.Nodes[0]
+	by := h.list.Addresses[8].String() + ", which the node does not offer"
+	if got := n.Partitions[2]; n.Now != 1 || got.State != blocked || got.By != by {
+		t.Errorf("%d fit; partition 2 is %s by %q, want blocked by %q", n.Now, got.State, got.By,
+			by)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/dynamic-resource-allocation/structured"
 
+	"hook-sidecar/pkg/nvlink"
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/pkg/words"
 )
@@ -23,8 +24,9 @@ type Partition struct {
 	// free; used: a VM has exactly its GPUs; blocked: VMs use some of its GPUs, or an overlapping
 	// partition is active; or next: a VM counted here gets it
 	State string `json:"state"`
-	// what uses or blocks it, or which VM gets it: "VM 1" is the next; "active" of a free one that
-	// Fabric Manager has connected, though no VM is known to have it
+	// what uses or blocks it: VMs, or GPUs that the node does not offer; or which VM gets it:
+	// "VM 1" is the next; "active" of a free one that Fabric Manager has connected, though no VM is
+	// known to have it
 	By string `json:"by"`
 
 	key      string // of the partition on its node
@@ -37,7 +39,7 @@ type Partition struct {
 const blocked = "blocked"
 
 // findPartitions returns the partitions of the node's GPUs, by ID. One is left out if the address
-// of a GPU is not known. Where the node's annotation cannot be read, the error is kept for a note.
+// of a GPU is not known. Where some or all cannot be told, n.problem says why.
 func (n *node) findPartitions() (found []Partition) {
 	list, err := n.list()
 	if err != nil {
@@ -58,9 +60,8 @@ func (n *node) findPartitions() (found []Partition) {
 	}
 
 	found = slices.DeleteFunc(found, func(p Partition) bool { return p.devices.Len() == 0 })
-	if len(list.Partitions) > 0 && len(found) == 0 && n.problem == "" {
-		n.problem = fmt.Sprintf("node %s: no GPU that is known is at one of their addresses: "+
-			"fill in pciBusId, or read the node with --snapshot", n.Name)
+	if problem := problemOf(list, found); problem != "" {
+		n.problem = fmt.Sprintf("node %s: %s", n.Name, problem)
 	}
 
 	slices.SortFunc(found, func(a, b Partition) int {
@@ -69,6 +70,33 @@ func (n *node) findPartitions() (found []Partition) {
 
 	n.setStates(found)
 	return found
+}
+
+// problemOf says why partitions of a list are not those that were found among the devices of its
+// node; "" where they are.
+func problemOf(list nvlink.List, found []Partition) string {
+	var unknown []string
+	for _, module := range list.Modules() {
+		if _, isKnown := list.Addresses[module]; !isKnown {
+			unknown = append(unknown, fmt.Sprint(module))
+		}
+	}
+
+	switch {
+	case len(list.Partitions) == 0:
+		return ""
+	case len(list.Addresses) == 0:
+		return "the list has no PCI addresses: fill in pciBusId (docs/nvlink.md shows how), or " +
+			"have the driver publish " + moduleAttribute
+	case len(found) == 0:
+		return "it offers no GPU at an address of the list: check that the list is of this node, " +
+			"and read the node with --snapshot if a device plugin gives its GPUs"
+	case len(unknown) > 0:
+		return "those with a GPU whose pciBusId the list lacks, physicalId " +
+			strings.Join(unknown, ", ")
+	}
+
+	return ""
 }
 
 // partition returns the partition of the GPUs at these places, as if nothing used them. A GPU may
@@ -99,15 +127,18 @@ func (n *node) partition(id int, places sets.Set[topology.DeviceID], isActive bo
 	return p
 }
 
-// setStates says of partitions which VM uses or blocks them.
+// setStates says of partitions which VM uses or blocks them. One with a GPU that the node does not
+// offer is blocked by that.
 func (n *node) setStates(partitions []Partition) {
 	places := sets.New[topology.DeviceID]() // of all partitions
 	for _, p := range partitions {
 		places = places.Union(p.places)
 	}
 
+	offered := sets.New[topology.DeviceID]()
 	heldBy := map[string]sets.Set[topology.DeviceID]{}
 	for _, d := range n.devices {
+		offered.Insert(d.pci)
 		if d.State != used || !places.Has(d.pci) {
 			continue
 		}
@@ -129,7 +160,14 @@ func (n *node) setStates(partitions []Partition) {
 		slices.Sort(users)
 		p.By = strings.Join(users, ", ")
 
+		missing := topology.Map(p.places.Difference(offered).UnsortedList(),
+			topology.DeviceID.String)
+		slices.Sort(missing)
+
 		switch {
+		case len(missing) > 0:
+			p.State = blocked
+			p.By = strings.Join(missing, ", ") + ", which the node does not offer"
 		case len(users) == 1 && heldBy[users[0]].Equal(p.places):
 			p.State = used
 		case len(users) > 0:

@@ -392,19 +392,6 @@ func TestPartitionsOfPlugins(t *testing.T) {
 	}
 }
 
-// TestPartitionsNowhere: a list whose GPUs are not known by address is an error that says what to
-// do.
-func TestPartitionsNowhere(t *testing.T) {
-	h := newHGX(t, rand.New(rand.NewPCG(0, 0)), "hgx-h100")
-	h.Partitions = map[string]nvlink.List{"node": h.list}
-	_, err := New(h.Objects).Count(t.Context(), Shape{})
-	if err == nil ||
-		!strings.HasPrefix(err.Error(),
-			"partitions of node node: no GPU of it is at one of their addresses: fill in pciBusId") {
-		t.Errorf("error %v", err)
-	}
-}
-
 // TestPartitionsOf: a VM's GPUs are compared with the partitions that the node's driver publishes,
 // also of a node that is not among the objects.
 func TestPartitionsOf(t *testing.T) {
@@ -545,10 +532,10 @@ func TestModuleIDsOfOthers(t *testing.T) {
 func TestBadAnnotation(t *testing.T) {
 	h := newHGX(t, rand.New(rand.NewPCG(0, 0)), "hgx-h100")
 	for text, want := range map[string]string{
-		"{}": "node node: annotation hostdev.vm.kubevirt.io/nvlink-partitions: parse partitions: 0 in " +
-			"partitionInfo, must be 1 to 256, as fmpm -l prints them",
-		fmpm(h.list): "node node: no GPU that is known is at one of their addresses: fill in " +
-			"pciBusId, or read the node with --snapshot",
+		"{}": "node node: annotation hostdev.vm.kubevirt.io/nvlink-partitions: parse partitions: " +
+			"partitionInfo has 0, must be 1 to 256, as fmpm -l prints them",
+		fmpm(h.list): "node node: the list has no PCI addresses: fill in pciBusId " +
+			"(docs/nvlink.md shows how), or have the driver publish gpu.nvidia.com/gpuModuleID",
 	} {
 		h.annotate(text)
 		answer, err := New(h.Objects).Count(t.Context(), Shape{})

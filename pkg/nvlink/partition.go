@@ -34,6 +34,16 @@ type List struct {
 	Addresses map[Module]topology.Address
 }
 
+// Modules returns the GPUs that are in a partition, in ascending order.
+func (l List) Modules() (modules []Module) {
+	for _, p := range l.Partitions {
+		modules = append(modules, p.Modules...)
+	}
+
+	slices.Sort(modules)
+	return slices.Compact(modules)
+}
+
 // printed is what fmpm -l prints, as far as it matters.
 type printed struct {
 	Partitions []printedPartition `json:"partitionInfo"`

@@ -42,10 +42,10 @@ func (l List) SwitchFault(functions []*topology.Function, host *topology.Host) s
 		return idleFault(functions, host)
 	case switches == 0:
 		return ""
-	case gpus < l.size():
+	case gpus < len(l.Modules()):
 		return fmt.Sprintf("%s beside %d of %d GPUs: the Fabric Manager that lists the node's "+
 			"NVLink partitions needs the NVSwitches, and a VM with a partition none",
-			countedSwitches(switches), gpus, l.size())
+			countedSwitches(switches), gpus, len(l.Modules()))
 
 	case len(byGPUs) == 0 || byGPUs[gpus] == switches:
 		return ""
@@ -110,18 +110,6 @@ func idleFault(functions []*topology.Function, host *topology.Host) string {
 		"starts only %safter Fabric Manager in another VM has activated the partition of these "+
 		"GPUs",
 		gpus, len(all), instead)
-}
-
-// size returns the number of GPUs that are in a partition.
-func (l List) size() int {
-	all := map[Module]bool{}
-	for _, p := range l.Partitions {
-		for _, m := range p.Modules {
-			all[m] = true
-		}
-	}
-
-	return len(all)
 }
 
 // rules lists the numbers of NVSwitches by those of GPUs.
