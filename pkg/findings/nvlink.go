@@ -22,7 +22,7 @@ func nvSwitches(plan *placement.Plan) []Finding {
 	return nil
 }
 
-// noPartition finds GPUs that are no NVLink partition. Without the host's partitions it is known
+// noPartition finds GPUs that are not an NVLink partition. Without the host's partitions it is known
 // only of a number of GPUs that no board has.
 func noPartition(plan *placement.Plan) []Finding {
 	var functions []*topology.Function

@@ -411,8 +411,8 @@ func TestPartitionsOf(t *testing.T) {
 	}{
 		"a partition": {[]topology.Address{{Bus: 0x1b}, {Bus: 0x52}}, ""},
 		"no partition": {[]topology.Address{{Bus: 0x1b}, {Bus: 0x43}},
-			"its 2 GPUs are no NVLink partition, so CUDA may not start (802, system not yet " +
-				"initialized); of that number are: 3 (0000:1b:00.0 0000:52:00.0), 4 "},
+			"its 2 GPUs are not an NVLink partition, so CUDA may not start (802, system not yet " +
+				"initialized); those of 2 GPUs are: 3 (0000:1b:00.0 0000:52:00.0), 4 "},
 	} {
 		got := list.Fault(test.gpus)
 		if !strings.HasPrefix(got, test.want) || (got == "") != (test.want == "") {

@@ -1,7 +1,6 @@
 package nvlink
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -64,16 +63,12 @@ func NumberFault(functions []*topology.Function) string {
 	return fault(len(gpus)) + "; partitions of these boards have 1, 2, 4 or 8 GPUs"
 }
 
-// Fault says that the GPUs of a VM, by address, are no partition, and which of their number are; ""
-// where they are one, or where the list has none of them. Where it has no addresses, only their
-// number counts.
+// Fault says that the GPUs of a VM, by address, are not a partition, and which partitions have as
+// many; "" where they are one, or where the list has none of them. Where the list has no addresses,
+// only their number counts.
 func (l List) Fault(gpus []topology.Address) string {
 	modules, size := l.modulesAt(gpus), len(gpus)
-	if len(l.Addresses) > 0 && len(modules) == 0 {
-		return ""
-	}
-
-	if size == 0 || len(l.Partitions) == 0 {
+	if size == 0 || len(l.Partitions) == 0 || len(l.Addresses) > 0 && len(modules) == 0 {
 		return ""
 	}
 
@@ -89,8 +84,12 @@ func (l List) Fault(gpus []topology.Address) string {
 		others = append(others, fmt.Sprintf("%d (%s)", p.ID, l.name(p)))
 	}
 
-	return fmt.Sprintf("%s; of that number are: %s", fault(size),
-		cmp.Or(words.FirstOf(others, 8, ", "), "none"))
+	if len(others) == 0 {
+		return fmt.Sprintf("%s; none of this node has %s", fault(size),
+			words.Counted(size, "GPU"))
+	}
+	return fmt.Sprintf("%s; those of %s are: %s", fault(size), words.Counted(size, "GPU"),
+		words.FirstOf(others, 8, ", "))
 }
 
 // Concerns reports whether the partitions of a host are about a GPU: it is in one, or of a board
@@ -106,7 +105,8 @@ func fault(gpus int) string {
 	if gpus != 1 {
 		subject = fmt.Sprintf("its %d GPUs are", gpus)
 	}
-	return subject + " no NVLink partition, so CUDA may not start (802, system not yet initialized)"
+	return subject + " not an NVLink partition, so CUDA may not start (802, system not yet " +
+		"initialized)"
 }
 
 // name lists the GPUs of a partition by address, those without one by physical id.
