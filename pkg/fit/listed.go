@@ -16,7 +16,7 @@ import (
 )
 
 // PartitionsAnnotation is the annotation of a node with its NVLink partitions, as fmpm -l prints
-// them.
+// them. It lasts, so what it says of active ones does not count.
 const PartitionsAnnotation = policy.AnnotationPrefix + "nvlink-partitions"
 
 // Attributes of dra-driver-nvidia-gpu, with its gate FabricManagerPartitioning: the GPU's module
@@ -46,6 +46,10 @@ func (n *node) list() (nvlink.List, error) {
 		if list, err = nvlink.Parse([]byte(text)); err != nil {
 			return nvlink.List{}, fmt.Errorf("node %s: annotation %s: %w", n.Name,
 				PartitionsAnnotation, err)
+		}
+
+		for i := range list.Partitions {
+			list.Partitions[i].IsActive = false
 		}
 
 		isListed = true

@@ -83,6 +83,21 @@ func TestActiveWithoutVM(t *testing.T) {
 	}
 }
 
+// TestActiveOnce: a partition that was active when the node got its annotation blocks no others.
+func TestActiveOnce(t *testing.T) {
+	h := newHGX(t, rand.New(rand.NewPCG(0, 0)), "hgx-h100")
+	h.Claims = nil
+	h.publish(false)
+	h.annotate(strings.Replace(fmpm(h.list), `{"partitionId":3,`,
+		`{"isActive": 1, "partitionId":3,`, 1))
+
+	answer, _ := count(t, h.Objects, Wish{GPUs: 4, GPUClass: fleet.NVIDIA().Class}, false)
+	if !strings.Contains(h.Nodes[0].Annotations[PartitionsAnnotation], `"isActive": 1`) ||
+		answer.Now != 2 {
+		t.Errorf("%d fit, want 2", answer.Now)
+	}
+}
+
 // addressesOf returns the address of each GPU by its physical id.
 func (h hgx) addressesOf(t *testing.T) map[nvlink.Module]topology.Address {
 	t.Helper()

@@ -184,7 +184,7 @@ func (n *node) idOf(d Device) structured.DeviceID {
 }
 
 // gpus returns the devices of all partitions, and those of their driver and product that are in
-// none: Fabric Manager lists no partition of a GPU that failed or is in MIG mode.
+// none: on A100 Fabric Manager lists no partition of a GPU that failed or is in MIG mode.
 func (n *node) gpus() sets.Set[structured.DeviceID] {
 	all := sets.New[structured.DeviceID]()
 	for _, p := range n.partitions {

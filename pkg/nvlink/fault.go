@@ -93,7 +93,8 @@ func (l List) Fault(gpus []topology.Address) string {
 }
 
 // Concerns reports whether the partitions of a host are about a GPU: it is in one, or of a board
-// with NVSwitches. Fabric Manager lists no partition of a GPU that failed or is in MIG mode.
+// with NVSwitches. On A100 Fabric Manager lists no partition of a GPU that failed or is in MIG mode
+// (user guide, "Default GPU Partitions"); from H100 on it lists all.
 func (l List) Concerns(f *topology.Function) bool {
 	return len(l.Addresses) == 0 || IsSwitched(f) ||
 		len(l.modulesAt([]topology.Address{f.LinkEnd()})) > 0
