@@ -13,6 +13,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/structured"
 
 	"hook-sidecar/pkg/nvlink"
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -85,8 +86,9 @@ func problemOf(list nvlink.List, found []Partition) string {
 	case len(list.Partitions) == 0:
 		return ""
 	case len(list.Addresses) == 0:
-		return "the list has no PCI addresses: fill in pciBusId (docs/nvlink.md shows how), or " +
-			"have the driver publish " + moduleAttribute
+		return "the list has no PCI addresses: fill in pciBusId (" +
+			reasons.Page("docs/nvlink.md") + " shows how), or have the driver publish " +
+			moduleAttribute
 	case len(found) == 0:
 		return "it offers no GPU at an address of the list: check that the list is of this node, " +
 			"and read the node with --snapshot if a device plugin gives its GPUs"

@@ -16,6 +16,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 
 	"hook-sidecar/pkg/nvlink"
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/test/expect"
 	"hook-sidecar/test/fleet"
@@ -534,8 +535,9 @@ func TestBadAnnotation(t *testing.T) {
 	for text, want := range map[string]string{
 		"{}": "node node: annotation hostdev.vm.kubevirt.io/nvlink-partitions: parse partitions: " +
 			"partitionInfo has 0, must be 1 to 256, as fmpm -l prints them",
-		fmpm(h.list): "node node: the list has no PCI addresses: fill in pciBusId " +
-			"(docs/nvlink.md shows how), or have the driver publish gpu.nvidia.com/gpuModuleID",
+		fmpm(h.list): "node node: the list has no PCI addresses: fill in pciBusId (" +
+			reasons.Page("docs/nvlink.md") +
+			" shows how), or have the driver publish gpu.nvidia.com/gpuModuleID",
 	} {
 		h.annotate(text)
 		answer, err := New(h.Objects).Count(t.Context(), Shape{})
