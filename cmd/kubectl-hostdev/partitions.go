@@ -17,7 +17,7 @@ import (
 )
 
 // partitions returns the NVLink partitions of a VM's node, by the node's annotation or by what its
-// driver publishes. Only of VMs whose GPUs may be no partition the node is asked for.
+// driver publishes. It asks for the node only if the VM's GPUs may not be a partition.
 func (a *app) partitions(ctx context.Context, client *cluster.Client, vm cluster.VM) nvlink.List {
 	need := partitionNeed(vm)
 	if need == noPartitions {

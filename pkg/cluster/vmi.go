@@ -66,7 +66,7 @@ func ParseInstance(data []byte) Instance {
 	}
 }
 
-// Named returns the instance of a VM of which no VMI was read.
+// Named returns the instance of a VM whose VMI was not read.
 func Named(name types.NamespacedName) Instance {
 	return Instance{VMI: &kubevirt.VMI{NamespacedName: name}}
 }

@@ -424,7 +424,7 @@ func domainTests() map[string]map[string]test {
 					muchMemory("<memoryBacking><hugepages/></memoryBacking><vcpu>64</vcpu>"),
 					"</devices>", nic+intel+"</devices>", 1),
 			}, []string{
-				"NOTE 1 TiB of hugepages take about 43 s to allocate and map, once per device, of which the vIOMMU separates 2",
+				"NOTE 1 TiB of hugepages take about 43 s to allocate and map, once for each of the 2 devices that the vIOMMU separates",
 			}},
 		},
 		"launch-security": {

@@ -2,7 +2,7 @@ package doctor
 
 import "strings"
 
-// longStart is a start of which a user asks whether it hangs, in seconds.
+// longStart is how many seconds a start takes before a user asks whether it hangs.
 const longStart = 30
 
 // startTime estimates how long a start allocates and maps memory, and maps BARs.

@@ -68,9 +68,9 @@ var kinds = []kind{
 	},
 	{
 		code: "nvswitches", find: nvSwitches,
-		remedy: "give the VM the NVSwitches that its GPUs take in full passthrough, or none and " +
-			"have the node's Fabric Manager activate their partition; one that runs in a VM is " +
-			"known by the partitions in the node's annotation",
+		remedy: "give the VM the NVSwitches that its GPUs take in full passthrough, or none if " +
+			"the node's Fabric Manager activates their partition; if it runs in a VM of its own, " +
+			"list the partitions in the node's annotation",
 	},
 	{
 		code: "nvlink-partition", find: noPartition,

@@ -22,8 +22,8 @@ func nvSwitches(plan *placement.Plan) []Finding {
 	return nil
 }
 
-// noPartition finds GPUs that are not an NVLink partition. Without the host's partitions it is known
-// only of a number of GPUs that no board has.
+// noPartition finds GPUs that are not an NVLink partition. Without the host's partitions only a
+// number of GPUs that no partition has is found.
 func noPartition(plan *placement.Plan) []Finding {
 	var functions []*topology.Function
 	var gpus []topology.Address

@@ -20,7 +20,7 @@ var ErrCutOff = errors.New("the base64 dump of the domain is truncated or damage
 // FoundDomain is a domain in a user's file.
 type FoundDomain struct {
 	XML   []byte
-	Dumps int // in virt-launcher's log, of which XML is the last; 0 for a file that is no log
+	Dumps int // in virt-launcher's log, XML being the last; 0 if the file is not a log
 }
 
 // FindDomain returns the domain from a user's file: XML, base64 of XML or of XML compressed

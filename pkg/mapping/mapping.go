@@ -151,7 +151,7 @@ func (e Estimate) cure() string {
 // short is how many seconds are not worth a word.
 const short = 0.1
 
-// Text returns the estimate in sentences' parts, of memory and of BARs.
+// Text returns the estimate as parts of a sentence: one about memory, one about BARs.
 func (e Estimate) Text() []string {
 	var parts []string
 	if e.MemorySeconds >= short {
@@ -163,7 +163,7 @@ func (e Estimate) Text() []string {
 		text := fmt.Sprintf("%s of %s take about %s to allocate and map",
 			words.BytesNeeded(e.MemoryBytes), kind, seconds(e.MemorySeconds))
 		if e.vm.Spaces > 1 {
-			text += fmt.Sprintf(", once per device, of which the vIOMMU separates %d", e.vm.Spaces)
+			text += fmt.Sprintf(", once for each of the %d devices that the vIOMMU separates", e.vm.Spaces)
 		}
 
 		parts = append(parts, text)
@@ -205,7 +205,7 @@ func (e Estimate) barText() string {
 	return text
 }
 
-// seconds prints a time of which two digits are known at most.
+// seconds prints a time with two digits at most: more are not known.
 func seconds(s float64) string {
 	switch {
 	case s < 10:

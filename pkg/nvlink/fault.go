@@ -48,9 +48,9 @@ func HaveSwitches(gpus []*topology.Function) bool {
 		slices.ContainsFunc(gpus, func(f *topology.Function) bool { return switched[f.Device] })
 }
 
-// NumberFault says that no board has partitions of as many GPUs as these functions of a VM, ""
-// where some have, or where the board may be one without NVSwitches. No machine with more than 16
-// is known.
+// NumberFault says that no board has partitions of as many GPUs as a VM has among these functions.
+// It returns "" if some board has, or if the board may be one without NVSwitches. No machine with
+// more than 16 is known.
 func NumberFault(functions []*topology.Function) string {
 	const largest = 16
 	gpus := slices.DeleteFunc(slices.Clone(functions), func(f *topology.Function) bool {
@@ -63,9 +63,9 @@ func NumberFault(functions []*topology.Function) string {
 	return fault(len(gpus)) + "; partitions of these boards have 1, 2, 4 or 8 GPUs"
 }
 
-// Fault says that the GPUs of a VM, by address, are not a partition, and which partitions have as
-// many; "" where they are one, or where the list has none of them. Where the list has no addresses,
-// only their number counts.
+// Fault says that the GPUs of a VM, by address, are not a partition, and names the partitions of as
+// many GPUs. It returns "" if they are one, or if the list has none of them. If the list has no
+// addresses, only their number counts.
 func (l List) Fault(gpus []topology.Address) string {
 	modules, size := l.modulesAt(gpus), len(gpus)
 	if size == 0 || len(l.Partitions) == 0 || len(l.Addresses) > 0 && len(modules) == 0 {

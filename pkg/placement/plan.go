@@ -69,8 +69,9 @@ func (p *Plan) IDs() []topology.DeviceID {
 
 // Pairs are numbers of pairs of devices.
 type Pairs struct {
-	All, Known int // in the plan; of which the host shows both devices
-	Alike      int // of these, with the host's path type in the guest
+	All   int // in the plan
+	Known int // whose devices the host shows, both of them
+	Alike int // known ones that have the host's path type in the guest
 }
 
 // Pairs counts the pairs of the plan's devices.
@@ -95,8 +96,8 @@ func (p *Plan) Pairs() Pairs {
 }
 
 // GuestOrder returns the positions of the devices in the order of their addresses in the guest's
-// kernel, without those of which the host or the guest shows none. It is nil if that is the order
-// of their addresses on the host.
+// kernel, without those that have none on the host or in the guest. It is nil if that is the
+// order of their addresses on the host.
 func (p *Plan) GuestOrder() []int {
 	order := slices.DeleteFunc(hostOrder(p.Devices), func(i int) bool {
 		return p.Devices[i].Function == nil || p.Devices[i].Predicted == nil

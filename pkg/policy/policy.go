@@ -37,7 +37,7 @@ type Layout string
 
 // The values that placement and others distinguish.
 const (
-	LayoutAuto   Layout = "auto"   // the finest of the others that shows NCCL no false link speed
+	LayoutAuto   Layout = "auto"   // the one of the others from which NCCL gets most
 	LayoutKeep   Layout = "keep"   // changes no address
 	LayoutNUMA   Layout = "numa"   // one expander bus per guest cell
 	LayoutRoot   Layout = "root"   // one expander bus per host PCIe root

@@ -52,13 +52,13 @@ var reasonTable = []entry[Reason]{
 	{
 		code: NoGuestNUMA, meaning: "the guest has no NUMA cells",
 		remedy: "give the guest NUMA cells: set dedicatedCpuPlacement, hugepages and " +
-			"numa.guestMappingPassthrough in the VMI; layouts root and mirror need no cells: " +
-			"the guest has the host's PCIe roots, with mirror its switches and their ports, " +
-			"and no NUMA nodes",
+			"numa.guestMappingPassthrough in the VMI; layouts root, switch and mirror need no " +
+			"cells, but without them the guest has no NUMA nodes",
 	},
 	{
 		code: NoHostNode, meaning: "the host reports no NUMA node for the device",
-		remedy: "check the NUMA setting of the host's firmware, or choose layout root or mirror",
+		remedy: "check the NUMA setting of the host's firmware, or choose layout root, switch or " +
+			"mirror",
 	},
 	{
 		code:    NoGuestCell,

@@ -61,7 +61,7 @@ var codeTable = []entry[Code]{
 			"passthrough devices; remove what the domain has of its own", check: "viommu"},
 	{code: CodeCliqueRefused,
 		remedy: "pass GPUs of one switch whose ports do not redirect peer requests, and let " +
-			"the hook see it; else leave gpudirect-clique out", check: "gpudirect-clique"},
+			"the hook read the ports' ACS (as root); else leave gpudirect-clique out", check: "gpudirect-clique"},
 	{code: CodeHypervisorHidden, remedy: "remove features.kvm.hidden from the VMI",
 		check: "gpudirect-clique"},
 	{code: CodeMMIOWindow,

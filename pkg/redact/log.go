@@ -22,8 +22,8 @@ var shown = slices.Concat(public, logged, strings.Fields(`added caller changed c
 	controller desc dryRun grace guestAddress guestCell hostNode key kept layoutReason logger ms
 	objectName outcome panic placed predicted queueName remedy socket source stack text ts unplaced`))
 
-// Log removes secrets from a log. Its lines are JSON, which a prefix may precede, or text, of which
-// an entry may have several lines.
+// Log removes secrets from a log. Its lines are JSON, which a prefix may precede, or text;
+// an entry of text may have several lines.
 func Log(text string) (string, Removed) {
 	l := log{removed: Removed{}}
 	for line := range strings.Lines(text) {
@@ -134,7 +134,8 @@ func (l *log) value(name string, value any) {
 	}
 }
 
-// text removes secrets from a text, of which a domain stays a domain.
+// text removes secrets from a text. A domain in it, as XML or in base64, stays readable: only its
+// secrets go.
 func (l *log) text(text string) string {
 	if !strings.Contains(text, "Base64 dump ") && !strings.Contains(text, "<domain") {
 		return l.removed.message(Messages, text, Text)

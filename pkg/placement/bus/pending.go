@@ -273,8 +273,9 @@ func (g Guest) OpenPorts(leaving Devices) (needed, left []domain.Controller) {
 	return needed, left
 }
 
-// taken returns the indexes of the buses, and 0, on which libvirt puts what has no address and has
-// to stay: devices, bridges, and hostdevs that are not on the root bus's own ports.
+// taken returns the indexes of the buses on which libvirt puts what has no address and has to stay:
+// devices, bridges, and hostdevs that are not on the root bus's own ports. Index 0, the root bus,
+// is always among them.
 func (g Guest) taken(whole alloc.Completed, leaving Devices) map[int]bool {
 	all := map[int]bool{0: true}
 	for i, o := range g.unsettled {
