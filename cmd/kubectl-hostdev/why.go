@@ -426,6 +426,10 @@ func writeAnswer(b *bytes.Buffer, r why.Report) error {
 // writeCause writes the first cause, and names the others.
 func writeCause(say func(string, ...any), r why.Report) {
 	f := r.Causes[0]
+	if f.Stage == why.StageMigrate {
+		f.What = "a migration fails: " + f.What
+	}
+
 	say("cause:   %s", f.What)
 	say("message: %s", f.Line.Text)
 	say("from:    %s", f.Line.Where())

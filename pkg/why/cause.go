@@ -23,17 +23,20 @@ const (
 	StageContainer Stage = "container" // the kubelet starts the pod's containers
 	StageHook      Stage = "hook"      // virt-launcher waits for the hooks
 	StageStart     Stage = "start"     // libvirt starts the domain
+	StageMigrate   Stage = "migrate"   // the domain moves to another node
 	StageGuest     Stage = "guest"     // the guest finds its devices
 )
 
 // stages are the stages in order.
-var stages = []Stage{StageCreate, StageSchedule, StageContainer, StageHook, StageStart, StageGuest}
+var stages = []Stage{
+	StageCreate, StageSchedule, StageContainer, StageHook, StageStart, StageMigrate, StageGuest,
+}
 
 // Cause is a row of the table.
 type Cause struct {
 	Name string `json:"name"` // the heading in docs/causes.md
 	What string `json:"what"` // what went wrong
-	// that fails: create, schedule, container, hook, start, guest
+	// that fails: create, schedule, container, hook, start, migrate, guest
 	Stage    Stage    `json:"stage"`
 	Messages []string `json:"messages"` // that components print; "*" stands for any text
 	Remedy   string   `json:"remedy"`   // what to do

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -136,6 +137,9 @@ func (e *Evidence) addOwn(o object, data []byte, source string) {
 
 	case "VirtualMachine":
 		e.vm = state
+		e.add(message{
+			source: "printableStatus" + source, text: string(state.Status.PrintableStatus), isState: true,
+		})
 		e.Labels, e.Annotations = o.Spec.Template.Metadata.Labels, o.Spec.Template.Metadata.Annotations
 
 	case "VirtualMachineInstance":
@@ -143,6 +147,7 @@ func (e *Evidence) addOwn(o object, data []byte, source string) {
 		e.Phase, e.Node = string(cmp.Or(o.Status.Phase, corev1.PodPending)), o.Status.NodeName
 		e.Labels, e.Annotations = o.Labels, o.Annotations
 		e.addPhases(o, source)
+		e.addMigration(source)
 	}
 
 	e.addState(o, source)
@@ -164,7 +169,13 @@ var eventReasons = map[string]struct{ about, passes Stage }{
 	"FailedCreate":           {about: StageCreate},
 	"SuccessfulCreate":       {passes: StageCreate},
 	"SyncFailed":             {about: StageStart},
+	"FailedMigration":        {about: StageMigrate},
+	migrated:                 {passes: StageMigrate},
 }
+
+// migrated is the reason of virt-handler's events about a migration's end, of which a warning says
+// that it failed (KubeVirt pkg/virt-handler/migration-source.go and migration-target.go).
+const migrated = "Migrated"
 
 // failedScheduling is the reason of the events that the scheduler repeats until it finds a node.
 const failedScheduling = "FailedScheduling"
@@ -192,6 +203,10 @@ func (e *Evidence) addEvent(o object, source string) {
 func (e *Evidence) addReason(m message, reason, kind string) {
 	r := eventReasons[reason]
 	m.stage, m.passes = r.about, r.passes
+	if reason == migrated && m.isError {
+		m.stage, m.passes = StageMigrate, ""
+	}
+
 	if isPod := strings.EqualFold(kind, "pod"); reason == "Started" && isPod {
 		m.passes = StageContainer
 	}
@@ -226,6 +241,24 @@ func (e *Evidence) addPhases(o object, source string) {
 	}
 }
 
+// addMigration adds how the VMI's last migration ended.
+func (e *Evidence) addMigration(source string) {
+	last := e.vmi.Status.MigrationState
+	if last == nil || !last.Completed {
+		return
+	}
+
+	m := message{
+		source: "migrationState" + source, at: last.EndTimestamp.UTC(), passes: StageMigrate,
+	}
+	if last.Failed {
+		m.stage, m.passes = StageMigrate, ""
+		m.text, m.isError, m.isState = last.FailureReason, true, true
+	}
+
+	e.add(m)
+}
+
 // addState adds the conditions of an object, and why it failed.
 func (e *Evidence) addState(o object, source string) {
 	if o.Status.Reason != "" {
@@ -249,6 +282,10 @@ func (e *Evidence) addState(o object, source string) {
 
 		if c.Status == failed[string(c.Type)] {
 			m.text, m.isError, m.isState = c.Reason+": "+c.Message, true, !o.isEnded()
+			if o.Labels[v1.MigrationJobLabel] != "" {
+				m.stage = StageMigrate
+			}
+
 			e.add(m)
 		}
 	}

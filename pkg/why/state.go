@@ -40,8 +40,10 @@ type kubeVirtObject struct {
 		PrintableStatus    v1.VirtualMachinePrintableStatus
 		EvacuationNodeName string
 		MigrationState     *struct {
-			Completed              bool
+			Completed, Failed      bool
+			EndTimestamp           time.Time
 			SourceNode, TargetNode string
+			FailureReason          string
 		}
 		StartFailure *struct {
 			ConsecutiveFailCount int
@@ -57,9 +59,13 @@ func (e *Evidence) State() State {
 		s = e.vmState()
 	}
 
-	isOfVMI := s.Name == "running" || s.Name == "starting" || s.Name == "unknown"
+	isEnded := e.Phase == string(v1.Failed) || e.Phase == string(v1.Succeeded)
+	isOfVMI := s.Name == "running" || s.Name == "starting" || s.Name == "unknown" ||
+		s.Name == "stopped" && !s.onPurpose && isEnded
 	if e.vmi != nil && isOfVMI {
+		todo := s.ToDo
 		s = e.vmiState()
+		s.ToDo = cmp.Or(s.ToDo, todo)
 	}
 
 	s.Notes = []string{}
@@ -157,7 +163,7 @@ var phases = map[string]State{
 	"Pending":    {Name: "starting", Text: "is starting: its VMI has no pod yet"},
 	"Scheduling": {Name: "starting", Text: "is starting: its pod does not run yet"},
 	"Scheduled":  {Name: "starting", Text: "is starting: its pod runs, and the domain does not"},
-	"Failed":     {Name: "failed", Text: "failed"},
+	"Failed":     {Name: "failed", Text: "has failed: its VMI ended with an error"},
 	"Succeeded":  {Name: "stopped", Text: "has ended: the guest shut down"},
 }
 
@@ -204,6 +210,7 @@ func (e *Evidence) vmiState() State {
 		return State{
 			Name: "not-ready",
 			Text: fmt.Sprintf("runs on node %s and is not ready (%s)", e.Node, why),
+			ToDo: fmt.Sprintf("virtctl console %s shows what the guest prints", e.Name),
 		}
 	}
 
@@ -235,6 +242,12 @@ func (e *Evidence) notes() (notes []string) {
 		}
 
 		notes = append(notes, "it cannot migrate: "+why)
+	}
+
+	if last := e.vmi.Status.MigrationState; last != nil && last.Failed {
+		notes = append(notes, fmt.Sprintf("its migration from node %s to %s failed: %s",
+			last.SourceNode, cmp.Or(last.TargetNode, "another"),
+			cmp.Or(quote(redact.Text(last.FailureReason), 0), "no reason is given")))
 	}
 
 	if e.condition(v1.VirtualMachineInstanceEvictionRequested, corev1.ConditionTrue) != nil {

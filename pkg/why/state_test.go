@@ -76,9 +76,10 @@ func TestState(t *testing.T) {
 		{"starting", "is starting: its pod runs, and the domain does not", "", []string{
 			"uos$ kubectl get vmi\nNAME    AGE     PHASE        IP             NODENAME   READY\nother   17m     Running      192.168.0.51   gpu-2      True\nvm      5m49s   Scheduled                   gpu-1      False\n",
 		}},
-		{"not-ready", "runs on node gpu-1 and is not ready (READY is False)", "", []string{
-			"NAMESPACE NAME AGE PHASE IP NODENAME READY\nml vm 5m49s Running 10.0.0.1 gpu-1 False\n",
-		}},
+		{"not-ready", "runs on node gpu-1 and is not ready (READY is False)",
+			"virtctl console vm shows what the guest prints", []string{
+				"NAMESPACE NAME AGE PHASE IP NODENAME READY\nml vm 5m49s Running 10.0.0.1 gpu-1 False\n",
+			}},
 		{"starting", "is starting (ErrorUnschedulable)", "", []string{
 			"NAME   AGE   STATUS               READY\nvm     64s   ErrorUnschedulable   False\n",
 		}},
@@ -86,7 +87,8 @@ func TestState(t *testing.T) {
 			"NAME   AGE   PHASE       IP   NODENAME   READY\nvm     64s   Scheduled        gpu-1      False\n",
 		}},
 		{"not-ready",
-			"runs on node gpu-1 and is not ready (GuestNotRunning: Guest VM is not reported as running)", "", []string{
+			"runs on node gpu-1 and is not ready (GuestNotRunning: Guest VM is not reported as running)",
+			"virtctl console vm shows what the guest prints", []string{
 				running,
 				instance(condition("Ready", "False", "GuestNotRunning",
 					"Guest VM is not reported as running")),
@@ -114,7 +116,16 @@ func TestState(t *testing.T) {
 		{"stopping", "is being deleted", "", []string{
 			vm("running: true", "printableStatus: Terminating"), instance("phase: Running"),
 		}},
-		{"failed", "failed", "", []string{instance("phase: Failed")}},
+		{"failed", "has failed: its VMI ended with an error", "", []string{
+			instance("phase: Failed"),
+		}},
+		{"failed", "has failed: its VMI ended with an error", "virtctl start vm", []string{
+			vm("runStrategy: Once", "printableStatus: Stopped"), instance("phase: Failed"),
+		}},
+		{"stopped", "has ended: the guest shut down", "virtctl start vm", []string{
+			vm("runStrategy: RerunOnFailure", "printableStatus: Stopped"),
+			instance("phase: Succeeded"),
+		}},
 	} {
 		s := evidence(tt.objects...).Diagnose().State
 		expect.Same(t, [3]string{
@@ -129,6 +140,12 @@ func TestState(t *testing.T) {
 	expect.Same(t, []string{
 		"it cannot migrate: VMI uses a PCI host devices, gpu1 (nvidia.com/GH100), nic1 (of a claim)",
 	}, s.Notes, "notes (-want +got)")
+
+	// A VM's status may be all that is left of why its pod does not run.
+	if got := causes(evidence(vm("running: true", "printableStatus: ImagePullBackOff"),
+		instance("phase: Scheduling")).Diagnose().Causes); got != "image-pull" {
+		t.Errorf("the image is not pulled: causes %q", got)
+	}
 
 	// What went wrong before it was stopped on purpose is past.
 	r := evidence(vm("runStrategy: Halted", "printableStatus: Stopped"),

@@ -76,7 +76,7 @@ func (l Line) Where() string {
 const maxErrors = 5
 
 // Diagnose returns the report with causes and errors. Of several attempts to start, the last
-// counts; of a VM that runs, what its guest reports.
+// counts; of a VM that runs, what its guest reports, and what keeps it from migrating.
 func (e *Evidence) Diagnose() Report {
 	r := e.Report
 	r.State, r.Files = e.State(), append([]string{}, e.Files...)
@@ -116,7 +116,9 @@ func (e *Evidence) Diagnose() Report {
 	}
 
 	if r.Runs() {
-		isOther := func(f Finding) bool { return f.Stage != StageGuest }
+		isOther := func(f Finding) bool {
+			return f.Stage != StageGuest && f.Stage != StageMigrate
+		}
 		r.Causes, r.History = slices.DeleteFunc(r.Causes, isOther), []Finding{}
 	}
 
@@ -184,13 +186,18 @@ func (f Finding) lacks(others []Finding) bool {
 	return len(f.Needs) > 0 && !slices.ContainsFunc(others, isNeeded)
 }
 
-// guestOrder returns the order of what a guest reports, after other causes: that of the table,
-// since one failure of a driver leads to the next.
+// guestOrder returns the order of what a guest reports, after the causes of a start: that of the
+// table, since one failure of a driver leads to the next. A migration's come last.
 func (f Finding) guestOrder() int {
-	if f.Stage != StageGuest {
-		return -1
+	all := causeIndex().causes
+	switch f.Stage {
+	case StageGuest:
+		return slices.IndexFunc(all, func(c Cause) bool { return c.Name == f.Name })
+	case StageMigrate:
+		return len(all)
 	}
-	return slices.IndexFunc(causeIndex().causes, func(c Cause) bool { return c.Name == f.Name })
+
+	return -1
 }
 
 // addFinding adds the cause that an entry names, unless a later entry names it.
@@ -201,6 +208,10 @@ func (r *Report) addFinding(n entry, past *entry, e *Evidence) {
 	}
 
 	f := Finding{Cause: *n.cause, Line: n.show(), Shares: []string{}}
+	if n.stage == StageMigrate {
+		f.Stage = StageMigrate // what fails on the target would also fail a start
+	}
+
 	if past == nil {
 		f.Shares = e.shares(n.text)
 		r.Causes = append(r.Causes, f)
@@ -213,7 +224,7 @@ func (r *Report) addFinding(n entry, past *entry, e *Evidence) {
 }
 
 // past returns the entry that says that the VM has got further since: past the stage that the entry
-// is about. It is nil if none does.
+// is about or, after a failed migration, to a start anew. It is nil if none does.
 func (n entry) past(passed []entry) *entry {
 	stage := n.stage
 	if stage == "" && n.cause != nil {
@@ -225,7 +236,8 @@ func (n entry) past(passed []entry) *entry {
 		isFurther := slices.Index(stages, p.passed) > at
 		isPassed := p.passed == stages[at] &&
 			(p.subject == n.subject || p.subject == "" || n.subject == "")
-		if (isFurther || isPassed) && !n.isState && p.isAfter(n) {
+		isAnew := stages[at] == StageMigrate && p.passed == StageCreate
+		if (isFurther || isPassed || isAnew) && !n.isState && p.isAfter(n) {
 			return &p
 		}
 	}
