@@ -20,7 +20,8 @@ func (e *Evidence) AddGuestFile(name string, data []byte) error {
 
 	for line := range strings.SplitSeq(string(text), "\n") {
 		e.add(message{
-			source: "guest, " + name, text: strings.TrimSuffix(line, "\r"), isLog: true,
+			source: "guest, " + name, stage: StageGuest,
+			text: strings.TrimSuffix(line, "\r"), isLog: true,
 		})
 	}
 

@@ -208,8 +208,8 @@ func (r *Report) addFinding(n entry, past *entry, e *Evidence) {
 	}
 
 	f := Finding{Cause: *n.cause, Line: n.show(), Shares: []string{}}
-	if n.stage == StageMigrate {
-		f.Stage = StageMigrate // what fails on the target would also fail a start
+	if n.stage == StageMigrate || n.stage == StageGuest {
+		f.Stage = n.stage // a migration's target, or the guest, fails as a start would
 	}
 
 	if past == nil {
