@@ -16,6 +16,7 @@ import (
 	"hook-sidecar/pkg/archive"
 	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/collect"
+	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/words"
 )
@@ -87,8 +88,11 @@ func (a *app) collect(ctx context.Context, arguments []string, flags collectFlag
 		names = append(names, name)
 	}
 
-	_, statErr := os.Stat(flags.directory)
-	if flags.directory != "" && !errors.Is(statErr, fs.ErrNotExist) {
+	switch _, err := os.Stat(flags.directory); {
+	case flags.directory == "" || errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return fmt.Errorf("write %s: %w", flags.directory, host.WithoutPath(err))
+	default:
 		return cli.Failed("name a new one", fmt.Errorf("write %s: it exists", flags.directory))
 	}
 
@@ -110,19 +114,11 @@ func (a *app) collect(ctx context.Context, arguments []string, flags collectFlag
 
 // writeArchive writes an archive with a name, and says how large it is.
 func (a *app) writeArchive(collected *archive.Archive, name string, flags collectFlags) error {
-	to := flags.directory
-	var size int
+	to, size := flags.directory, 0
 	if to != "" {
-		files, err := collected.All()
-		if err != nil {
+		var err error
+		if size, err = a.writeDirectory(collected, to); err != nil {
 			return err
-		}
-
-		for _, f := range files {
-			size += len(f.Data)
-			if err := a.writeIn(to, f); err != nil {
-				return err
-			}
 		}
 	} else {
 		var b bytes.Buffer
@@ -156,6 +152,33 @@ func (a *app) writeArchive(collected *archive.Archive, name string, flags collec
 	return nil
 }
 
+// writeDirectory writes an archive's files in a new directory, whose size it returns. If it cannot
+// write all, it leaves none.
+func (a *app) writeDirectory(collected *archive.Archive, to string) (size int, err error) {
+	files, err := collected.All()
+	if err != nil {
+		return 0, err
+	}
+
+	err = os.MkdirAll(filepath.Dir(to), 0o755)
+	if err == nil {
+		err = os.Mkdir(to, 0o755)
+	}
+
+	if err != nil {
+		return 0, fmt.Errorf("write %s: %w", to, host.WithoutPath(err))
+	}
+
+	for _, f := range files {
+		size += len(f.Data)
+		if err := a.writeIn(to, f); err != nil {
+			return 0, errors.Join(err, os.RemoveAll(to))
+		}
+	}
+
+	return size, nil
+}
+
 // writeIn writes a file of an archive in a directory.
 func (a *app) writeIn(directory string, f archive.File) error {
 	name := filepath.Join(directory, filepath.FromSlash(f.Name))
@@ -180,7 +203,7 @@ func (a *app) readInputs(names []string, limit int) (inputs []archive.Input, err
 	for _, name := range names {
 		var in archive.Input
 		if info, statErr := os.Stat(name); statErr == nil && info.IsDir() {
-			in, err = archive.ReadDirectory(name, os.DirFS(name))
+			in, err = archive.ReadDirectory(name, os.DirFS(name), maxObjects)
 		} else {
 			var data []byte
 			data, err = a.ReadFile(name, maxObjects)

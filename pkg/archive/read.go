@@ -14,6 +14,8 @@ import (
 	"unicode/utf16"
 
 	"sigs.k8s.io/yaml"
+
+	"hook-sidecar/pkg/gzipped"
 )
 
 // Input is what a user named: one text, a tar archive, or a directory.
@@ -22,7 +24,11 @@ type Input struct {
 	IsPacked  bool   // Files are those of an archive or a directory
 	Collected *Index // nil unless collect wrote it
 	Files     []File // text; of what collect wrote without its Index
+	Skipped   []Gap  // files that gzip has compressed, and that cannot be read
 }
+
+// maxCompressed limits the bytes of a file that gzip has compressed in an archive or a directory.
+const maxCompressed = 64 << 20
 
 // Parse reads a user's file. Of a tar archive it leaves out what is empty or not text.
 func Parse(name string, data []byte) (Input, error) {
@@ -71,12 +77,22 @@ func unpack(name string, data []byte) (Input, error) {
 	}
 }
 
-// ReadDirectory reads the text files of a directory, such as that of an archive.
-func ReadDirectory(name string, directory fs.FS) (Input, error) {
-	in := Input{Name: name, IsPacked: true}
+// ReadDirectory reads the text files of a directory, such as that of an archive. All its files may
+// have limit bytes.
+func ReadDirectory(name string, directory fs.FS, limit int64) (Input, error) {
+	in, left := Input{Name: name, IsPacked: true}, limit
 	err := fs.WalkDir(directory, ".", func(file string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
 			return err
+		}
+
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+
+		if left -= info.Size(); left < 0 {
+			return fmt.Errorf("%s: more than %d bytes in all", file, limit)
 		}
 
 		data, err := fs.ReadFile(directory, file)
@@ -90,9 +106,21 @@ func ReadDirectory(name string, directory fs.FS) (Input, error) {
 	return in.settled()
 }
 
-// add adds a file that is text.
+// add adds a file that is text, also compressed by gzip.
 func (in *Input) add(name string, data []byte) {
-	if text, isText := Decode(data); isText && len(bytes.TrimSpace(text)) > 0 {
+	plain, err := gzipped.Decompress(data, max(maxCompressed, len(data)))
+	if err == nil && IsTar(plain) {
+		err = errors.New("it is an archive: name it with an -f of its own")
+	}
+
+	if err != nil {
+		gap := Gap{What: name, Why: fmt.Sprintf("read %s: %s: %s", in.Name, name, err)}
+		in.Skipped = append(in.Skipped, gap)
+		return
+	}
+
+	name = strings.TrimSuffix(name, ".gz")
+	if text, isText := Decode(plain); isText && len(bytes.TrimSpace(text)) > 0 {
 		in.Files = append(in.Files, File{Name: path.Clean(name), Data: text})
 	}
 }
@@ -102,7 +130,11 @@ const knownVersion = 1
 
 // settled reads the Index, and names files as in the directory that has it.
 func (in Input) settled() (Input, error) {
-	if len(in.Files) == 0 {
+	switch {
+	case len(in.Files) > 0:
+	case len(in.Skipped) > 0:
+		return in, errors.New(in.Skipped[0].Why)
+	default:
 		return in, fmt.Errorf("read %s: it has no text file", in.Name)
 	}
 

@@ -56,6 +56,10 @@ func (e *Evidence) AddInput(in archive.Input) {
 		}
 	}
 
+	for _, gap := range in.Skipped {
+		e.Unread = append(e.Unread, gap.Why)
+	}
+
 	if in.Collected != nil {
 		for _, gap := range in.Collected.Unread {
 			e.Unread = append(e.Unread, gap.Why)
