@@ -150,6 +150,11 @@ func (a *app) load(
 		name.Namespace = archived(a.archives, name.Name)
 	}
 
+	if name.Namespace == "" && len(a.archives) > 0 {
+		return nil, cluster.VM{}, cli.Failed("name its namespace with -n",
+			fmt.Errorf("the files have no VM %s, or several of this name", name.Name))
+	}
+
 	vm, err := a.read(ctx, client, name, scope)
 	return client, vm, err
 }
