@@ -87,6 +87,7 @@ func (m *Machine) add(part Machine) {
 	}
 
 	m.Farthest = max(m.Farthest, part.Farthest)
+	m.LacksDevices = m.LacksDevices || part.LacksDevices
 	m.Sources = append(m.Sources, part.Sources...)
 	m.noteAll(part.Notes)
 }
@@ -122,6 +123,10 @@ func (m *Machine) addFunctions(
 
 		if part.Linked[d.Address] {
 			m.link(to)
+		}
+
+		if cpus, known := part.CPUs[d.Address]; known {
+			m.nearCPUs(to, cpus)
 		}
 	}
 }

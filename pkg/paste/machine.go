@@ -24,6 +24,12 @@ type Machine struct {
 	// where no path types are known.
 	Farthest topology.PathType
 
+	// CPUs are those near a GPU, where the text has them beside it.
+	CPUs map[topology.Address]topology.IDs
+
+	// LacksDevices is set where a table is cut at the right, so that GPUs or NICs may be missing.
+	LacksDevices bool
+
 	// Linked are the GPUs that reach others over NVLink or XGMI.
 	Linked map[topology.Address]bool
 
@@ -139,6 +145,14 @@ func (m *Machine) name(a topology.Address, name string) {
 		m.Names = map[topology.Address]string{}
 	}
 	m.Names[a] = name
+}
+
+// nearCPUs notes the CPUs near a GPU.
+func (m *Machine) nearCPUs(a topology.Address, cpus topology.IDs) {
+	if m.CPUs == nil {
+		m.CPUs = map[topology.Address]topology.IDs{}
+	}
+	m.CPUs[a] = cpus
 }
 
 // relate notes the path type between two functions.

@@ -33,7 +33,7 @@ const maxTables = 64
 
 func isMatrix(t text) bool {
 	isHeader := func(line string) bool {
-		_, _, is := header(line)
+		_, is := header(line)
 		return is
 	}
 
@@ -48,7 +48,7 @@ func readMatrix(t text) (Machine, error) {
 	m := Machine{Sources: []Source{NVIDIASMI}}
 	tables := 0
 	for i, line := range t.lines {
-		names, after, is := header(line)
+		head, is := header(line)
 		if !is {
 			continue
 		}
@@ -58,7 +58,7 @@ func readMatrix(t text) (Machine, error) {
 				maxTables)
 		}
 
-		table, err := readTable(names, after, t.lines[i+1:])
+		table, err := readTable(head, t.lines[i+1:])
 		if err != nil {
 			return Machine{}, err
 		}
@@ -93,6 +93,12 @@ func (m *Machine) addTable(t matrix) error {
 		m.note("the table is cut: %s have fewer than %s; paste it whole, in a wide terminal or "+
 			"from a file",
 			words.FirstOf(cut, 4, ", "), words.Counted(len(t.names), "column"))
+	}
+
+	if t.isCut() {
+		m.LacksDevices = true
+		m.note("the table is cut at the right: columns after %s are missing; paste it whole, in a "+
+			"wide terminal or from a file", t.names[len(t.names)-1])
 	}
 
 	for row, cells := range t.cells {
@@ -203,4 +209,6 @@ func (m *Machine) affinity(d *topology.Function, titles, fields []string) {
 	if id, known := d.Node.Node(); known {
 		m.addNode(id, cpus)
 	}
+
+	m.nearCPUs(d.Address, cpus)
 }

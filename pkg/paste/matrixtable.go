@@ -23,9 +23,17 @@ var (
 	// cutCell matches the beginning of a word, where the rest of a text is missing.
 	cutCell = regexp.MustCompile(`^(?:N|NO|NOD|P|PI|PX|PH|S|SY|SO)$`)
 
+	// cutName and cutTitle match the beginning of a name or a title, where the rest of a line is
+	// missing.
+	cutName  = regexp.MustCompile(`^(?:G|GP|GPU|N|NI|NIC|m|ml|mlx|mlx[0-9]_?)$`)
+	cutTitle = regexp.MustCompile(`^(?:C|CP|CPU A[a-z]*)$`)
+
 	// titles match the columns after those of devices. A page may cut "NUMA Affinity" short.
 	titles = regexp.MustCompile(`CPU Affinity|NUMA Affinity|GPU NUMA ID|Node Affinity|` +
 		`Memory Affinity|NUMA\b`)
+
+	// affinities match CPUs and what may be after them: 0-55,112-167    0    N/A
+	affinities = regexp.MustCompile(`^\s*[0-9]+[-,][0-9,-]+(?:\s+(?:[0-9,-]+|N/A))*\s*$`)
 
 	// numbered matches a device in the table of gpustack-runtime: Device 0.
 	numbered = regexp.MustCompile(`\bDevice ([0-9]{1,4})\b`)
@@ -39,29 +47,41 @@ type matrix struct {
 	names  []string
 	rows   map[string]int // of the names
 	titles []string       // of the columns after those of devices
+	lacks  bool           // names in the header
 	cells  [][]string     // per row; nil without rows
 	rest   [][]string     // per row what is after the cells
 	drives map[string]string
 }
 
-// header returns the names of columns in the first row of a table, and what is after them; false
-// for another line. The first row begins with GPU0 and the row of GPU0 with "GPU0 X".
-func header(line string) (names []string, rest string, is bool) {
+// tableHeader is the first row of a table.
+type tableHeader struct {
+	names []string // of columns
+	after string   // the text after them: titles of further columns
+	isCut bool     // in the middle of the name of a device
+}
+
+// header reads the first row of a table; false for another line. The first row begins with GPU0 and
+// the row of GPU0 with "GPU0 X".
+func header(line string) (head tableHeader, is bool) {
 	line = nvidiaNames(line)
 	if !strings.Contains(line, "GPU0") && !strings.Contains(line, "NPU0") ||
 		len(line) > 32*maxDevices {
-		return nil, "", false
+		return head, false
 	}
 
-	head := strings.ReplaceAll(line, "|", " ")
-	if at := titles.FindStringIndex(head); at != nil {
-		head, rest = head[:at[0]], head[at[0]:]
+	row := strings.ReplaceAll(line, "|", " ")
+	if at := titles.FindStringIndex(row); at != nil {
+		row, head.after = row[:at[0]], row[at[0]:]
 	}
 
-	names = column.FindAllString(head, -1)
-	left := strings.TrimSpace(column.ReplaceAllString(head, ""))
-	isFirst := len(names) > 0 && (names[0] == "GPU0" || names[0] == "NPU0")
-	return names, rest, isFirst && left == ""
+	head.names = column.FindAllString(row, -1)
+	if len(head.names) == 0 || head.names[0] != "GPU0" && head.names[0] != "NPU0" {
+		return head, false
+	}
+
+	left := strings.TrimSpace(column.ReplaceAllString(row, ""))
+	head.isCut = cutName.MatchString(left)
+	return head, left == "" || head.isCut || cutTitle.MatchString(left)
 }
 
 // nvidiaNames replaces the names of gpustack-runtime's table by those of nvidia-smi.
@@ -82,15 +102,16 @@ type tableReader struct {
 }
 
 // readTable reads the rows under a header, until the next one.
-func readTable(names []string, after string, lines []string) (matrix, error) {
-	r := tableReader{after: after, last: -1}
+func readTable(head tableHeader, lines []string) (matrix, error) {
+	r := tableReader{after: head.after, last: -1}
+	r.lacks = head.isCut
 	r.drives, r.rows = map[string]string{}, map[string]int{}
-	if err := r.addNames(names); err != nil {
+	if err := r.addNames(head.names); err != nil {
 		return r.matrix, err
 	}
 
 	for _, line := range lines {
-		if _, _, is := header(line); is {
+		if _, is := header(line); is {
 			break
 		}
 
@@ -136,11 +157,25 @@ func (r *tableReader) line(line string) error {
 	case row >= 0:
 		r.last = row
 		return r.add(row, fields)
-	case r.last >= 0 && len(r.cells[r.last]) < len(r.names) && isCells(line):
+	case r.continues(line):
 		return r.add(r.last, strings.Fields(line))
 	}
 
 	return nil
+}
+
+// continues reports whether a line is the rest of the last row: cells that it lacks, or the
+// affinities after them.
+func (r *tableReader) continues(line string) bool {
+	if r.last < 0 {
+		return false
+	}
+
+	if len(r.cells[r.last]) < len(r.names) {
+		return isCells(line)
+	}
+
+	return r.after != "" && len(r.rest[r.last]) == 0 && affinities.MatchString(line)
 }
 
 // moreHeader reads a line of a header that a terminal has broken: names of columns, and what is
@@ -239,6 +274,14 @@ func firstCell(field string) string {
 func (t *matrix) cutRows() []string {
 	return slices.DeleteFunc(slices.Clone(t.names), func(name string) bool {
 		return !isGPUName(name) || len(t.cells[t.rows[name]]) == len(t.names)
+	})
+}
+
+// isCut reports whether columns of devices are missing: the header ends in the middle of a name, or
+// a row has more cells than that.
+func (t *matrix) isCut() bool {
+	return t.lacks || slices.ContainsFunc(t.rest, func(fields []string) bool {
+		return len(fields) > 0 && relation[fields[0]] != 0
 	})
 }
 

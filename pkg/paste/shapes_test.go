@@ -34,6 +34,7 @@ func TestShapes(t *testing.T) {
 		"as a table of Markdown":                         "|" + strings.ReplaceAll(strings.ReplaceAll(guestTable, "\t", "|"), "\n", "|\n|"),
 		"with the columns of a page, which cut":          strings.ReplaceAll(guestTable, "NUMA Affinity", "NUMA"),
 		"broken by a terminal, header and rows":          strings.NewReplacer("\tNIC0\t", "\nNIC0\t", "\tPIX\t0-7", "\nPIX\t0-7").Replace(guestTable),
+		"broken before the affinities, as mail does it":  strings.NewReplacer("\tCPU", "\nCPU", "\t0-7", "\n0-7", "\t8-15", "\n8-15").Replace(guestTable),
 		"of gpustack-runtime, with device names":         strings.NewReplacer("\tGPU0\tGPU1", "| MTHREADS | Device 0 | Device 1 ", "GPU0", "| Device 0 |", "GPU1", "| Device 1 |", "\t", " | ").Replace(guestTable),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -110,9 +111,12 @@ func TestFormats(t *testing.T) {
 		"nvidia-smi topo -mp":    {guestTable, readTable, ""},
 		"nvidia-smi topo -p2p":   {" \tGPU0\tGPU1\n GPU0\tX\tGNS\n GPU1\tGNS\tX\n\nLegend:\n\n  GNS  = GPU not supported\n", "nvidia-smi nodes=false\nGPU0 030000 0000:0000 node unknown\nGPU1 030000 0000:0000 node unknown\n", "nvidia-smi topo -p2p says"},
 		// Where the space before it got lost, an affinity cannot be read.
-		"a table without spaces":   {strings.NewReplacer("\t", "", " X ", "X").Replace(guestTable), strings.NewReplacer("true", "false", "node 0", "node unknown", "node 1", "node unknown").Replace(readTable), ""},
-		"a table cut in a word":    {strings.TrimSuffix(guestTable[:strings.Index(guestTable, "\nGPU1\tSYS\t X \tSYS")], "") + "\nGPU1\tSY", "nvidia-smi nodes=true\nGPU0 030000 0000:0000 node 0\nGPU1 030000 0000:0000 node unknown SYS\nNIC0 020000 0000:0000 node 0 PIX\n", "the table is cut: GPU1"},
-		"a table cut in columns":   {"\tGPU0\tGPU1\tNIC0\tNIC1\nGPU0\t X \tPHB\nGPU1\tPHB\t X \n", "nvidia-smi nodes=false\nGPU0 030000 0000:0000 node unknown\nGPU1 030000 0000:0000 node unknown PHB\nNIC0 020000 0000:0000 node unknown\nNIC1 020000 0000:0000 node unknown\n", "the table is cut: GPU0, GPU1"},
+		"a table without spaces": {strings.NewReplacer("\t", "", " X ", "X").Replace(guestTable), strings.NewReplacer("true", "false", "node 0", "node unknown", "node 1", "node unknown").Replace(readTable), ""},
+		"a table cut in a word":  {strings.TrimSuffix(guestTable[:strings.Index(guestTable, "\nGPU1\tSYS\t X \tSYS")], "") + "\nGPU1\tSY", "nvidia-smi nodes=true\nGPU0 030000 0000:0000 node 0\nGPU1 030000 0000:0000 node unknown SYS\nNIC0 020000 0000:0000 node 0 PIX\n", "the table is cut: GPU1"},
+		"a table cut in columns": {"\tGPU0\tGPU1\tNIC0\tNIC1\nGPU0\t X \tPHB\nGPU1\tPHB\t X \n", "nvidia-smi nodes=false\nGPU0 030000 0000:0000 node unknown\nGPU1 030000 0000:0000 node unknown PHB\nNIC0 020000 0000:0000 node unknown\nNIC1 020000 0000:0000 node unknown\n", "the table is cut: GPU0, GPU1"},
+		// As an issue's template cuts lines: a name, and the words under it.
+		"a table cut at the right": {"\tGPU0\tGPU1\tNIC0\tNI\nGPU0\t X \tPHB\tPIX\tNO\nGPU1\tPHB\t X \tNODE\tPI\nNUMA node0 CPU(s): 0-7\n", "nvidia-smi nodes=false\nGPU0 030000 0000:0000 node unknown\nGPU1 030000 0000:0000 node unknown PHB\nNIC0 020000 0000:0000 node unknown PIX NODE\n", "the table is cut at the right: columns after NIC0 are missing"},
+		"a table cut in a title":   {"\tGPU0\tNIC0\tCPU Aff\nGPU0\t X \tPIX\t0-7\nNIC0\tPIX\t X \n", "nvidia-smi nodes=false\nGPU0 030000 0000:0000 node unknown\nNIC0 020000 0000:0000 node unknown PIX\n", ""},
 		"NCCL, without classes":    {`<system version="1"><cpu numaid="0"><pci busid="0000:00:1b.0"/><pci busid="0000:00:1c.0"/></cpu></system>`, "nccl nodes=true\n0000:00:1b.0 000000 0000:0000 node 0\n0000:00:1c.0 000000 0000:0000 node 0 PHB\n", "the file has no classes"},
 		"lstopo's text, cut":       {"Machine (16GB total)\n  Package L#0\n    NUMANode L#0 (P#0 16GB)\n  HostBridge\n    PCIBridge\n      PCI 03:00.1 (SATA)\n", "lstopo nodes=false\n0000:03:00.1 ff0000 0000:0000 node unknown\n", ""},
 		"rocm-smi, heading cut":    {"       GPU0         GPU1\nGPU0   0            15\nGPU1   15           0\n\n========= Hops between two GPUs =========\n       GPU0         GPU1\nGPU0   0            1\n", "rocm-smi nodes=false\nGPU0 120000 1002:0000 node unknown\nGPU1 120000 1002:0000 node unknown\n", "rocm-smi shows no paths"},
@@ -176,6 +180,27 @@ func TestNamesBeforeOrder(t *testing.T) {
 		if len(m.Notes) > 0 {
 			t.Errorf("%s: notes %q", form, m.Notes)
 		}
+	}
+}
+
+// TestAffinity: CPUs of a GPU are read also from a table without NUMA nodes, as drivers before 450
+// wrote it.
+func TestAffinity(t *testing.T) {
+	const table = "\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tSOC\t0-13,28-41\n" +
+		"GPU1\tSOC\t X \t14-27,42-55\n"
+	const list = "\n04:00.0 3D controller: NVIDIA Corporation GP100GL\n" +
+		"84:00.0 3D controller: NVIDIA Corporation GP100GL\n"
+
+	for name, text := range map[string]string{"alone": table, "with lspci": table + list} {
+		m, _, err := paste.Read([]byte(text))
+		expect.NoError(t, err)
+
+		var cpus []string
+		for _, d := range m.GPUs() {
+			cpus = append(cpus, m.CPUs[d.Address].String())
+		}
+
+		expect.Same(t, []string{"0-13,28-41", "14-27,42-55"}, cpus, "%s: CPUs (-want +got)", name)
 	}
 }
 
