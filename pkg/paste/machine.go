@@ -171,6 +171,16 @@ func (m *Machine) link(a topology.Address) {
 	m.Linked[a] = true
 }
 
+// linkXGMI notes that a GPU reaches others over XGMI, so that it is AMD's.
+func (m *Machine) linkXGMI(a topology.Address) {
+	m.link(a)
+	for i := range m.Functions {
+		if d := &m.Functions[i]; d.Address == a && d.Vendor == 0 {
+			d.Vendor = amd
+		}
+	}
+}
+
 // note adds a sentence to the notes, once.
 func (m *Machine) note(format string, values ...any) {
 	if sentence := fmt.Sprintf(format, values...); !slices.Contains(m.Notes, sentence) {

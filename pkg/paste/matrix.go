@@ -68,6 +68,11 @@ func readMatrix(t text) (Machine, error) {
 		}
 	}
 
+	if len(m.Peers) > 0 {
+		m.note("nvidia-smi topo -p2p says what peers may do and not where they are: paste " +
+			"nvidia-smi topo -mp, too")
+	}
+
 	m.settle()
 	m, err := m.sorted()
 	return m.withTree(), err
@@ -178,8 +183,6 @@ func (m *Machine) addCell(a, b topology.Address, word string) error {
 			m.Peers = map[Pair]string{}
 		}
 		m.Peers[PairOf(a, b)] = word
-		m.note("nvidia-smi topo -p2p says what peers may do and not where they are: paste " +
-			"nvidia-smi topo -mp, too")
 
 	default:
 		return fmt.Errorf("invalid path type %q", words.Abridge(word))

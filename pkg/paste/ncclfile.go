@@ -71,8 +71,10 @@ func (r *ncclReader) enter(e element, around *ncclPlace) (in ncclPlace, err erro
 		err = r.cpu(e, &in.at)
 	case "pci":
 		err = r.pci(e, &in.at)
-	case "nvlink", "xgmi":
+	case "nvlink":
 		r.m.link(in.at.Address)
+	case "xgmi":
+		r.m.linkXGMI(in.at.Address)
 	case "net":
 		if name := e.attribute("name"); name != "" && r.m.Names[in.at.Address] == "" &&
 			!in.at.IsBridge {

@@ -46,12 +46,13 @@ type logPlace struct {
 
 // logReader collects the devices of the log.
 type logReader struct {
-	m      Machine
-	open   []logPlace
-	who    string         // the process and GPU that printed the first tree
-	names  map[int]string // of NICs, by number
-	nets   map[topology.Address]int
-	isOver bool // the first tree has ended
+	m        Machine
+	open     []logPlace
+	who      string         // the process and GPU that printed the first tree
+	names    map[int]string // of NICs, by number
+	nets     map[topology.Address]int
+	isInPath map[topology.Address]bool // read in a table of paths
+	isOver   bool                      // the first tree has ended
 }
 
 // readNCCLLog reads NCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=INIT,GRAPH. Of several processes and
@@ -59,9 +60,10 @@ type logReader struct {
 // NICs.
 func readNCCLLog(t text) (Machine, error) {
 	r := &logReader{
-		m:     Machine{Sources: []Source{NCCLLog}},
-		names: map[int]string{},
-		nets:  map[topology.Address]int{},
+		m:        Machine{Sources: []Source{NCCLLog}},
+		names:    map[int]string{},
+		nets:     map[topology.Address]int{},
+		isInPath: map[topology.Address]bool{},
 	}
 
 	for _, line := range t.lines {
@@ -178,8 +180,10 @@ func (r *logReader) node(said string) bool {
 			r.nets[above.at.Address] = int(n)
 		}
 
-	case (linkType == "NVL" || linkType == "XGMI") && above.at.IsGPU():
+	case linkType == "NVL" && above.at.IsGPU():
 		r.m.link(above.at.Address)
+	case linkType == "XGMI" && above.at.IsGPU():
+		r.m.linkXGMI(above.at.Address)
 	case linkType == "PCI" && kind != "NVS":
 		r.function(kind, id, said[match[6]:match[7]], above.at, match[8])
 	}

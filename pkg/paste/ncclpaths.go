@@ -2,6 +2,8 @@ package paste
 
 import (
 	"cmp"
+	"fmt"
+	"iter"
 	"regexp"
 	"slices"
 	"strconv"
@@ -10,16 +12,38 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-var (
-	// logPaths is a row of NCCL's table of paths: GPU/5000 :GPU/0-4000 (2/370.8/NVL) NET/0-1
-	// (5/24.0/PHB)
-	logPaths = regexp.MustCompile(
-		`^(GPU|NET)/(?:[0-9A-Fa-f]+-)?([0-9A-Fa-f]+) :((?:GPU|NET|CPU|NVS)/.*)$`)
+// logPaths is a row of NCCL's table of paths: GPU/5000 :GPU/0-4000 (2/370.8/NVL) NET/0-1
+// (5/24.0/PHB)
+var logPaths = regexp.MustCompile(
+	`^(GPU|NET)/(?:[0-9A-Fa-f]+-)?([0-9A-Fa-f]+) :((?:GPU|NET|CPU|NVS)/.*)$`)
 
-	// logPath is a cell of such a row.
-	logPath = regexp.MustCompile(
-		`(GPU|NET)/(?:[0-9a-fA-F]+-)?([0-9a-fA-F]+) \([0-9]+/[0-9.]+/([A-Z]+)\)`)
-)
+// pathCells yields the cells of such a row: the node, as "GPU/0-4000", and the path type.
+func pathCells(row string) iter.Seq2[string, string] {
+	return func(yield func(node, between string) bool) {
+		node := ""
+		for field := range strings.FieldsSeq(row) {
+			inside, isPath := strings.CutPrefix(field, "(")
+			if !isPath {
+				node = field
+				continue
+			}
+
+			between := strings.TrimSuffix(inside[strings.LastIndexByte(inside, '/')+1:], ")")
+			if !yield(node, between) {
+				return
+			}
+		}
+	}
+}
+
+// idIn returns the kind and the number of a node in a table of paths; false for another kind. The
+// number of a machine may precede it.
+func idIn(node string) (kind string, number uint64, ok bool) {
+	kind, id, _ := strings.Cut(node, "/")
+	id = id[strings.LastIndexByte(id, '-')+1:]
+	number, err := strconv.ParseUint(id, 16, 64)
+	return kind, number, err == nil && (kind == "GPU" || kind == "NET")
+}
 
 // fromPaths adds what NCCL's tables of paths say (src/graph/paths.cc, printNodePaths), of the first
 // process that prints one.
@@ -33,14 +57,20 @@ func (r *logReader) fromPaths(t text) {
 		}
 
 		first = who
-		from := r.inPath(row[1], row[2])
-		for _, cell := range logPath.FindAllStringSubmatch(row[3], maxDevices) {
-			to := r.inPath(cell[1], cell[2])
-			between, isPath := relation[cell[3]]
+		number, _ := strconv.ParseUint(row[2], 16, 64)
+		from := r.inPath(row[1], number)
+		for node, word := range pathCells(row[3]) {
+			kind, number, isDevice := idIn(node)
+			if !isDevice || len(r.m.Functions) > maxDevices {
+				continue
+			}
+
+			to := r.inPath(kind, number)
+			between, isPath := relation[word]
 			switch {
 			case isPath && from != to:
 				r.m.relate(from, to, between)
-			case cell[3] == "NVL" && from != to:
+			case word == "NVL" && from != to:
 				r.m.link(from)
 				r.m.link(to)
 			}
@@ -49,20 +79,18 @@ func (r *logReader) fromPaths(t text) {
 }
 
 // inPath returns the address of a GPU or the stand-in of a NIC in a table of paths.
-func (r *logReader) inPath(kind, id string) topology.Address {
-	number, _ := strconv.ParseUint(id, 16, 64)
+func (r *logReader) inPath(kind string, number uint64) topology.Address {
 	d := topology.Function{Address: ofLog.address(int(number & 0xffff)), Class: 0x020000}
 	if kind == "GPU" {
 		d.Address, d.Class = addressOf(number), 0x030200
 	}
 
-	if !slices.ContainsFunc(r.m.Functions, func(o topology.Function) bool {
-		return o.Address == d.Address
-	}) {
+	if !r.isInPath[d.Address] {
+		r.isInPath[d.Address] = true
 		r.m.Functions = append(r.m.Functions, d)
 		r.m.lacksNode(d.Address)
 		if name := r.names[int(number)]; kind == "NET" {
-			r.m.name(d.Address, cmp.Or(name, "NET"+id))
+			r.m.name(d.Address, cmp.Or(name, fmt.Sprintf("NET%x", number)))
 		}
 	}
 

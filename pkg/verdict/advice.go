@@ -2,12 +2,14 @@ package verdict
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"hook-sidecar/pkg/ncclgraph"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // advise lists what the guest's user can do, and what to send.
@@ -30,31 +32,66 @@ func (v *Verdict) step(what string, lines ...string) {
 // adviseNetwork names the NICs, and lets NCCL use GPUDirect RDMA farther than its default. The
 // variables are those of NCCL's documentation, "Environment Variables".
 func (v *Verdict) adviseNetwork() {
-	var names []string
-	for _, d := range v.nics {
-		if name := v.guest.Names[d.Address]; isDriverName(name) {
+	named := slices.DeleteFunc(slices.Clone(v.nics), func(d *topology.Function) bool {
+		return !isDriverName(v.guest.Names[d.Address])
+	})
+	near := v.near(named)
+	var names, others []string
+	for _, d := range named {
+		if name := v.guest.Names[d.Address]; near[d] {
 			names = append(names, name)
+		} else {
+			others = append(others, name)
 		}
 	}
 
+	what := "Let NCCL use these NICs and no others:"
+	if len(others) > 0 {
+		what = fmt.Sprintf("Let NCCL use the NICs that are near a GPU, so not %s, which may be "+
+			"those of storage or of the front end:", words.FirstOf(others, 4, ", "))
+	}
+
 	if len(names) > 0 {
-		v.step("Let NCCL use these NICs and no others:", "export NCCL_IB_HCA="+hcaList(names))
+		v.step(what, "export NCCL_IB_HCA="+hcaList(names))
 	}
 
-	if v.judged == 0 || v.direct == v.judged {
-		return
+	if v.judged > 0 && v.direct < v.judged {
+		v.step("Let NCCL use GPUDirect RDMA although no switch is shown. Where GPU and NIC are "+
+			"near on the host it may be as fast as there; measure with and without:",
+			"export NCCL_NET_GDR_LEVEL="+v.directLevel())
+	}
+}
+
+// near says of NICs which a GPU has no nearer one than, or to which a path is not in the text. A
+// GPU that takes another's way over NVLink has none of its own.
+func (v *Verdict) near(nics []*topology.Function) map[*topology.Function]bool {
+	near := map[*topology.Function]bool{}
+	if len(nics) == 0 {
+		return near
 	}
 
-	level := "PHB"
+	for i, gpu := range v.gpus {
+		path := v.GPUs[i].Path
+		isOverNVLink := path != nil && *path == ncclgraph.PXN.String()
+		_, nearest := v.nearest(gpu)
+		for _, nic := range nics {
+			between, isKnown := v.guest.PathType(gpu.Address, nic.Address)
+			near[nic] = near[nic] || !isKnown || !isOverNVLink && ncclTypes[between] == nearest
+		}
+	}
+
+	return near
+}
+
+// directLevel returns how far NCCL has to use GPUDirect RDMA so that some more GPUs do: not to
+// another NUMA node unless no GPU has a NIC on its own.
+func (v *Verdict) directLevel() string {
 	if slices.ContainsFunc(v.GPUs, func(g GPU) bool {
-		return g.Path != nil && *g.Path == ncclgraph.SYS.String()
+		return g.Path != nil && *g.Path == ncclgraph.PHB.String()
 	}) {
-		level = "SYS"
+		return ncclgraph.PHB.String()
 	}
-
-	v.step("Let NCCL use GPUDirect RDMA although no switch is shown. Where GPU and NIC are near "+
-		"on the host it may be as fast as there; measure with and without:",
-		"export NCCL_NET_GDR_LEVEL="+level)
+	return ncclgraph.SYS.String()
 }
 
 // isDriverName reports whether a name is that of a NIC's driver: nvidia-smi's NIC0 and NET0 of
@@ -66,21 +103,45 @@ func isDriverName(name string) bool {
 // hcaList writes names for NCCL_IB_HCA, which takes them for beginnings unless "=" precedes them.
 func hcaList(names []string) string { return "=" + strings.Join(names, ",") }
 
-// advisePeers lets NCCL use peer access farther than its default, where the driver allows it.
-func (v *Verdict) advisePeers() {
-	allowed := 0
-	for _, word := range v.guest.Peers {
-		if word == "OK" {
-			allowed++
+// peerWords are nvidia-smi's words for peer access, with its legend (nvidia-smi topo -p2p -h).
+var peerWords = map[string]string{
+	"OK": "allowed", "CNS": "chipset not supported", "GNS": "GPU not supported",
+	"TNS": "topology not supported", "NS": "not supported", "DR": "disabled by a registry key",
+	"U": "unknown",
+}
+
+// notePeers says which GPUs the driver lets access each other's memory.
+func (v *Verdict) notePeers() {
+	if len(v.guest.Peers) == 0 {
+		return
+	}
+
+	var said []string
+	for _, word := range slices.Sorted(maps.Keys(peerWords)) {
+		if n := v.peersWith(word); n > 0 {
+			said = append(said, fmt.Sprintf("%s (%s) %d", word, peerWords[word], n))
 		}
 	}
 
-	isJoined := !slices.ContainsFunc(v.gpus, func(d *topology.Function) bool {
-		return !v.guest.Linked[d.Address] && !ncclgraph.HasNVLink(d)
-	})
+	v.Notes = append(v.Notes, fmt.Sprintf("peer access of %s of GPUs: %s",
+		words.Counted(len(v.guest.Peers), "pair"), strings.Join(said, ", ")))
+}
 
+// peersWith counts the pairs of GPUs for which the driver says a word about peer access.
+func (v *Verdict) peersWith(word string) (n int) {
+	for _, said := range v.guest.Peers {
+		if said == word {
+			n++
+		}
+	}
+
+	return n
+}
+
+// advisePeers lets NCCL use peer access farther than its default, where the driver allows it.
+func (v *Verdict) advisePeers() {
 	between := v.Relations[0]
-	if allowed > 0 && !isJoined && between.PHB+between.NODE+between.SYS > 0 {
+	if v.peersWith("OK") > 0 && !v.isJoined() && between.PHB+between.NODE+between.SYS > 0 {
 		v.step("The driver allows peer access between GPUs, but NCCL uses it up to PXB. Prove "+
 			"that data arrive with nccl-tests and -c 1:", "export NCCL_P2P_LEVEL=SYS")
 	}
@@ -106,34 +167,55 @@ func (v *Verdict) adviseFile() {
 	}
 }
 
-// adviseCPUs binds each process to the CPUs and memory of its GPU.
+// adviseCPUs binds each process to the CPUs and memory of its GPU; where the NUMA nodes are not
+// known, to the CPUs.
 func (v *Verdict) adviseCPUs() {
-	nodes := make([]string, len(v.GPUs))
-	several := map[int]bool{}
-	for i, g := range v.GPUs {
-		if g.Node == nil {
-			return
-		}
-
-		nodes[i] = fmt.Sprint(*g.Node)
-		several[*g.Node] = true
-	}
-
-	if len(several) < 2 && len(v.guest.NUMA) < 2 {
+	nodes, hasNodes := valuesOf(v.GPUs, func(g GPU) *int { return g.Node })
+	cpus, hasCPUs := valuesOf(v.GPUs, func(g GPU) *string { return g.CPUs })
+	var values []string
+	var what, run string
+	switch {
+	case hasNodes && (areSeveral(nodes) || len(v.guest.NUMA) > 1):
+		values, what, run = nodes, "CPUs and memory", "numactl -N $i -m $i"
+	case !hasNodes && hasCPUs && areSeveral(cpus):
+		values, what, run = cpus, "CPUs", "taskset -c $i"
+	default:
 		return
 	}
 
-	bind := func(rank string) string {
-		return fmt.Sprintf(`bash -c 'n=(%s); i=${n[$%s]}; exec numactl -N $i -m $i "$@"' -`,
-			strings.Join(nodes, " "), rank)
+	order := "CUDA_DEVICE_ORDER=PCI_BUS_ID, and process i uses GPU i"
+	if slices.ContainsFunc(v.gpus, func(d *topology.Function) bool { return d.Vendor == amd }) {
+		order = "process i uses GPU i"
 	}
 
-	v.step("Run each process on the CPUs and memory of its GPU (CUDA_DEVICE_ORDER=PCI_BUS_ID, and "+
-		"process i uses GPU i):",
+	bind := func(rank string) string {
+		return fmt.Sprintf(`bash -c 'n=(%s); i=${n[$%s]}; exec %s "$@"' -`,
+			strings.Join(values, " "), rank, run)
+	}
+
+	v.step(fmt.Sprintf("Run each process on the %s of its GPU (%s):", what, order),
 		fmt.Sprintf("torchrun --nproc-per-node %d --no-python %s python train.py", len(v.GPUs),
 			bind("LOCAL_RANK")),
 		fmt.Sprintf("mpirun -np %d --bind-to none %s ./all_reduce_perf -b 8M -e 8G -f 2",
 			len(v.GPUs), bind("OMPI_COMM_WORLD_LOCAL_RANK")))
+}
+
+// valuesOf returns what is known of each GPU; false where it is not known of all.
+func valuesOf[T any](gpus []GPU, of func(GPU) *T) (values []string, ok bool) {
+	for _, g := range gpus {
+		value := of(g)
+		if value == nil {
+			return nil, false
+		}
+		values = append(values, fmt.Sprint(*value))
+	}
+
+	return values, true
+}
+
+// areSeveral reports whether not all values are the same.
+func areSeveral(values []string) bool {
+	return slices.ContainsFunc(values, func(v string) bool { return v != values[0] })
 }
 
 // send lists what to send to whoever runs the cluster.
@@ -144,17 +226,35 @@ func (v *Verdict) send() []string {
 			"explain VM` shows it there, and with --guest-file FILE compares it with this text")
 	}
 
-	if v.Outcome == Flat || v.Outcome == Partly {
-		keys := []string{"layout=mirror"}
-		if v.Host != nil && len(v.Host.Restore) > 0 {
-			keys = topology.Map(v.Host.Restore, func(r Restores) string { return r.Key })
-		} else if v.Limited {
-			keys = []string{"port-speed=host"}
-		}
-
+	if keys := v.wishes(); len(keys) > 0 {
 		wanted = append(wanted, "the wish: "+strings.Join(keys, ", ")+" in the policy of "+
 			"hook-sidecar ("+reasons.Page("README.md")+")")
 	}
 
+	if v.knowsNodes() && v.withNode() == 0 {
+		wanted = append(wanted, "the wish: NUMA nodes for the VM, with "+
+			"spec.domain.cpu.numa.guestMappingPassthrough in its VMI")
+	}
+
 	return wanted
+}
+
+// wishes returns the keys of the hook that would restore what the guest lacks.
+func (v *Verdict) wishes() (keys []string) {
+	lacksSwitches := v.judged == 0 || v.direct < v.judged
+	switch isBad := v.Outcome == Flat || v.Outcome == Partly; {
+	case isBad && v.Host != nil && len(v.Host.Restore) > 0:
+		return topology.Map(v.Host.Restore, func(r Restores) string { return r.Key })
+	case isBad && v.Limited:
+		keys = append(keys, "port-speed=host")
+	case isBad && lacksSwitches:
+		keys = append(keys, "layout=mirror")
+	}
+
+	// The driver does not know the chipset that it is shown; a clique makes up for that.
+	if v.peersWith("OK") == 0 && v.peersWith("CNS")+v.peersWith("TNS") > 0 && !v.isJoined() {
+		keys = append(keys, "gpudirect-clique=host")
+	}
+
+	return keys
 }

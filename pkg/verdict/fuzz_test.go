@@ -57,7 +57,7 @@ func checkVerdict(t *testing.T, v verdict.Verdict) {
 	gpus, nics := len(v.GPUs), len(v.NICs)
 	for i, want := range []int{gpus * (gpus - 1) / 2, gpus * nics} {
 		r := v.Relations[i]
-		if got := r.PIX + r.PXB + r.PHB + r.NODE + r.SYS + r.Unknown; got != want {
+		if got := r.PIX + r.PXB + r.PHB + r.NODE + r.SYS + r.Linked + r.Unknown; got != want {
 			t.Errorf("%d pairs of %s, of %d GPUs and %d NICs", got, r.Kind, gpus, nics)
 		}
 	}

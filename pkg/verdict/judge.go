@@ -15,33 +15,38 @@ func (v *Verdict) decide() {
 	graph := machine(&v.guest, v.gpus, v.nics)
 	v.Limited = graph.IsLimited()
 	choices := graph.Choices()
+	lacks := v.lacksPaths()
 	for i, d := range v.gpus {
 		gpu := GPU{
 			Name: fmt.Sprintf("GPU%d", i), Address: address(d), Node: nodeOf(&v.guest, d),
 		}
 
-		if gpu.Node != nil {
-			gpu.CPUs = v.cpusOf(*gpu.Node)
-		}
-
-		v.choose(&gpu, d, choices[i])
+		gpu.CPUs = v.cpusOf(d)
+		v.choose(&gpu, d, choices[i], lacks[i])
 		v.GPUs = append(v.GPUs, gpu)
 	}
 }
 
-// cpusOf returns the CPUs of a NUMA node; nil where they are not known.
-func (v *Verdict) cpusOf(node int) *string {
+// cpusOf returns the CPUs of a GPU's NUMA node, or those near the GPU where the text has no nodes;
+// nil where they are not known, and for a GPU on no node.
+func (v *Verdict) cpusOf(d *topology.Function) *string {
+	node := nodeOf(&v.guest, d)
 	for _, n := range v.guest.NUMA {
-		if int(n.ID) == node && !n.CPUs.IsEmpty() {
+		if node != nil && int(n.ID) == *node && !n.CPUs.IsEmpty() {
 			return new(n.CPUs.String())
 		}
+	}
+
+	if near := v.guest.CPUs[d.Address]; !v.guest.KnowsNode(d) && !near.IsEmpty() {
+		return new(near.String())
 	}
 
 	return nil
 }
 
-// choose fills in the NIC that NCCL takes for a GPU.
-func (v *Verdict) choose(gpu *GPU, d *topology.Function, choice ncclgraph.Choice) {
+// choose fills in the NIC that NCCL takes for a GPU; lacks says whether a path to one is not in the
+// text.
+func (v *Verdict) choose(gpu *GPU, d *topology.Function, choice ncclgraph.Choice, lacks bool) {
 	if choice.NIC < 0 {
 		gpu.Why = "the guest shows no NIC that NCCL can use"
 		return
@@ -56,7 +61,8 @@ func (v *Verdict) choose(gpu *GPU, d *topology.Function, choice ncclgraph.Choice
 		}
 	}
 
-	if !choice.IsDirect() && v.lacksPath(d) {
+	mayHaveOwn := choice.Type == ncclgraph.PXN && v.guest.LacksDevices
+	if mayHaveOwn || !choice.IsDirect() && lacks {
 		v.unsure++
 		gpu.Why = "a nearer NIC may be among those whose path is not in the text"
 		return
@@ -76,41 +82,50 @@ func (v *Verdict) choose(gpu *GPU, d *topology.Function, choice ncclgraph.Choice
 	}
 }
 
-// lacksPath reports whether the path to a NIC is not in the text: from a GPU, or, if it is on
-// NVLink, from one over which it might reach the NIC.
-func (v *Verdict) lacksPath(gpu *topology.Function) bool {
-	if v.isLinked(gpu) {
-		return slices.ContainsFunc(v.gpus, func(peer *topology.Function) bool {
-			return v.isLinked(peer) && v.lacksOwnPath(peer)
-		})
+// lacksPaths reports per GPU whether the path to a NIC is not in the text: from the GPU, or, if it
+// is on NVLink, from one over which it might reach the NIC.
+func (v *Verdict) lacksPaths() []bool {
+	lacks := make([]bool, len(v.gpus))
+	isLinkedLacking := false
+	for i, gpu := range v.gpus {
+		lacks[i] = v.lacksPath(gpu)
+		isLinkedLacking = isLinkedLacking || lacks[i] && hasNVLink(&v.guest, gpu)
 	}
-	return v.lacksOwnPath(gpu)
+
+	for i, gpu := range v.gpus {
+		lacks[i] = lacks[i] || isLinkedLacking && hasNVLink(&v.guest, gpu)
+	}
+
+	return lacks
 }
 
-// lacksOwnPath reports whether the path from a GPU to a NIC is not in the text.
-func (v *Verdict) lacksOwnPath(gpu *topology.Function) bool {
-	return slices.ContainsFunc(v.nics, func(nic *topology.Function) bool {
+// lacksPath reports whether the path from a GPU to a NIC is not in the text, or the NIC itself.
+func (v *Verdict) lacksPath(gpu *topology.Function) bool {
+	return v.guest.LacksDevices || slices.ContainsFunc(v.nics, func(nic *topology.Function) bool {
 		_, isKnown := v.guest.PathType(gpu.Address, nic.Address)
 		return !isKnown
 	})
 }
 
-// isLinked reports whether a GPU is on NVLink.
-func (v *Verdict) isLinked(gpu *topology.Function) bool {
-	return v.guest.Linked[gpu.Address] || ncclgraph.HasNVLink(gpu)
+// isJoined reports whether NVLink or XGMI joins all GPUs.
+func (v *Verdict) isJoined() bool {
+	return !slices.ContainsFunc(v.gpus, func(d *topology.Function) bool {
+		return !hasNVLink(&v.guest, d) && !hasXGMI(&v.guest, d)
+	})
+}
+
+// ncclTypes are the path types of NCCL for those of nvidia-smi: NCCL knows no PCIe roots.
+var ncclTypes = map[topology.PathType]ncclgraph.Type{
+	topology.PIX: ncclgraph.PIX, topology.PXB: ncclgraph.PXB, topology.PHB: ncclgraph.PHB,
+	topology.NODE: ncclgraph.PHB, topology.SYS: ncclgraph.SYS,
 }
 
 // nearest returns the nearest NIC of those whose path from a GPU is in the text; nil for none.
 func (v *Verdict) nearest(gpu *topology.Function) (nearest *topology.Function, of ncclgraph.Type) {
-	types := map[topology.PathType]ncclgraph.Type{
-		topology.PIX: ncclgraph.PIX, topology.PXB: ncclgraph.PXB, topology.PHB: ncclgraph.PHB,
-		topology.NODE: ncclgraph.PHB, topology.SYS: ncclgraph.SYS,
-	}
-
 	for _, nic := range v.nics {
 		between, known := v.guest.PathType(gpu.Address, nic.Address)
-		if known && (nearest == nil || types[between] < of) {
-			nearest, of = nic, types[between]
+		if known && (nearest == nil || ncclTypes[between] < of) {
+			nearest, of = nic, ncclTypes[between]
 		}
 	}
 
@@ -142,9 +157,10 @@ func (v *Verdict) judge() {
 
 // judgeNetwork judges a guest whose paths between GPUs and NICs are known.
 func (v *Verdict) judgeNetwork(isUniform bool) {
-	v.Cost = fmt.Sprintf("NCCL uses GPUDirect RDMA on %d of %d GPUs", v.direct, len(v.gpus))
+	v.Cost = fmt.Sprintf("NCCL uses GPUDirect RDMA on %d of %s", v.direct,
+		words.Counted(len(v.gpus), "GPU"))
 	nodes := v.withNode()
-	switch lacks := v.Relations[1].Unknown > 0; {
+	switch lacks := v.Relations[1].Unknown > 0 || v.guest.LacksDevices; {
 	case lacks && (v.direct == v.judged && v.judged < len(v.gpus) || isUniform):
 		v.Cost = fmt.Sprintf("NCCL uses GPUDirect RDMA on %d of the %s whose paths are in the "+
 			"text; "+
@@ -182,16 +198,21 @@ func (v *Verdict) judgeNetwork(isUniform bool) {
 // judgeAlone judges a guest by its GPUs alone.
 func (v *Verdict) judgeAlone(isUniform, knowsPaths bool) {
 	nodes := v.withNode()
-	isJoined := !slices.ContainsFunc(v.gpus, func(d *topology.Function) bool {
-		return !v.isLinked(d)
-	})
+	switch have := "have"; {
+	case v.knowsNodes():
+		if nodes == 1 {
+			have = "has"
+		}
+		v.Cost = fmt.Sprintf("%d of %s %s a NUMA node", nodes, words.Counted(len(v.gpus), "GPU"),
+			have)
 
-	v.Cost = fmt.Sprintf("%d of %d GPUs have a NUMA node", nodes, len(v.gpus))
-	if !v.knowsNodes() {
+	case v.areApart():
+		v.Cost = "GPUs are near different CPUs"
+	default:
 		v.Cost = "NUMA nodes are not in the text"
 	}
 
-	hasFar := knowsPaths && isUniform && len(v.gpus) > 1 && !isJoined
+	hasFar := knowsPaths && isUniform && len(v.gpus) > 1 && !v.isJoined()
 	switch {
 	case hasFar:
 		v.Outcome = Flat
@@ -204,32 +225,57 @@ func (v *Verdict) judgeAlone(isUniform, knowsPaths bool) {
 
 	case v.knowsNodes() && nodes < len(v.gpus) || v.Limited:
 		v.Outcome = Partly
-	case v.knowsNodes() || knowsPaths:
+	case v.knowsNodes(), v.areApart():
 		v.Outcome = Good
+	case knowsPaths:
+		v.Outcome = Good
+		v.Cost = "some GPUs are nearer to each other than others; " + v.Cost
 	}
 
-	switch {
-	case len(v.nics) > 0:
-		v.Cost += "; paths to NICs are not in the text"
-		if v.Outcome == Good {
-			v.Outcome = Unknown
-			v.Cost += ", which decide about GPUDirect RDMA: paste nvidia-smi topo -mp or lspci -vv"
-		}
-
-	case v.Limited:
+	v.judgeUnseenNICs()
+	if len(v.nics) == 0 && v.Limited {
 		v.Cost += "; NCCL believes that a port limits the path between GPUs"
+	}
+}
+
+// judgeUnseenNICs says which NICs, or paths to them, a verdict by GPUs alone does not know.
+func (v *Verdict) judgeUnseenNICs() {
+	const ask = ", which decide about GPUDirect RDMA: paste nvidia-smi topo -mp or lspci -vv"
+	showsNICs := slices.ContainsFunc(v.guest.Sources, func(s paste.Source) bool {
+		return s != paste.ROCmSMI && s != paste.AMDSMI && s != paste.NVIDIAList
+	})
+
+	switch {
+	case len(v.nics) == 0 && showsNICs:
+	case len(v.nics) == 0:
+		v.Cost += "; " + v.guest.SourceNames() + " shows no NICs: paste lspci -vv, too"
+	case v.Outcome == Good:
+		v.Outcome = Unknown
+		v.Cost += "; paths to NICs are not in the text" + ask
+	default:
+		v.Cost += "; paths to NICs are not in the text"
 	}
 }
 
 // uniform reports whether all pairs of GPUs and NICs are equally far from each other, with the CPU
 // between them; known is false where no path is. NCCL knows no PCIe roots, so PHB is as NODE.
+// Devices that are on different NUMA nodes and are known to be are as far apart as hardware has
+// them.
 func (v *Verdict) uniform() (is, known bool) {
 	near, node, across := 0, 0, 0
 	for _, r := range v.Relations {
 		near, node, across = near+r.PIX+r.PXB, node+r.PHB+r.NODE, across+r.SYS
 	}
 
-	return near == 0 && (node == 0) != (across == 0), near+node+across > 0
+	isApart := across > 0 && (v.withNode() == len(v.GPUs) || v.areApart())
+	is = near == 0 && (node == 0) != (across == 0) && !isApart
+	return is, near+node+across > 0
+}
+
+// areApart reports whether the CPUs near each GPU are known, and not the same ones.
+func (v *Verdict) areApart() bool {
+	cpus, known := valuesOf(v.GPUs, func(g GPU) *string { return g.CPUs })
+	return known && areSeveral(cpus)
 }
 
 // knowsNodes reports whether the NUMA node of any GPU is known, which may be none.

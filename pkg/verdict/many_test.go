@@ -38,18 +38,28 @@ func lines(n int, head string, line func(i int) string) string {
 	return b.String()
 }
 
+// matrixOf writes the table of nvidia-smi topo -m.
+func matrixOf(n int, cell func(i, j int) string) string {
+	name := func(i int) string { return fmt.Sprintf("%s%d", either(i, n, "GPU", "NIC"), i%(n/2)) }
+	head := lines(n, "", func(i int) string { return "\t" + name(i) }) + "\n"
+	return lines(n, head, func(i int) string {
+		return name(i) + lines(n, "", func(j int) string {
+			if i == j {
+				return "\tX"
+			}
+			return "\t" + cell(i, j)
+		}) + "\n"
+	})
+}
+
 // many writes n devices, half of them NICs, in each format.
 var many = map[string]func(n int) string{
 	"nvidia-smi topo": func(n int) string {
-		name := func(i int) string { return fmt.Sprintf("%s%d", either(i, n, "GPU", "NIC"), i%(n/2)) }
-		head := lines(n, "", func(i int) string { return "\t" + name(i) }) + "\n"
-		return lines(n, head, func(i int) string {
-			return name(i) + lines(n, "", func(j int) string {
-				if i == j {
-					return "\tX"
-				}
-				return "\tPHB"
-			}) + "\n"
+		return matrixOf(n, func(int, int) string { return "PHB" })
+	},
+	"nvidia-smi topo, NVLink": func(n int) string {
+		return matrixOf(n, func(i, j int) string {
+			return either(max(i, j), n, "NV18", "SYS")
 		})
 	},
 	"lspci -Dvmm": func(n int) string {
@@ -94,6 +104,16 @@ var many = map[string]func(n int) string{
 		return lines(n, head, func(i int) string {
 			return fmt.Sprintf("h:1:2 [0] NCCL INFO + PCI[24.0] - %s/0-%x\n",
 				either(i, n, "GPU", "NIC"), i/32<<12|i%32<<4)
+		})
+	},
+	"NCCL's log, paths": func(n int) string {
+		node := func(i int) string {
+			return fmt.Sprintf("%s/0-%x", either(i, n, "GPU", "NET"),
+				map[bool]int{true: i - n/2, false: i/32<<12 | i%32<<4}[isNIC(i, n)])
+		}
+		row := lines(n, "", func(i int) string { return node(i) + " (2/12.0/PHB) " })
+		return lines(n/2, "", func(i int) string {
+			return "h:1:2 [0] NCCL INFO " + node(i) + " :" + row + "\n"
 		})
 	},
 	"snapshot": func(n int) string {

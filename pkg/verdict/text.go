@@ -78,7 +78,7 @@ func (p *page) table(rows [][]string) {
 // gpus writes a line per GPU.
 func (p *page) gpus(v Verdict) {
 	p.heading("GPUs")
-	rows := [][]string{{"GPU", "ADDRESS", "NODE", "CPUS", "NIC", "PATH", "GPUDIRECT RDMA"}}
+	rows := [][]string{{"GPU", "ADDRESS", "NODE", "CPUS", "NIC", "NCCL PATH", "GPUDIRECT RDMA"}}
 	for i, g := range v.GPUs {
 		node := or(g.Node)
 		if g.Node == nil && !v.guest.KnowsNode(v.gpus[i]) {
@@ -114,10 +114,10 @@ func or[T any](value *T) string {
 // relations writes how many pairs there are of each path type.
 func (p *page) relations(relations []Relation) {
 	p.heading("PAIRS")
-	rows := [][]string{{"", "PIX", "PXB", "PHB", "NODE", "SYS", "NOT KNOWN"}}
+	rows := [][]string{{"", "PIX", "PXB", "PHB", "NODE", "SYS", "NVLINK/XGMI", "NOT KNOWN"}}
 	for _, r := range relations {
 		row := []string{r.Kind}
-		for _, n := range []int{r.PIX, r.PXB, r.PHB, r.NODE, r.SYS, r.Unknown} {
+		for _, n := range []int{r.PIX, r.PXB, r.PHB, r.NODE, r.SYS, r.Linked, r.Unknown} {
 			row = append(row, fmt.Sprint(n))
 		}
 

@@ -54,7 +54,7 @@ type GPU struct {
 	Name    string            `json:"name"`    // GPU0: its place in the order of addresses
 	Address *topology.Address `json:"address"` // null where the text lacks it
 	Node    *int              `json:"node"`    // guest NUMA cell; null for none or not known
-	CPUs    *string           `json:"cpus"`    // of the cell
+	CPUs    *string           `json:"cpus"`    // of the cell, or near the GPU
 	NIC     *string           `json:"nic"`     // that NCCL takes
 	Path    *string           `json:"path"`    // to it: PIX, PXB, PXN (over NVLink), PHB or SYS
 	// whether NCCL uses GPUDirect RDMA; null where the path is not known
@@ -78,7 +78,8 @@ type Relation struct {
 	PHB     int    `json:"PHB"`     // one PCIe root; in NCCL's files one NUMA node
 	NODE    int    `json:"NODE"`    // one NUMA node
 	SYS     int    `json:"SYS"`     // two NUMA nodes
-	Unknown int    `json:"unknown"` // not in the text, or hidden by NVLink
+	Linked  int    `json:"linked"`  // joined by NVLink or XGMI, which hides the path
+	Unknown int    `json:"unknown"` // not in the text
 }
 
 // Step is something that the guest's user can do.
@@ -86,6 +87,9 @@ type Step struct {
 	What string   `json:"what"` // in a sentence
 	Text []string `json:"text"` // lines to copy
 }
+
+// Vendors of GPUs.
+const nvidia, amd = 0x10de, 0x1002
 
 // New returns the verdict about a guest. Host is nil or what the bare metal shows.
 func New(guest paste.Machine, host *paste.Machine) Verdict {
@@ -121,13 +125,13 @@ func New(guest paste.Machine, host *paste.Machine) Verdict {
 		v.compare()
 	}
 
+	v.notePeers()
 	v.advise()
 	return v
 }
 
 // gpusOf returns the GPUs that NCCL or RCCL takes: where some are NVIDIA's or AMD's, no others.
 func gpusOf(m *paste.Machine) []*topology.Function {
-	const nvidia, amd = 0x10de, 0x1002
 	return preferred(m.GPUs(), func(d *topology.Function) bool {
 		return d.Vendor == nvidia || d.Vendor == amd
 	})
@@ -181,9 +185,13 @@ func count(kind string, m *paste.Machine, of, with []*topology.Function) Relatio
 				continue
 			}
 
-			if between, known := m.PathType(a.Address, b.Address); known && by[between] != nil {
+			between, known := m.PathType(a.Address, b.Address)
+			switch {
+			case known && by[between] != nil:
 				*by[between]++
-			} else {
+			case m.Linked[a.Address] && m.Linked[b.Address]:
+				r.Linked++
+			default:
 				r.Unknown++
 			}
 		}
@@ -197,8 +205,9 @@ func machine(m *paste.Machine, gpus, nics []*topology.Function) ncclgraph.Machin
 	tree := m.Tree(topology.Map(append(slices.Clone(gpus), nics...), idOf))
 	graph := ncclgraph.Machine{Link: linksOf(m)}
 	for _, d := range gpus {
-		isLinked := m.Linked[d.Address] || ncclgraph.HasNVLink(d)
-		graph.GPUs = append(graph.GPUs, ncclgraph.GPU{Node: tree.Node(idOf(d)), NVLink: isLinked})
+		graph.GPUs = append(graph.GPUs, ncclgraph.GPU{
+			Node: tree.Node(idOf(d)), NVLink: hasNVLink(m, d), XGMI: hasXGMI(m, d),
+		})
 	}
 
 	for _, d := range nics {
@@ -206,6 +215,16 @@ func machine(m *paste.Machine, gpus, nics []*topology.Function) ncclgraph.Machin
 	}
 
 	return graph
+}
+
+// hasNVLink reports whether a GPU reaches others over NVLink.
+func hasNVLink(m *paste.Machine, d *topology.Function) bool {
+	return m.Linked[d.Address] && d.Vendor != amd || ncclgraph.HasNVLink(d)
+}
+
+// hasXGMI reports whether a GPU reaches others over XGMI.
+func hasXGMI(m *paste.Machine, d *topology.Function) bool {
+	return m.Linked[d.Address] && d.Vendor == amd || ncclgraph.HasXGMI(d)
 }
 
 func idOf(d *topology.Function) topology.DeviceID { return topology.PCIDevice(d.Address) }
