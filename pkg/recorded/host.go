@@ -28,7 +28,8 @@ type Host struct {
 //     the record does not use, and each tree without a PCIe root gets a root of its own. So do
 //     functions whose bus would be under two ports, as in files that were written by hand.
 //   - A link that is not known is taken as 32 GT/s x16, so that it limits nothing.
-//   - Ids that are not known are those of an H100 and a ConnectX-7.
+//   - Ids that are not known are those of an H100, of an MI300X where GPUs have XGMI, and of a
+//     ConnectX-7.
 //   - GPUs and NICs are bound to vfio-pci, as on a host that passes them to VMs.
 //
 // A record without GPUs is an error.
@@ -193,6 +194,7 @@ type model struct {
 var (
 	boardGPU = model{0x10de, 0x2330, "the H100 SXM5, which has NVLink"}
 	cardGPU  = model{0x10de, 0x2331, "the H100 PCIe, without NVLink"}
+	xgmiGPU  = model{0x1002, 0x74a1, "the MI300X, which has XGMI"}
 	aNIC     = model{0x15b3, 0x1021, "the ConnectX-7"}
 )
 
@@ -201,29 +203,44 @@ func (m *maker) completeIDs() {
 	counts := map[model]int{}
 	for i := range m.devices {
 		d := &m.devices[i]
-		isOther := d.Vendor != 0 && (!d.IsGPU() || d.Vendor != boardGPU.vendor)
-		if d.Device != 0 || isOther || d.Driver == "" {
+		if d.Device != 0 || d.Driver == "" {
 			continue
 		}
 
-		as := aNIC
-		switch {
-		case d.IsGPU() && m.saysCards():
-			as = cardGPU
-		case d.IsGPU():
-			as = boardGPU
+		if as, isKnown := m.modelOf(d); isKnown {
+			d.Vendor, d.Device = as.vendor, as.device
+			counts[as]++
 		}
-
-		d.Vendor, d.Device = as.vendor, as.device
-		counts[as]++
 	}
 
-	for _, as := range []model{boardGPU, cardGPU, aNIC} {
+	for _, as := range []model{boardGPU, cardGPU, xgmiGPU, aNIC} {
 		if counts[as] > 0 {
 			m.assume("The ids of %s are not known: they are those of %s (%04x:%04x).",
 				words.Counted(counts[as], "device"), as.name, as.vendor, as.device)
 		}
 	}
+}
+
+// modelOf returns the model for a device without ids; false for one whose vendor has none.
+func (m *maker) modelOf(d *topology.Function) (as model, ok bool) {
+	switch {
+	case d.IsGPU() && d.Vendor == xgmiGPU.vendor:
+		return xgmiGPU, m.isLinked(d)
+	case d.IsGPU() && m.saysCards():
+		as = cardGPU
+	case d.IsGPU():
+		as = boardGPU
+	default:
+		as = aNIC
+	}
+
+	return as, d.Vendor == 0 || d.IsGPU() && d.Vendor == as.vendor
+}
+
+// isLinked reports whether the record says that a GPU reaches others over NVLink or XGMI.
+func (m *maker) isLinked(d *topology.Function) bool {
+	was, isRenamed := m.was[d.Address]
+	return m.record.Linked[d.Address] || isRenamed && m.record.Linked[was]
 }
 
 // saysCards reports whether the record is of a program that shows NVLink, and shows none.

@@ -55,6 +55,25 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
+// TestIDs: ids that a record lacks are those of a GPU with the links that it shows.
+func TestIDs(t *testing.T) {
+	const file = `<system version="1"><cpu numaid="0"><pci busid="0000:04:00.0" class="0x030200">` +
+		`<gpu dev="0">LINK</gpu></pci></cpu></system>`
+
+	for link, want := range map[string]string{
+		"":                                "10de:2330", // not known, and most have NVLink
+		`<nvlink target="0000:05:00.0"/>`: "10de:2330",
+		`<xgmi target="0000:05:00.0"/>`:   "1002:74a1",
+	} {
+		record, _, err := paste.Read([]byte(strings.Replace(file, "LINK", link, 1)))
+		expect.NoError(t, err)
+		h, err := recorded.New(&record)
+		expect.NoError(t, err)
+		i := slices.IndexFunc(h.Functions, func(d topology.Function) bool { return d.IsGPU() })
+		expect.Same(t, want, h.Functions[i].IDs(), "%s: ids (-want +got)", link)
+	}
+}
+
 // hasPaths reports whether a record says how far any two of its GPUs and NICs are apart.
 func hasPaths(record *paste.Machine) bool {
 	all := append(record.GPUs(), record.NICs()...)
