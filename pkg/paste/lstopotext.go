@@ -14,12 +14,20 @@ import (
 // hwloc_obj_attr_snprintf).
 var (
 	topoObject = regexp.MustCompile(`^( *)(Machine|NUMANode|HostBridge|PCIBridge|PCI|Package|` +
-		`Socket|Group[0-9]*|OpenFabrics|Bridge)\b(.*)$`)
+		`Socket|Group[0-9]*|OpenFabrics|Bridge|[0-9]+ x \{ PCI|CoProc|GPU|OSDev)\b(.*)$`)
 	topoNode  = regexp.MustCompile(`P#([0-9]+)`)
 	topoBusID = regexp.MustCompile(`(?:busid=| )(` + busID + `)`)
 	topoIDs   = regexp.MustCompile(`(?:id=| )([0-9a-f]{4}:[0-9a-f]{4})\b`)
 	topoClass = regexp.MustCompile(`\(([A-Z0-9][A-Za-z0-9 ]{1,30})\)`)
-	topoName  = regexp.MustCompile(`"([^"]{1,40})"`)
+	topoName  = regexp.MustCompile(`"([^"]{1,40})"$`)
+
+	// topoRange matches functions of one model in a row, with the first and the last: 3 x { PCI
+	// 0b:00.1-3 (Ethernet) }, or 0b:00.7-01.1 (lstopo-text.c, lstopo_busid_snprintf).
+	topoRange = regexp.MustCompile(`((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])-` +
+		`(?:([0-9a-f]{2})\.)?([0-7])\b`)
+
+	// topoCompute matches what CUDA, NVML and others call a GPU, which a display is not.
+	topoCompute = regexp.MustCompile(`^(?:cuda|nvml|rsmi|opencl|ze)[0-9]`)
 )
 
 func isLstopoText(t text) bool {
@@ -42,12 +50,17 @@ type lstopoTextReader struct {
 	open  []topoPlace
 	nodes int
 	count int // of stand-ins
+
+	isCompute map[topology.Address]bool // GPUs that CUDA and others have
 }
 
 // readLstopoText reads lstopo's text. Objects are inside those above them that are indented less.
 // Before version 2 it has ids in the place of addresses.
 func readLstopoText(t text) (Machine, error) {
-	r := &lstopoTextReader{m: Machine{Sources: []Source{Lstopo}, Farthest: topology.NODE}}
+	r := &lstopoTextReader{
+		m:         Machine{Sources: []Source{Lstopo}, Farthest: topology.NODE},
+		isCompute: map[topology.Address]bool{},
+	}
 	for _, line := range t.lines {
 		object := topoObject.FindStringSubmatch(line)
 		if object == nil {
@@ -66,6 +79,7 @@ func readLstopoText(t text) (Machine, error) {
 		r.object(object[2], object[3], indent)
 	}
 
+	r.dropDisplays()
 	for i := range r.m.Functions {
 		if r.nodes < 2 {
 			r.m.Functions[i].Node = topology.Affinity{}
@@ -107,13 +121,80 @@ func (r *lstopoTextReader) object(kind, rest string, indent int) {
 		in.at.Bridges = append(slices.Clip(in.at.Bridges), ofLstopo.address(r.count))
 	case "PCI":
 		in.at = r.function(in.at, rest)
-	case "OpenFabrics":
-		if name := topoName.FindStringSubmatch(rest); name != nil && in.at.Class != 0 {
-			r.m.name(in.at.Address, name[1])
+	case "OpenFabrics", "CoProc", "GPU", "OSDev":
+		r.software(kind, rest, in.at)
+	default:
+		if strings.HasSuffix(kind, "{ PCI") {
+			r.functions(in.at, rest)
 		}
 	}
 
 	r.open = append(r.open, in)
+}
+
+// software reads what software calls a function: hwloc 2 writes OpenFabrics "mlx5_0", hwloc 3
+// OSDev[OpenFabrics] "mlx5_0".
+func (r *lstopoTextReader) software(kind, rest string, d topology.Function) {
+	name := topoName.FindStringSubmatch(rest)
+	if name == nil || d.Class == 0 {
+		return
+	}
+
+	kinds, _, _ := strings.Cut(rest, "]")
+	switch {
+	case kind == "OpenFabrics" || kind == "OSDev" && strings.Contains(kinds, "OpenFabrics"):
+		r.m.name(d.Address, name[1])
+	case topoCompute.MatchString(name[1]):
+		r.isCompute[d.Address] = true
+	}
+}
+
+// functions reads functions of one model in a row.
+func (r *lstopoTextReader) functions(at topology.Function, rest string) {
+	span := topoRange.FindStringSubmatchIndex(rest)
+	if span == nil {
+		return
+	}
+
+	first, err := lspciAddress(rest[span[2]:span[3]])
+	if err != nil {
+		return
+	}
+
+	number := func(a topology.Address) int { return int(a.Device)<<3 | int(a.Function) }
+	last := first
+	if span[4] >= 0 {
+		device, _ := strconv.ParseUint(rest[span[4]:span[5]], 16, 5)
+		last.Device = uint8(device)
+	}
+	last.Function = rest[span[6]] - '0'
+
+	for n := number(first); n <= number(last); n++ {
+		a := first
+		a.Device, a.Function = uint8(n>>3), uint8(n&7)
+		r.function(at, " "+a.String()+rest[span[1]:])
+	}
+}
+
+// dropDisplays drops displays (VGA), such as a server's own or QEMU's, which the text does not tell
+// from graphics cards: lstopo writes vendors with -v alone. Where other GPUs are certain, those of
+// which no software for computing knows are displays.
+func (r *lstopoTextReader) dropDisplays() {
+	mayBe := func(d topology.Function) bool {
+		return d.IsGPU() && d.Class>>8 == 0x0300 && d.Vendor == 0 && !r.isCompute[d.Address]
+	}
+	isCertain := func(d topology.Function) bool { return d.IsGPU() && !mayBe(d) }
+	hasGPU := slices.ContainsFunc(r.m.Functions, isCertain)
+
+	for i := range r.m.Functions {
+		switch d := &r.m.Functions[i]; {
+		case mayBe(*d) && hasGPU:
+			d.Class = otherClass
+		case mayBe(*d):
+			r.m.note("lstopo's text has no vendors, so %s may be a display and no GPU: lstopo "+
+				"--of xml has them", r.m.Label(d.Address))
+		}
+	}
 }
 
 // function reads a PCI function.
@@ -123,7 +204,10 @@ func (r *lstopoTextReader) function(d topology.Function, rest string) topology.F
 		if a, err := lspciAddress(id[1]); err == nil {
 			d.Address = a
 		}
-	} else if ids := topoIDs.FindStringSubmatch(rest); ids != nil {
+	}
+
+	// "id=10de:2330" with -v; before version 2 alone, "PCI 10de:2330"
+	if ids := topoIDs.FindStringSubmatch(rest); ids != nil {
 		d.Vendor, d.Device = lspciID(ids[1][:4]), lspciID(ids[1][5:])
 		d.Class = classOfID(d.Vendor)
 	}

@@ -147,13 +147,20 @@ func (r *lstopoReader) object(e element, in *lstopoPlace) (err error) {
 	case kind == "PCIDev":
 		return r.function(e, in)
 	case kind == "OSDev" && at.Class != 0: // inside the device that it is a part of
-		if name := e.attribute("name"); e.attribute("osdev_type") == "3" ||
-			e.attribute("osdev_type") == "OpenFabrics" {
-			r.m.name(at.Address, name)
+		if isOpenFabrics(e.attribute("osdev_type")) {
+			r.m.name(at.Address, e.attribute("name"))
 		}
 	}
 
 	return nil
+}
+
+// isOpenFabrics reports whether a type of software device is that of RDMA: 3 up to hwloc 2, and a
+// bit in hwloc 3, where mlx5_0 has 48 (include/hwloc.h, HWLOC_OBJ_OSDEV_OPENFABRICS).
+func isOpenFabrics(osdevType string) bool {
+	const until2, since3 = 3, 1 << 5
+	n, err := strconv.Atoi(osdevType)
+	return err == nil && (n == until2 || n&since3 != 0) || osdevType == "OpenFabrics"
 }
 
 // node reads a NUMA node.

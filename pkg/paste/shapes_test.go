@@ -118,9 +118,21 @@ func TestFormats(t *testing.T) {
 		"a table cut at the right": {"\tGPU0\tGPU1\tNIC0\tNI\nGPU0\t X \tPHB\tPIX\tNO\nGPU1\tPHB\t X \tNODE\tPI\nNUMA node0 CPU(s): 0-7\n", "nvidia-smi nodes=false\nGPU0 030000 0000:0000 node unknown\nGPU1 030000 0000:0000 node unknown PHB\nNIC0 020000 0000:0000 node unknown PIX NODE\n", "the table is cut at the right: columns after NIC0 are missing"},
 		"a table cut in a title":   {"\tGPU0\tNIC0\tCPU Aff\nGPU0\t X \tPIX\t0-7\nNIC0\tPIX\t X \n", "nvidia-smi nodes=false\nGPU0 030000 0000:0000 node unknown\nNIC0 020000 0000:0000 node unknown PIX\n", ""},
 		"NCCL, without classes":    {`<system version="1"><cpu numaid="0"><pci busid="0000:00:1b.0"/><pci busid="0000:00:1c.0"/></cpu></system>`, "nccl nodes=true\n0000:00:1b.0 000000 0000:0000 node 0\n0000:00:1c.0 000000 0000:0000 node 0 PHB\n", "the file has no classes"},
-		"lstopo's text, cut":       {"Machine (16GB total)\n  Package L#0\n    NUMANode L#0 (P#0 16GB)\n  HostBridge\n    PCIBridge\n      PCI 03:00.1 (SATA)\n", "lstopo nodes=false\n0000:03:00.1 ff0000 0000:0000 node unknown\n", ""},
-		"rocm-smi, heading cut":    {"       GPU0         GPU1\nGPU0   0            15\nGPU1   15           0\n\n========= Hops between two GPUs =========\n       GPU0         GPU1\nGPU0   0            1\n", "rocm-smi nodes=false\nGPU0 120000 1002:0000 node unknown\nGPU1 120000 1002:0000 node unknown\n", "rocm-smi shows no paths"},
-		"table with nameless tree": {"-[0000:00]-+-00.0\n           \\-01.0-[01]----00.0\n\n" + guestTable, readTable, "the tree has no names"},
+		// A GPU, a NIC with its virtual functions in one line, and the display of QEMU or a server.
+		"lstopo's text, a display": {"Machine\n  NUMANode L#0 (P#0 16GB)\n  HostBridge\n    PCI 00:01.0 (VGA)\n    PCIBridge\n      PCI 04:00.0 (3D)\n    PCIBridge\n      PCI 05:00.0 (InfiniBand)\n      2 x { PCI 05:00.7-01.0 (InfiniBand) }\n",
+			`lstopo nodes=false
+0000:00:01.0 ff0000 0000:0000 node unknown
+0000:04:00.0 030200 0000:0000 node unknown PHB
+0000:05:00.0 020700 0000:0000 node unknown PHB PHB
+0000:05:00.7 020700 0000:0000 node unknown PHB PHB PIX
+0000:05:01.0 020700 0000:0000 node unknown PHB PHB PIX PIX
+`, ""},
+		"lstopo's text, a display alone":      {"Machine\n  NUMANode L#0 (P#0 16GB)\n  HostBridge\n    PCI 00:01.0 (VGA)\n", "lstopo nodes=false\n0000:00:01.0 030000 0000:0000 node unknown\n", "lstopo's text has no vendors"},
+		"lstopo's text, a card and a display": {"Machine\n  NUMANode L#0 (P#0 16GB)\n  HostBridge\n    PCI 00:01.0 (VGA)\n    PCIBridge\n      PCI 04:00.0 (VGA)\n        GPU(NVML) \"nvml0\"\n", "lstopo nodes=false\n0000:00:01.0 ff0000 0000:0000 node unknown\n0000:04:00.0 030000 0000:0000 node unknown PHB\n", ""},
+		"lstopo's text with ids":              {"Machine\n  NUMANode L#0 (P#0 16GB)\n  HostBridge L#0 (buses=0000:[00-05])\n    PCI L#0 (busid=0000:00:01.0 id=1a03:2000 class=0300(VGA) PCIVendor=\"ASPEED\")\n    PCIBridge L#1 (busid=0000:00:02.0 id=8086:3c08 class=0604(PCIBridge) buses=0000:[04-04])\n      PCI L#1 (busid=0000:04:00.0 id=10de:2684 class=0300(VGA))\n", "lstopo nodes=false\n0000:00:01.0 030000 1a03:2000 node unknown\n0000:04:00.0 030000 10de:2684 node unknown PHB\n", ""},
+		"lstopo's text, cut":                  {"Machine (16GB total)\n  Package L#0\n    NUMANode L#0 (P#0 16GB)\n  HostBridge\n    PCIBridge\n      PCI 03:00.1 (SATA)\n", "lstopo nodes=false\n0000:03:00.1 ff0000 0000:0000 node unknown\n", ""},
+		"rocm-smi, heading cut":               {"       GPU0         GPU1\nGPU0   0            15\nGPU1   15           0\n\n========= Hops between two GPUs =========\n       GPU0         GPU1\nGPU0   0            1\n", "rocm-smi nodes=false\nGPU0 120000 1002:0000 node unknown\nGPU1 120000 1002:0000 node unknown\n", "rocm-smi shows no paths"},
+		"table with nameless tree":            {"-[0000:00]-+-00.0\n           \\-01.0-[01]----00.0\n\n" + guestTable, readTable, "the tree has no names"},
 		"nvidia-smi -q and mst status": {"GPU 00000000:03:00.0\n    Product Name : NVIDIA H100\n\n" + mst, `nvidia-smi-list, nic-names nodes=true
 0000:03:00.0 030200 10de:0000 node unknown
 0000:05:00.0 020000 15b3:0000 node none
@@ -201,6 +213,27 @@ func TestAffinity(t *testing.T) {
 		}
 
 		expect.Same(t, []string{"0-13,28-41", "14-27,42-55"}, cpus, "%s: CPUs (-want +got)", name)
+	}
+}
+
+// TestLstopoNames: the name of a NIC is that of its OpenFabrics device, as each hwloc writes it.
+func TestLstopoNames(t *testing.T) {
+	const nic = `<topology version="VERSION"><object type="Machine"><object type="PCIDev" ` +
+		`pci_busid="0000:05:00.0" pci_type="0207 [15b3:1021]">` +
+		`<object type="OSDev" name="ib0" osdev_type="NETWORK"/>` +
+		`<object type="OSDev" name="mlx5_0" osdev_type="RDMA"/></object></object></topology>`
+	const text = "Machine\n  NUMANode L#0 (P#0 16GB)\n  HostBridge\n    PCI 05:00.0 (InfiniBand)\n" +
+		"      NETWORK \"ib0\"\n      RDMA \"mlx5_0\"\n"
+
+	for name, input := range map[string]string{
+		"XML of hwloc 2":  strings.NewReplacer("VERSION", "2.0", "NETWORK", "2", "RDMA", "3").Replace(nic),
+		"XML of hwloc 3":  strings.NewReplacer("VERSION", "3.0", "NETWORK", "16", "RDMA", "48").Replace(nic),
+		"text of hwloc 2": strings.NewReplacer("NETWORK", "Net", "RDMA", "OpenFabrics").Replace(text),
+		"text of hwloc 3": strings.NewReplacer("NETWORK", "OSDev[Network]", "RDMA", "OSDev[OpenFabrics]").Replace(text),
+	} {
+		m, _, err := paste.Read([]byte(input))
+		expect.NoError(t, err)
+		expect.Same(t, "mlx5_0", m.Label(m.NICs()[0].Address), "%s: name (-want +got)", name)
 	}
 }
 
