@@ -213,7 +213,8 @@ func (a answerer) noReader(protocol string) string {
 	case protocol == onDefineDomainName:
 		return "the hook does not change cloud-init data under KubeVirt's sidecar-shim"
 	case !a.announcesCloudInit():
-		return `the sidecar's args lack "--nccl-topology=cloudinit", and an annotation comes too late for cloud-init data`
+		return `the sidecar's args lack "--nccl-topology=cloudinit", and an annotation comes ` +
+			`too late for cloud-init data`
 	}
 
 	return ""

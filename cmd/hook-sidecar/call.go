@@ -15,10 +15,15 @@ import (
 	"hook-sidecar/pkg/hooks"
 )
 
+// callFlags are the flags of call.
+type callFlags struct {
+	inputFlags
+	socket, plugin, output string
+	showDiff               bool
+}
+
 func newCall(p *cli.Program) *cobra.Command {
-	var socket, output, plugin string
-	var showDiff bool
-	in := &inputFlags{}
+	in := &callFlags{}
 	cmd := &cobra.Command{
 		Use:   "call --socket FILE --domain FILE --vmi FILE",
 		Short: "Call a hook on its socket, as virt-launcher does",
@@ -32,55 +37,59 @@ Exit status:
   1  --diff found a change
   2  usage error, invalid input or no answer
   3  the hook refused the domain`,
-		Example: `  hook-sidecar call --socket /var/run/kubevirt-hooks/hook.sock --domain vm.xml --vmi vmi.json --diff
+		Example: `  hook-sidecar call --socket /var/run/kubevirt-hooks/hook.sock --domain vm.xml ` +
+			`--vmi vmi.json --diff
   hook-sidecar call --plugin --socket hook.sock --domain vm.xml --vmi vmi.json`,
 	}
 
 	flags := cmd.Flags()
-	flags.StringVar(&socket, "socket", "", "socket of the hook")
+	flags.StringVar(&in.socket, "socket", "", "socket of the hook")
 	in.addDomain(flags, ", the default")
 	addVMIFlag(flags, &in.vmi)
-	flags.StringVar(&plugin, "plugin", "",
+	flags.StringVar(&in.plugin, "plugin", "",
 		"call a structured plugin as KubeVirt `VERSION` 1.9 or 1.10 does, not OnDefineDomain")
 	flags.Lookup("plugin").NoOptDefVal = pluginOf19
 	cli.Complete(cmd, "plugin", pluginOf19, pluginOf110)
-	flags.BoolVar(&showDiff, "diff", false, "print a unified diff instead of the domain")
-	cli.AddOutput(flags, &output)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if socket == "" {
-			return cli.Failed("hook-sidecar serve --socket-dir DIR makes one, virt-launcher's are in "+socketDirectory, errors.New("missing flag --socket"))
-		}
+	flags.BoolVar(&in.showDiff, "diff", false, "print a unified diff instead of the domain")
+	cli.AddOutput(flags, &in.output)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return call(cmd, p, in) }
+	return cmd
+}
 
-		if plugin != "" && plugin != pluginOf19 && plugin != pluginOf110 {
-			return cli.Failed(cli.SeeHelp(cmd),
-				fmt.Errorf("invalid --plugin %q: must be %s or %s", plugin, pluginOf19,
-					pluginOf110))
-		}
-
-		file, err := in.domain()
-		if err != nil {
-			return err
-		}
-
-		before, err := readDomain(p, file, in.vmi)
-		if err != nil {
-			return err
-		}
-
-		vmi, err := readVMIJSON(p, in.vmi)
-		if err != nil {
-			return err
-		}
-
-		after, err := callHook(cmd.Context(), p, socket, plugin, before.XML, vmi)
-		if err != nil {
-			return callFailure(err, plugin)
-		}
-
-		return writeDomain(p, output, showDiff, before.XML, after)
+// call calls a hook and writes the domain that it returns.
+func call(cmd *cobra.Command, p *cli.Program, in *callFlags) error {
+	if in.socket == "" {
+		return cli.Failed("hook-sidecar serve --socket-dir DIR makes one, virt-launcher's are in "+
+			socketDirectory, errors.New("missing flag --socket"))
 	}
 
-	return cmd
+	if in.plugin != "" && in.plugin != pluginOf19 && in.plugin != pluginOf110 {
+		return cli.Failed(cli.SeeHelp(cmd),
+			fmt.Errorf("invalid --plugin %q: must be %s or %s", in.plugin, pluginOf19,
+				pluginOf110))
+	}
+
+	file, err := in.domain()
+	if err != nil {
+		return err
+	}
+
+	before, err := readDomain(p, file, in.vmi)
+	if err != nil {
+		return err
+	}
+
+	vmi, err := readVMIJSON(p, in.vmi)
+	if err != nil {
+		return err
+	}
+
+	after, err := callHook(cmd.Context(), p, in.socket, in.plugin, before.XML, vmi)
+	if err != nil {
+		return callFailure(err, in.plugin)
+	}
+
+	return writeDomain(p, in.output, in.showDiff, before.XML, after)
 }
 
 // The versions of KubeVirt between which the call of a structured plugin changed its name.

@@ -40,7 +40,9 @@ Exit status:
 
 		merged, err := cloudinit.Merge(given)
 		if err != nil {
-			return cli.Failed("cloud-init reads data that begins with #cloud-config, #! and the like", fmt.Errorf("%s: %w", cli.InputName(userData), err))
+			return cli.Failed("cloud-init reads data that begins with #cloud-config, #! and "+
+				"the like",
+				fmt.Errorf("%s: %w", cli.InputName(userData), err))
 		}
 
 		return p.Write(output, merged)

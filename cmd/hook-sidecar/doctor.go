@@ -184,30 +184,39 @@ func (in *inputFlags) doctorInputs(p *cli.Program, flags doctorFlags) (doctor.In
 		return inputs, err
 	}
 
+	vms := make([]doctor.VMInputs, len(files))
 	for i, file := range files {
-		domain, err := readDomain(p, file, in.vmi)
-		if err != nil {
+		if vms[i], err = in.doctorVM(p, planner, file); err != nil {
 			return inputs, err
 		}
 
-		vmi, err := readVMI(p, in.vmi)
-		if err != nil {
-			return inputs, err
-		}
-
-		vm := doctor.NewVMInputs(planner.Read(plan.Request{Domain: domain.XML, Parsed: vmi}),
-			cli.InputName(file))
+		failed := vms[i].Err != nil && !vms[i].IsRefused() // a plan that strict refuses is checked
 		switch {
-		case vm.Err != nil && !vm.IsRefused() && node:
-			return inputs, fmt.Errorf("%s: %w", cli.InputName(file), failureOf(vm.Result))
-		case vm.Err != nil && !vm.IsRefused():
-			return inputs, failureOf(vm.Result)
-		case i == 0:
-			inputs.VMInputs = vm
-		default:
-			inputs.Others = append(inputs.Others, vm)
+		case failed && node:
+			return inputs, fmt.Errorf("%s: %w", cli.InputName(file), failureOf(vms[i].Result))
+		case failed:
+			return inputs, failureOf(vms[i].Result)
 		}
 	}
 
+	inputs.VMInputs, inputs.Others = vms[0], vms[1:]
 	return inputs, nil
+}
+
+// doctorVM reads a VM.
+func (in *inputFlags) doctorVM(
+	p *cli.Program, planner plan.Planner, file string,
+) (vm doctor.VMInputs, err error) {
+	domain, err := readDomain(p, file, in.vmi)
+	if err != nil {
+		return vm, err
+	}
+
+	vmi, err := readVMI(p, in.vmi)
+	if err != nil {
+		return vm, err
+	}
+
+	return doctor.NewVMInputs(planner.Read(plan.Request{Domain: domain.XML, Parsed: vmi}),
+		cli.InputName(file)), nil
 }

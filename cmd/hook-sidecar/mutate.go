@@ -8,6 +8,7 @@ import (
 
 	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/findings"
+	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/report"
 )
@@ -55,21 +56,27 @@ Exit status:
 		}
 
 		warnOfLimit(p, read.domain)
-		if doubt := report.NewSubject(result.Plan.Domain(), result.VMI).Doubt; doubt != "" {
-			p.Say("warning: %s", doubt)
-		}
-
-		warnings := findings.Of(result.Plan)
-		if r := report.New(result.Plan, result.Changed(), nil); r.IsElsewhere() &&
-			len(r.Devices) > 1 {
-			p.Say("warning: %s", strings.Join(r.Headline, "; "))
-			p.Say("hint: %s", reasons.TakeSnapshot)
-			warnings = r.OtherWarnings()
-		}
-
-		p.Warn(warnings)
+		warnOfResult(p, result)
 		return writeDomain(p, output, showDiff, read.domain, result.Domain)
 	}
 
 	return cmd
+}
+
+// warnOfResult prints what a user should know of a result. That all devices are of another machine
+// is one warning.
+func warnOfResult(p *cli.Program, result plan.Result) {
+	if doubt := report.NewSubject(result.Plan.Domain(), result.VMI).Doubt; doubt != "" {
+		p.Say("warning: %s", doubt)
+	}
+
+	r := report.New(result.Plan, result.Changed(), nil)
+	if !r.IsElsewhere() || len(r.Devices) < 2 {
+		p.Warn(findings.Of(result.Plan))
+		return
+	}
+
+	p.Say("warning: %s", strings.Join(r.Headline, "; "))
+	p.Say("hint: %s", reasons.TakeSnapshot)
+	p.Warn(r.OtherWarnings())
 }

@@ -41,17 +41,19 @@ func failureOf(result plan.Result) error {
 	return cli.Refused("explain shows every device; "+hint, result.Err)
 }
 
+// diffColours are git diff's, by the first character of a line.
+var diffColours = map[byte]report.Colour{'@': report.Cyan, '-': report.Red, '+': report.Green}
+
 // colouredDiff returns a unified diff in the colours of git diff.
 func colouredDiff(diff []byte, style report.Style) []byte {
 	if !style.Colour {
 		return diff
 	}
 
-	colours := map[byte]report.Colour{'@': report.Cyan, '-': report.Red, '+': report.Green}
 	lines := strings.Split(string(diff), "\n")
 	for i, line := range lines {
 		if line != "" {
-			lines[i] = style.Paint(colours[line[0]], line)
+			lines[i] = style.Paint(diffColours[line[0]], line)
 		}
 	}
 

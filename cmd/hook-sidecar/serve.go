@@ -140,7 +140,8 @@ func serveFailure(err error) error {
 			"--socket-dir or --plugin-socket", err)
 
 	case errors.Is(err, syscall.EADDRINUSE):
-		return cli.Failed("give each server its own CONTAINER_NAME, --socket-dir or --plugin-socket", err)
+		return cli.Failed("give each server its own CONTAINER_NAME, --socket-dir or "+
+			"--plugin-socket", err)
 	}
 
 	return err

@@ -46,37 +46,39 @@ Exit status:
 
 	cmd.MarkFlagsMutuallyExclusive("from", "sysfs")
 	cli.AddOutput(cmd.Flags(), &output)
-	cmd.RunE = func(*cobra.Command, []string) error {
-		if len(from) > 0 {
-			made, err := readRecord(p, from)
-			if err != nil {
-				return err
-			}
-			return p.WriteSnapshot(output, made.sysfs, made.header, "")
-		}
+	cmd.RunE = func(*cobra.Command, []string) error { return snapshot(p, sysfs, from, output) }
+	return cmd
+}
 
-		if sysfs == "-" {
-			fsys, header, err := p.ReadSnapshot()
-			if err != nil {
-				return err
-			}
-			return p.WriteSnapshot(output, fsys, header, "")
-		}
-
-		fsys, err := openSysfs(p, sysfs)
+// snapshot writes a snapshot: of records, else of a snapshot on standard input, else of a host.
+func snapshot(p *cli.Program, sysfs string, from []string, output string) error {
+	switch {
+	case len(from) > 0:
+		made, err := readRecord(p, from)
 		if err != nil {
 			return err
 		}
+		return p.WriteSnapshot(output, made.sysfs, made.header, "")
 
-		header, source, err := snapshotHeader(p, sysfs, fsys)
+	case sysfs == "-":
+		fsys, header, err := p.ReadSnapshot()
 		if err != nil {
 			return err
 		}
-
-		return p.WriteSnapshot(output, fsys, header, source)
+		return p.WriteSnapshot(output, fsys, header, "")
 	}
 
-	return cmd
+	fsys, err := openSysfs(p, sysfs)
+	if err != nil {
+		return err
+	}
+
+	header, source, err := snapshotHeader(p, sysfs, fsys)
+	if err != nil {
+		return err
+	}
+
+	return p.WriteSnapshot(output, fsys, header, source)
 }
 
 // snapshotHeader returns the header of a snapshot, which a snapshot of it keeps, or the

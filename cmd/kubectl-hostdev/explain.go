@@ -149,50 +149,74 @@ func (a *app) explain(ctx context.Context, argument string, flags explainFlags) 
 		vm.VMI)
 	e.Subject.Host, e.Subject.Source, e.Subject.Tool = "node "+vm.Node, "pod "+vm.Pod, a.Version()
 
-	if slices.ContainsFunc(slices.Concat(vm.GPUs, vm.HostDevices), kubevirt.Request.IsClaim) {
-		objects, err := fit.Parse(a.list(ctx, client, resourceapi.GroupName, "resourceslices",
-			"resourceclaims")...)
-		if err != nil {
-			return err
-		}
-
-		found := fit.New(objects).Given(vm.Node, vm.Namespace, vm.Pod)
-		e.Claims = found.Claims
-		if found.Nearer != "" {
-			e.Heading += "nearer devices of the same drivers are free on its node: " +
-				found.Nearer + " (kubectl hostdev fit --claim)\n\n"
-		}
+	if err := a.addClaims(ctx, client, vm, &e); err != nil {
+		return err
 	}
 
 	if lacksHook(vm, running) {
-		problems, err := a.problems(ctx, client)
-		if err != nil {
-			a.Say("warning: not read: %s", reasons.Text(err))
-		}
-
-		for _, problem := range problems {
-			a.Say("warning: the VM requests the hook, which did not place its devices: %s", problem)
-		}
+		a.sayProblems(ctx, client)
 	}
 
 	if !flags.guest {
 		return a.Explain(e, running.VM, shown, flags.layout == "")
 	}
 
-	var data []byte
-	if flags.guestFile != "" {
-		data, err = a.ReadInput(flags.guestFile)
-	} else {
-		ctx, cancel := context.WithTimeout(ctx, a.timeout)
-		defer cancel()
-		data, err = client.Guest(ctx, vm)
-	}
-
+	data, err := a.readGuest(ctx, client, vm, flags.guestFile)
 	if err != nil {
 		return err
 	}
 
 	return a.CompareGuest(e, e.OfPlan(shown), guestName(flags.guestFile), data)
+}
+
+// addClaims adds to an explanation what the VM's claims got, and whether nearer devices are free.
+func (a *app) addClaims(
+	ctx context.Context, client *cluster.Client, vm cluster.VM, e *cli.Explanation,
+) error {
+	requests := slices.Concat(vm.GPUs, vm.HostDevices)
+	if !slices.ContainsFunc(requests, kubevirt.Request.IsClaim) {
+		return nil
+	}
+
+	objects, err := fit.Parse(a.list(ctx, client, resourceapi.GroupName, "resourceslices",
+		"resourceclaims")...)
+	if err != nil {
+		return err
+	}
+
+	found := fit.New(objects).Given(vm.Node, vm.Namespace, vm.Pod)
+	e.Claims = found.Claims
+	if found.Nearer != "" {
+		e.Heading += "nearer devices of the same drivers are free on its node: " +
+			found.Nearer + " (kubectl hostdev fit --claim)\n\n"
+	}
+
+	return nil
+}
+
+// sayProblems warns of what keeps the hook from placing a VM's devices.
+func (a *app) sayProblems(ctx context.Context, client *cluster.Client) {
+	problems, err := a.problems(ctx, client)
+	if err != nil {
+		a.Say("warning: not read: %s", reasons.Text(err))
+	}
+
+	for _, problem := range problems {
+		a.Say("warning: the VM requests the hook, which did not place its devices: %s", problem)
+	}
+}
+
+// readGuest reads what a guest shows of itself, from a file or from its agent.
+func (a *app) readGuest(
+	ctx context.Context, client *cluster.Client, vm cluster.VM, file string,
+) ([]byte, error) {
+	if file != "" {
+		return a.ReadInput(file)
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	return client.Guest(ctx, vm)
 }
 
 // guestName names the source of a guest, for messages.

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"kubevirt.io/api/core"
@@ -62,29 +63,7 @@ and ` + reasons.Page("docs/nvlink.md") + `.
 		Args: cli.NoArguments,
 	}
 
-	f := cmd.Flags()
-	f.StringArrayVarP(&flags.files, "filename", "f", nil,
-		"a VM, and templates of its claims, or an archive of collect; - is standard\ninput; may "+
-			"be repeated")
-
-	f.IntVar(&flags.wish.GPUs, "gpus", 0, "number of GPUs")
-	f.IntVar(&flags.wish.NICs, "nics", 0, "number of NICs")
-	f.StringVar(&flags.wish.GPUClass, "gpu-class", "", "DeviceClass of the GPUs")
-	f.StringVar(&flags.wish.NICClass, "nic-class", "", "DeviceClass of the NICs")
-	f.BoolVar(&flags.wish.Pair, "pair", true,
-		"each GPU shares a PCIe root with its NIC; by default where a node can meet it")
-	f.BoolVar(&flags.wish.OneSocket, "one-socket", false, "all devices are of one NUMA node")
-	f.BoolVar(&flags.claim, "claim", false,
-		"print a ResourceClaimTemplate for the numbers, and a VM that uses it")
-	f.StringVar(&flags.node, "node", "", "this node alone, and its devices")
-	f.StringArrayVar(&flags.from, "from", nil,
-		"read the cluster's objects from this file instead; may be repeated")
-	f.StringArrayVar(&flags.named.snapshots, "snapshot", nil,
-		"`NODE=FILE`: a node's snapshot; may be repeated")
-	f.StringArrayVar(&flags.named.partitions, "partitions", nil,
-		"`NODE=FILE`: a node's NVLink partitions, as fmpm -l prints them; may be repeated")
-	f.StringVar(&flags.image, "debug-image", "",
-		"as in snapshot, of each node without a --snapshot")
+	flags.add(cmd.Flags())
 	flags.AddAsKubectl(cmd, cli.Text, cli.JSON, cli.YAML)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		flags.wish.MustPair = cmd.Flags().Changed("pair")
@@ -108,6 +87,32 @@ and ` + reasons.Page("docs/nvlink.md") + `.
 	}
 
 	return cmd
+}
+
+// add adds the flags to a set.
+func (flags *fitFlags) add(f *pflag.FlagSet) {
+	f.StringArrayVarP(&flags.files, "filename", "f", nil,
+		"a VM, and templates of its claims, or an archive of collect; - is standard\ninput; may "+
+			"be repeated")
+
+	f.IntVar(&flags.wish.GPUs, "gpus", 0, "number of GPUs")
+	f.IntVar(&flags.wish.NICs, "nics", 0, "number of NICs")
+	f.StringVar(&flags.wish.GPUClass, "gpu-class", "", "DeviceClass of the GPUs")
+	f.StringVar(&flags.wish.NICClass, "nic-class", "", "DeviceClass of the NICs")
+	f.BoolVar(&flags.wish.Pair, "pair", true,
+		"each GPU shares a PCIe root with its NIC; by default where a node can meet it")
+	f.BoolVar(&flags.wish.OneSocket, "one-socket", false, "all devices are of one NUMA node")
+	f.BoolVar(&flags.claim, "claim", false,
+		"print a ResourceClaimTemplate for the numbers, and a VM that uses it")
+	f.StringVar(&flags.node, "node", "", "this node alone, and its devices")
+	f.StringArrayVar(&flags.from, "from", nil,
+		"read the cluster's objects from this file instead; may be repeated")
+	f.StringArrayVar(&flags.named.snapshots, "snapshot", nil,
+		"`NODE=FILE`: a node's snapshot; may be repeated")
+	f.StringArrayVar(&flags.named.partitions, "partitions", nil,
+		"`NODE=FILE`: a node's NVLink partitions, as fmpm -l prints them; may be repeated")
+	f.StringVar(&flags.image, "debug-image", "",
+		"as in snapshot, of each node without a --snapshot")
 }
 
 // check checks the flags of fit.

@@ -125,8 +125,9 @@ func (a *app) row(ctx context.Context, client *cluster.Client, in cluster.Instan
 
 	pairs, outcome := running.Current.Pairs(), running.Current.GPUDirect()
 	r.GPUs, r.Direct = outcome.GPUs, outcome.Guest
-	r.Devices, r.Pairs, r.Alike, r.Layout = len(running.Current.Devices), pairs.All, pairs.Alike, running.Current.TreeLayout()
-	r.Unplaced, r.Cells, r.ToDo = findings.WithoutPlace(running.Planned.Plan), len(running.Current.Domain().CPUCells()), running.ToDo()
+	r.Devices, r.Pairs, r.Alike = len(running.Current.Devices), pairs.All, pairs.Alike
+	r.Layout, r.Cells = running.Current.TreeLayout(), len(running.Current.Domain().CPUCells())
+	r.Unplaced, r.ToDo = findings.WithoutPlace(running.Planned.Plan), running.ToDo()
 	r.Better = append(r.Better, running.Better()...)
 	found := doctor.NewReport(inputs).Results // the worst first
 	if len(found) > 0 && (found[0].Status == doctor.Fail || found[0].Status == doctor.Warn) {

@@ -19,18 +19,18 @@ func AddQuiet(cmd *cobra.Command, quiet *bool) {
 	cmd.Flags().BoolVarP(quiet, "quiet", "q", false, "leave out what is as it should be")
 }
 
+var statusColours = map[doctor.Status]report.Colour{
+	doctor.Fail: report.Red,
+	doctor.Warn: report.Yellow,
+	doctor.Pass: report.Green,
+	doctor.Note: report.Cyan,
+}
+
 // Doctor writes a report as JSON, or as text: a heading, one line per result, and the number
 // of each status. A quiet one lacks results that are as they should be. A FAIL is ErrFound.
 func (p *Program) Doctor(r doctor.Report, heading string, quiet bool, to Output) error {
 	if quiet {
 		r.Results = r.Problems()
-	}
-
-	colours := map[doctor.Status]report.Colour{
-		doctor.Fail: report.Red,
-		doctor.Warn: report.Yellow,
-		doctor.Pass: report.Green,
-		doctor.Note: report.Cyan,
 	}
 
 	style := p.Style(to.File)
@@ -39,7 +39,7 @@ func (p *Program) Doctor(r doctor.Report, heading string, quiet bool, to Output)
 		for _, result := range r.Results {
 			status := string(result.Status)
 			fmt.Fprintln(b,
-				style.Paint(colours[result.Status], status)+
+				style.Paint(statusColours[result.Status], status)+
 					strings.TrimPrefix(words.Printable(result.String()), status))
 		}
 

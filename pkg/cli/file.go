@@ -101,13 +101,14 @@ func writeFile(file string, data []byte) error {
 // control characters from U+0080 to U+009F, which can begin a terminal's commands (ECMA-48, 5.4).
 type JSONWriter struct{ To io.Writer }
 
+var controls = regexp.MustCompile(`[\x{80}-\x{9f}]`)
+
 func (w JSONWriter) Write(line []byte) (int, error) {
 	escaped := line
 	if bytes.ContainsFunc(line, func(r rune) bool { return 0x80 <= r && r <= 0x9f }) {
-		escaped = regexp.MustCompile(`[\x{80}-\x{9f}]`).ReplaceAllFunc(line,
-			func(control []byte) []byte {
-				return fmt.Appendf(nil, `\u%04x`, []rune(string(control))[0])
-			})
+		escaped = controls.ReplaceAllFunc(line, func(control []byte) []byte {
+			return fmt.Appendf(nil, `\u%04x`, []rune(string(control))[0])
+		})
 	}
 
 	if _, err := w.To.Write(escaped); err != nil {

@@ -39,7 +39,8 @@ const (
 func (s *server) exec(ctx context.Context, pod *corev1.Pod, cmd command) ([]byte, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	request := s.rest.Post().Namespace(pod.Namespace).Resource("pods").Name(pod.Name).SubResource("exec").
+	request := s.rest.Post().
+		Namespace(pod.Namespace).Resource("pods").Name(pod.Name).SubResource("exec").
 		Param("container", cmd.container).Param("stdout", "true").Param("stderr", "true")
 	for _, word := range cmd.words {
 		request = request.Param("command", word)

@@ -219,30 +219,16 @@ func (c *Client) OnNode(ctx context.Context, namespace, node string) (types.Name
 		}
 	}
 
-	return types.NamespacedName{},
-		reasons.WithHint("the node is read through the pod of one of its VMs; pass --debug-image "+
-			"with an image that has a shell, or run hook-sidecar snapshot on the node", fmt.Errorf("no VM that can be read runs on node %q", node))
+	return types.NamespacedName{}, reasons.WithHint("the node is read through the pod of one of "+
+		"its VMs; pass --debug-image with an image that has a shell, or run hook-sidecar snapshot "+
+		"on the node", fmt.Errorf("no VM that can be read runs on node %q", node))
 }
 
 // Node reads the sysfs of a node through a pod that it makes there and deletes. As with kubectl
 // debug node/NODE, the pod is bound to the node whatever its taints. Unlike there it needs no
 // privileges: the /sys of any container shows the node's PCI devices.
 func (c *Client) Node(ctx context.Context, namespace, node, image string) (sysfs fs.FS, err error) {
-	pod := &corev1.Pod{}
-	pod.Namespace, pod.Name = namespace, "hostdev-snapshot-"+rand.String(5)
-	pod.Spec = corev1.PodSpec{
-		NodeName: node, Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
-		RestartPolicy:         corev1.RestartPolicyNever,
-		ActiveDeadlineSeconds: new(int64(600)), TerminationGracePeriodSeconds: new(int64(0)),
-		AutomountServiceAccountToken: new(bool),
-		// A log has standard error, too.
-		Containers: []corev1.Container{
-			{Name: compute, Image: image, Command: []string{
-				"sh", "-c", "exec 2> /dev/null\n" + host.Script("/sys", nil),
-			}},
-		},
-	}
-
+	pod := snapshotPod(namespace, node, image)
 	doing := fmt.Sprintf("read node %s through pod %s/%s", node, namespace, pod.Name)
 	_, err = c.query(ctx, doing, Query{
 		Resource: "pods", Namespace: namespace, Verb: "create", Body: pod,
@@ -261,9 +247,35 @@ func (c *Client) Node(ctx context.Context, namespace, node, image string) (sysfs
 		}
 	}()
 
+	return c.snapshotIn(ctx, doing, pod)
+}
+
+// snapshotPod returns a pod that prints a snapshot of a node. A log has standard error, too.
+func snapshotPod(namespace, node, image string) *corev1.Pod {
+	pod := &corev1.Pod{}
+	pod.Namespace, pod.Name = namespace, "hostdev-snapshot-"+rand.String(5)
+	pod.Spec = corev1.PodSpec{
+		NodeName: node, Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+		RestartPolicy:         corev1.RestartPolicyNever,
+		ActiveDeadlineSeconds: new(int64(600)), TerminationGracePeriodSeconds: new(int64(0)),
+		AutomountServiceAccountToken: new(bool),
+		Containers: []corev1.Container{
+			{Name: compute, Image: image, Command: []string{
+				"sh", "-c", "exec 2> /dev/null\n" + host.Script("/sys", nil),
+			}},
+		},
+	}
+
+	return pod
+}
+
+// snapshotIn returns the snapshot that a pod prints, once it runs.
+func (c *Client) snapshotIn(
+	ctx context.Context, doing string, pod *corev1.Pod,
+) (sysfs fs.FS, err error) {
 	log := Query{
 		Resource:   "pods",
-		Namespace:  namespace,
+		Namespace:  pod.Namespace,
 		Name:       pod.Name,
 		Part:       "log",
 		Parameters: map[string]string{"container": compute, "follow": "true"},

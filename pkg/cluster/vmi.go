@@ -101,7 +101,8 @@ func (c *Client) notRunning(ctx context.Context, name types.NamespacedName) erro
 			"waits to start", name))
 	case apierrors.IsNotFound(ofVM):
 		return reasons.WithHint(c.suggestion(ctx, name)+
-			"name its namespace with -n; kubectl get vmi -A lists all that run", fmt.Errorf("there is no VM %s", name))
+			"name its namespace with -n; kubectl get vmi -A lists all that run",
+			fmt.Errorf("there is no VM %s", name))
 	}
 
 	return reasons.WithHint("start it, or name its namespace with -n; kubectl get vmi -A lists "+

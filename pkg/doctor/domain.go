@@ -187,7 +187,8 @@ func lockedMemory(in Inputs) []Result {
 	switch {
 	case d.HardLimitBytes > 0 && d.HardLimitBytes < needed:
 		return fail("remove the hard_limit: libvirt then allows what the devices need",
-			"QEMU locks %s, and memtune/hard_limit allows %s", words.BytesNeeded(needed), words.BytesThere(d.HardLimitBytes))
+			"QEMU locks %s, and memtune/hard_limit allows %s", words.BytesNeeded(needed),
+			words.BytesThere(d.HardLimitBytes))
 
 	case !d.HasIOMMU() || devices < 2:
 		return pass("once %s", memory)

@@ -66,7 +66,8 @@ func pluginHooks(in Inputs) []Result {
 		"KubeVirt 1.9: "+pluginPage()
 	isNew := in.Minor() >= firstWithLauncher
 	if isNew {
-		hooks, field, remedy = spec.LauncherHooks, "launcherHooks", "apply the overlay kubevirt-1.10: "+reasons.Page("docs/install.md#kubevirt-110")
+		hooks, field = spec.LauncherHooks, "launcherHooks"
+		remedy = "apply the overlay kubevirt-1.10: " + reasons.Page("docs/install.md#kubevirt-110")
 	}
 
 	switch {
@@ -74,7 +75,8 @@ func pluginHooks(in Inputs) []Result {
 		return note("", "which hooks of Plugin %s this KubeVirt reads is not known", hookPlugin)
 	case len(hooks) == 0:
 		return fail(remedy,
-			"Plugin %s has no hook in KubeVirt %s, which reads %s: VMs start without it", hookPlugin, in.Version, field)
+			"Plugin %s has no hook in KubeVirt %s, which reads %s: VMs start without it",
+			hookPlugin, in.Version, field)
 
 	case isNew && !slices.ContainsFunc(hooks, definesGuest):
 		return fail(remedy,

@@ -70,13 +70,15 @@ func accessControl(in Inputs) []Result {
 		return found
 	case readable < len(ports):
 		return append(found, note(asRootHint,
-			"the ACS of %s cannot be read here; the IOMMU groups show what is isolated", words.Counted(len(ports)-readable, "port"))...)
+			"the ACS of %s cannot be read here; the IOMMU groups show what is isolated",
+			words.Counted(len(ports)-readable, "port"))...)
 
 	case redirecting > 0:
 		return append(found,
 			note("peer-to-peer traffic under these ports goes through the CPU unless the devices "+
 				"use ATS",
-				"ports that send peer-to-peer requests to the IOMMU: %d of %d", redirecting, len(ports))...)
+				"ports that send peer-to-peer requests to the IOMMU: %d of %d", redirecting,
+				len(ports))...)
 	}
 
 	return orPass(found, "%s without redirection", words.Counted(len(ports), "port"))

@@ -190,7 +190,9 @@ const staleHint = "look for a process that still holds the GPU (nvidia-smi vgpu 
 
 // isMIG reports whether a type is backed by MIG: A100-1-5C has the number of its slices,
 // which depends on the GPU instances.
-func isMIG(name string) bool { return regexp.MustCompile(`-[0-9]+-[0-9]+[A-Z]`).MatchString(name) }
+func isMIG(name string) bool { return migSlices.MatchString(name) }
+
+var migSlices = regexp.MustCompile(`-[0-9]+-[0-9]+[A-Z]`)
 
 // supported has the vGPUs that a GPU can create, with all its functions.
 type supported struct {

@@ -25,7 +25,8 @@ func variables(in Inputs) []Result {
 	case len(in.Variables) == 0:
 		return append(found,
 			note("the kubelet sets them in the compute container only; hook-sidecar doctor takes "+
-				"them with --env", "no environment variables PCI_RESOURCE_* or MDEV_PCI_RESOURCE_*")...)
+				"them with --env",
+				"no environment variables PCI_RESOURCE_* or MDEV_PCI_RESOURCE_*")...)
 
 	case in.Plan == nil:
 		return orPass(found, "%s", words.Counted(len(in.Variables), "environment variable"))

@@ -30,8 +30,10 @@ type Variable struct {
 // in upper case, with "_" for "/" and "." (KubeVirt pkg/util/util.go,
 // ResourceNameToEnvVar). Two resources can share a variable.
 func (v Variable) IsFor(resource string) bool {
-	return v.Suffix == strings.NewReplacer("/", "_", ".", "_").Replace(strings.ToUpper(resource))
+	return v.Suffix == inVariable.Replace(strings.ToUpper(resource))
 }
+
+var inVariable = strings.NewReplacer("/", "_", ".", "_")
 
 // ParseVariables reads the PCI_RESOURCE_* and MDEV_PCI_RESOURCE_* variables from
 // NAME=VALUE entries and ignores all others. The result is sorted by name.

@@ -333,8 +333,8 @@ func (e *element) setID(name string, id uint16) {
 	}
 }
 
-// sort orders CPUs and what is under them as NCCL finds them without a file: it fills in the GPUs by
-// their addresses, then the NICs (topo.cc, ncclTopoGetSystem), each with its CPU. Where several
+// sort orders CPUs and what is under them as NCCL finds them without a file: it fills in the GPUs
+// by their addresses, then the NICs (topo.cc, ncclTopoGetSystem), each with its CPU. Where several
 // rings are equally good, its search takes the first that it finds, so the order decides. CPUs
 // without devices are last.
 func (f *File) sort() {

@@ -167,9 +167,9 @@ func mirrored(number, count int) int {
 }
 
 // IsLimited reports whether NCCL would believe that a port of the machine slows down a path that it
-// uses: that of a GPU to its NIC, or between GPUs without NVLink or XGMI. Such GPUs may also have to go
-// through the CPU, since NVIDIA's driver refuses them peer access in most guests, and RCCL's rings
-// reach NICs of other GPUs that way.
+// uses: that of a GPU to its NIC, or between GPUs without NVLink or XGMI. Such GPUs may also have
+// to go through the CPU, since NVIDIA's driver refuses them peer access in most guests, and RCCL's
+// rings reach NICs of other GPUs that way.
 func (m Machine) IsLimited() bool {
 	for _, c := range m.Choices() {
 		if c.NIC >= 0 && c.Limited {
@@ -191,8 +191,8 @@ func (m Machine) IsLimited() bool {
 }
 
 // Slowest returns GB/s of the slowest PCI Express link on a path that NCCL uses: that of a GPU to
-// its NIC, or to the CPU on the way to other GPUs without NVLink or XGMI. It is 0 where there is no such
-// path.
+// its NIC, or to the CPU on the way to other GPUs without NVLink or XGMI. It is 0 where there is no
+// such path.
 func (m Machine) Slowest() (slowest float64) {
 	take := func(bandwidth float64) {
 		if slowest == 0 || bandwidth < slowest {

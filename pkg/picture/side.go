@@ -194,5 +194,12 @@ func (s *side) endpoint(n *topology.Node, x, y int) {
 
 // cornerOf returns the radius of a device's corners, which shows its family without its tint.
 func cornerOf(family report.Family) int {
-	return map[report.Family]int{report.GPU: 0, report.NIC: rowHeight / 2, report.Other: 5}[family]
+	switch family {
+	case report.GPU:
+		return 0
+	case report.NIC:
+		return rowHeight / 2
+	}
+
+	return 5
 }

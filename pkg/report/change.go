@@ -22,8 +22,18 @@ const (
 	Unplaced Change = "unplaced"
 )
 
+// colour returns the colour of a change, none where nothing changes or is known.
 func (c Change) colour() Colour {
-	return map[Change]Colour{Farther: Yellow, Nearer: Cyan, Unplaced: Red}[c]
+	switch c {
+	case Farther:
+		return Yellow
+	case Nearer:
+		return Cyan
+	case Unplaced:
+		return Red
+	}
+
+	return plain
 }
 
 func compare(host, guest topology.PathType) Change {

@@ -78,18 +78,21 @@ func (d Device) class() class {
 		return pci
 	}
 
-	subclasses := map[uint32]class{
+	return cmp.Or(subclasses[d.function.Class>>8], classes[d.function.Class>>16], pci)
+}
+
+// subclasses and classes have what class knows, by PCI's subclass, else by its base class.
+var (
+	subclasses = map[uint32]class{
 		0x0108: {"NVMe", "NVMe drive", Other}, 0x0403: {"audio", "audio function", Other},
 		0x0c03: {"USB", "USB controller", Other},
 	}
 
-	classes := map[uint32]class{
+	classes = map[uint32]class{
 		0x01: {"disk", "disk controller", Other}, 0x02: {"NIC", "NIC", NIC},
 		0x03: {"GPU", "GPU", GPU}, 0x12: {"accel", "accelerator", GPU},
 	}
-
-	return cmp.Or(subclasses[d.function.Class>>8], classes[d.function.Class>>16], pci)
-}
+)
 
 // Inventory counts the devices: "8 GPUs, 8 NICs".
 func (r Report) Inventory() string {

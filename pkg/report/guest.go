@@ -110,9 +110,9 @@ func guestNotes(guest paste.Machine, unlisted int) []string {
 	})
 
 	isMatrix := !hasAddresses(guest)
-	add(hasNoIDs &&
-		!isMatrix, "vendor and device ids are not compared: they are not in the file; lspci "+
-		"prints them with -nn only")
+	add(hasNoIDs && !isMatrix,
+		"vendor and device ids are not compared: they are not in the file; lspci prints them "+
+			"with -nn only")
 
 	add(!guest.HasNodes(),
 		"NUMA nodes are not compared: lstopo shows them on Linux in a guest with several, "+
@@ -124,16 +124,15 @@ func guestNotes(guest paste.Machine, unlisted int) []string {
 
 	add(isMatrix,
 		"nvidia-smi shows no addresses: GPUs are matched by order, which is that of their "+
-			"addresses; "+
-			"NICs by the order of their names, which is a guess. Compared are NUMA nodes of GPUs and "+
-			"path types, except through NVLink (-mp shows these)")
+			"addresses; NICs by the order of their names, which is a guess. Compared are NUMA "+
+			"nodes of GPUs and path types, except through NVLink (-mp shows these)")
 
-	add(unlisted > 0 &&
-		isMatrix, "%s not compared: nvidia-smi lists more, fewer or none of the kind, so which is "+
-		"which is not known", words.Counted(unlisted, "device"))
+	add(isMatrix && unlisted > 0,
+		"%s not compared: nvidia-smi lists more, fewer or none of the kind, so which is which is "+
+			"not known", words.Counted(unlisted, "device"))
 
-	add(unlisted > 0 &&
-		!isMatrix, "%s not compared: the guest may have what %s does not list",
+	add(!isMatrix && unlisted > 0,
+		"%s not compared: the guest may have what %s does not list",
 		words.Counted(unlisted, "device"), guest.SourceNames())
 
 	return append(notes, guest.Notes...)
@@ -209,20 +208,8 @@ func (c GuestComparison) Count(outcome GuestOutcome) int {
 // guestDifferences returns the differences between a device whose address is predicted and what
 // the guest has there, as far as the guest shows it.
 func (r Report) guestDifferences(i int, positions []int, guest paste.Machine) []string {
-	d, found, differences := r.Devices[i], &guest.Functions[positions[i]], []string{}
-	add := func(format string, values ...any) {
-		differences = append(differences, fmt.Sprintf(format, values...))
-	}
-
-	// A mediated device has ids and BARs of its own.
-	if host := d.function; host != nil && d.Kind == topology.KindPCI {
-		if found.Device != 0 && found.IDs() != host.IDs() {
-			add("it is a %s, on the host %s%s", found.IDs(), host.IDs(), r.elsewhere(d, guest))
-		}
-		if hasMemory(host.BARs) && found.BARs != nil && !hasMemory(found.BARs) {
-			add("none of its memory BARs has an address, so no driver can use it")
-		}
-	}
+	d, found := r.Devices[i], &guest.Functions[positions[i]]
+	differences := append([]string{}, r.functionDifferences(d, found, guest)...)
 
 	var want topology.Affinity
 	if d.GuestCell != nil {
@@ -232,34 +219,71 @@ func (r Report) guestDifferences(i int, positions []int, guest paste.Machine) []
 	// On a guest with one node nvidia-smi shows a GPU without a node as on node 0.
 	isRounded := guest.Has(paste.NVIDIASMI) && d.GuestCell == nil
 	if guest.KnowsNode(found) && !isRounded && found.Node != want {
-		add("NUMA node %s, planned %s", found.Node, want)
+		differences = append(differences,
+			fmt.Sprintf("NUMA node %s, planned %s", found.Node, want))
 	}
 
-	first, differing := "", 0
+	return append(differences, r.pathDifferences(i, positions, guest)...)
+}
+
+// functionDifferences compares ids and memory of a device with the function at its address. A
+// mediated device has ids and BARs of its own.
+func (r Report) functionDifferences(
+	d Device, found *topology.Function, guest paste.Machine,
+) (differences []string) {
+	host := d.function
+	if host == nil || d.Kind != topology.KindPCI {
+		return nil
+	}
+
+	if found.Device != 0 && found.IDs() != host.IDs() {
+		differences = append(differences, fmt.Sprintf("it is a %s, on the host %s%s", found.IDs(),
+			host.IDs(), r.elsewhere(d, guest)))
+	}
+
+	if hasMemory(host.BARs) && found.BARs != nil && !hasMemory(found.BARs) {
+		differences = append(differences,
+			"none of its memory BARs has an address, so no driver can use it")
+	}
+
+	return differences
+}
+
+// pathDifferences counts the path types from a device to others that are not as planned, and names
+// the first.
+func (r Report) pathDifferences(i int, positions []int, guest paste.Machine) []string {
+	// The topology file has the host's switches.
+	isOfHost := guest.Has(paste.NCCL) &&
+		r.Policy[policy.KeyNCCLTopology].Value != policy.NCCLTopologyNone
+	from := guest.Functions[positions[i]].Address
+	first, count := "", 0
 	for j, at := range positions {
 		if i == j || at < 0 {
 			continue
 		}
 
 		planned := r.Paths.Guest.Between(i, j)
-		if guest.Has(paste.NCCL) &&
-			r.Policy[policy.KeyNCCLTopology].Value != policy.NCCLTopologyNone {
-			planned = r.Paths.Host.Between(i, j) // the topology file has the host's switches
+		if isOfHost {
+			planned = r.Paths.Host.Between(i, j)
 		}
 
-		if shown, known := guest.PathType(found.Address, guest.Functions[at].Address); known &&
-			min(shown, guest.Farthest) != min(planned, guest.Farthest) {
-			first = cmp.Or(first,
-				fmt.Sprintf("%s to %s, planned %s", shown, r.Devices[j].Title(), planned))
-			differing++
+		shown, isKnown := guest.PathType(from, guest.Functions[at].Address)
+		if !isKnown || min(shown, guest.Farthest) == min(planned, guest.Farthest) {
+			continue
 		}
+
+		first = cmp.Or(first,
+			fmt.Sprintf("%s to %s, planned %s", shown, r.Devices[j].Title(), planned))
+		count++
 	}
 
-	if differing > 0 {
-		add("%s not as planned: %s", words.Counted(differing, "path type"), first)
+	if count == 0 {
+		return nil
 	}
 
-	return differences
+	return []string{
+		fmt.Sprintf("%s not as planned: %s", words.Counted(count, "path type"), first),
+	}
 }
 
 // hasMemory reports whether a BAR of memory has an address.
@@ -290,6 +314,8 @@ func (r Report) elsewhere(d Device, guest paste.Machine) string {
 	return fmt.Sprintf("; there is a %s at %s", d.function.IDs(), strings.Join(places, ", "))
 }
 
+var outcomeColours = map[GuestOutcome]Colour{AsPlanned: Green, Differs: Red, NotCompared: Yellow}
+
 // WriteText writes one line per device, and its differences under it.
 func (c GuestComparison) WriteText(w io.Writer, style Style) error {
 	p := &printer{Style: style}
@@ -301,15 +327,11 @@ func (c GuestComparison) WriteText(w io.Writer, style Style) error {
 	p.line("")
 
 	for _, d := range c.Devices {
-		colour := map[GuestOutcome]Colour{
-			AsPlanned: Green, Differs: Red, NotCompared: Yellow,
-		}[d.Outcome]
-
 		line := fmt.Sprintf("%-*s  %-*s  %s  %s", len(NotCompared), d.Outcome, len("0000:00:00.0"),
 			or(d.Predicted, "address not known yet"),
 			d.ID, title(d.Alias))
 
-		p.line(p.Paint(colour, Fit(line, p.width())))
+		p.line(p.Paint(outcomeColours[d.Outcome], Fit(line, p.width())))
 		for _, difference := range d.Differences {
 			p.line("  " + p.wrap(difference, 2, 4))
 		}

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 
@@ -85,29 +84,26 @@ func (p *printer) matrix(
 	hasColumns := label+len(r.Devices)*cellWidth+affinityGap+widest <= p.width()
 	for from := 0; from < len(r.Devices); from += size {
 		to := min(from+size, len(r.Devices))
-		line := pad(name, label)
-		for j := from; j < to; j++ {
-			line += fmt.Sprintf(" %-*s", cellWidth-1, fmt.Sprintf("#%d", j))
-		}
-
-		if hasColumns {
-			line += strings.Repeat(" ", affinityGap) + title
-		}
-
-		p.line(line)
-
-		for i, d := range r.Devices {
-			line := pad(FitMiddle(fmt.Sprintf("%-3s %s", fmt.Sprintf("#%d", i), d.Title()),
-				label-1), label)
+		line := func(text, last string, cell func(j int) string) {
+			text = pad(text, label)
 			for j := from; j < to; j++ {
-				line += cell(i, j)
+				text += cell(j)
 			}
 
 			if hasColumns {
-				line += strings.Repeat(" ", affinityGap) + short(d)
+				text += strings.Repeat(" ", affinityGap) + last
 			}
 
-			p.line(line)
+			p.line(text)
+		}
+
+		line(name, title, func(j int) string {
+			return fmt.Sprintf(" %-*s", cellWidth-1, fmt.Sprintf("#%d", j))
+		})
+
+		for i, d := range r.Devices {
+			text := FitMiddle(fmt.Sprintf("%-3s %s", fmt.Sprintf("#%d", i), d.Title()), label-1)
+			line(text, short(d), func(j int) string { return cell(i, j) })
 		}
 	}
 
@@ -171,7 +167,14 @@ func (r Report) hostCell(i, j int) string {
 
 func (p *printer) guestCell(r Report, i, j int) string {
 	change := r.PairChange(i, j)
-	mark := cmp.Or(map[Change]string{Nearer: "<", Farther: ">"}[change], " ")
+	mark := " "
+	switch change {
+	case Nearer:
+		mark = "<"
+	case Farther:
+		mark = ">"
+	}
+
 	return p.Paint(change.colour(),
 		fmt.Sprintf("%s%-*s", mark, cellWidth-1, r.Paths.Guest.Between(i, j)))
 }

@@ -100,7 +100,8 @@ func (p *printer) outcome(r Report) {
 	head := words.Counted(len(r.Devices), "device") + " in the current domain"
 	if !r.IsCurrent() {
 		head = fmt.Sprintf("layout %s: %d placed, %d kept, %d unplaced, %d added", r.Layout,
-			r.Count(placement.Placed), r.Count(placement.Kept), r.Count(placement.Unplaced), r.Added())
+			r.Count(placement.Placed), r.Count(placement.Kept), r.Count(placement.Unplaced),
+			r.Added())
 	}
 
 	if r.DryRun {

@@ -87,7 +87,11 @@ func (t *Tree) add(device *topology.Node) {
 }
 
 func (t *Tree) areaName(numa int) string {
-	word := map[Side]string{HostSide: "NUMA node", GuestSide: "NUMA cell"}[t.Side]
+	word := "NUMA node"
+	if t.Side == GuestSide {
+		word = "NUMA cell"
+	}
+
 	if numa == noNUMA {
 		return "no " + word
 	}
