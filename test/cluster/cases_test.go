@@ -30,6 +30,7 @@ func TestCluster(t *testing.T) {
 			{"killed", c.testKilled}, {"numa", c.testNUMA}, {"shifted", c.testShifted},
 			{"wrong arguments", c.testWrongArguments},
 			{"shim", c.testShim}, {"strict", c.testStrict}, {"no image", c.testNoImage},
+			{"no node", c.testNoNode},
 		} {
 			t.Run(start.name, func(t *testing.T) {
 				t.Parallel()
@@ -240,6 +241,13 @@ func (c *cluster) testNoImage(t *testing.T) {
 	v := vm{name: "no-image", hooks: [][]string{nil}, image: "localhost/absent:v1", never: true}
 	v.apply(t, c)
 	v.awaitWhy(t, c, "image-pull")
+}
+
+// testNoNode: no node has the CPUs that the VM requests.
+func (c *cluster) testNoNode(t *testing.T) {
+	v := vm{name: "no-node", hooks: [][]string{nil}, dedicated: 99, never: true}
+	v.apply(t, c)
+	v.awaitWhy(t, c, "no-node")
 }
 
 // testKilled: a hook that is killed before its first answer is not started again, and
