@@ -125,6 +125,10 @@ func (m *Machine) addFunctions(
 			m.link(to)
 		}
 
+		if part.OverC2C[d.Address] {
+			m.linkC2C(to)
+		}
+
 		if cpus, known := part.CPUs[d.Address]; known {
 			m.nearCPUs(to, cpus)
 		}

@@ -33,6 +33,9 @@ type Machine struct {
 	// Linked are the GPUs that reach others over NVLink or XGMI.
 	Linked map[topology.Address]bool
 
+	// OverC2C are the GPUs that reach the CPU over NVLink-C2C, as Grace's do.
+	OverC2C map[topology.Address]bool
+
 	// Peers says what GPUs may do with each other's memory, in nvidia-smi's words: "OK", "CNS".
 	Peers map[Pair]string
 
@@ -169,6 +172,14 @@ func (m *Machine) link(a topology.Address) {
 		m.Linked = map[topology.Address]bool{}
 	}
 	m.Linked[a] = true
+}
+
+// linkC2C notes that a GPU reaches the CPU over NVLink-C2C.
+func (m *Machine) linkC2C(a topology.Address) {
+	if m.OverC2C == nil {
+		m.OverC2C = map[topology.Address]bool{}
+	}
+	m.OverC2C[a] = true
 }
 
 // linkXGMI notes that a GPU reaches others over XGMI, so that it is AMD's.

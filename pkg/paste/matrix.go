@@ -191,6 +191,10 @@ func (m *Machine) addCell(a, b topology.Address, word string) error {
 	return nil
 }
 
+// graceNodes match the NUMA nodes of Grace's GPUs, as 0,2-17: that of the CPU, and those of the
+// GPU's memory (https://github.com/sgl-project/sglang/issues/11208).
+var graceNodes = regexp.MustCompile(`^([0-9]+),[0-9]+-[0-9]+$`)
+
 // affinity reads the columns after those of devices: the CPUs of a GPU, and its NUMA node, of which
 // "N/A" and several are none. Where one is empty, which is not known.
 func (m *Machine) affinity(d *topology.Function, titles, fields []string) {
@@ -204,8 +208,18 @@ func (m *Machine) affinity(d *topology.Function, titles, fields []string) {
 		case "CPU Affinity":
 			cpus, _ = topology.ParseIDs(fields[i])
 		case "NUMA Affinity", "Node Affinity", "Memory Affinity", "NUMA":
+			own := graceNodes.FindStringSubmatch(fields[i])
+			if own != nil {
+				m.linkC2C(d.Address)
+				fields[i] = own[1]
+			}
+
 			d.Node, _ = onNode(fields[i])
 			delete(m.nodeless, d.Address)
+		case "GPU NUMA ID":
+			if _, err := onNode(fields[i]); err == nil {
+				m.linkC2C(d.Address)
+			}
 		}
 	}
 

@@ -75,6 +75,8 @@ func (r *ncclReader) enter(e element, around *ncclPlace) (in ncclPlace, err erro
 		r.m.link(in.at.Address)
 	case "xgmi":
 		r.m.linkXGMI(in.at.Address)
+	case "c2c":
+		r.m.linkC2C(in.at.Address)
 	case "net":
 		if name := e.attribute("name"); name != "" && r.m.Names[in.at.Address] == "" &&
 			!in.at.IsBridge {

@@ -184,6 +184,8 @@ func (r *logReader) node(said string) bool {
 		r.m.link(above.at.Address)
 	case linkType == "XGMI" && above.at.IsGPU():
 		r.m.linkXGMI(above.at.Address)
+	case linkType == "C2C" && above.at.IsGPU():
+		r.m.linkC2C(above.at.Address)
 	case linkType == "PCI" && kind != "NVS":
 		r.function(kind, id, said[match[6]:match[7]], above.at, match[8])
 	}

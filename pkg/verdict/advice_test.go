@@ -38,6 +38,9 @@ GPU1   XGMI   0
 GPU[0]          : (Topology) Numa Node: 0
 GPU[1]          : (Topology) Numa Node: 1
 `
+	// Two GPUs of a GB200 (https://github.com/sgl-project/sglang/issues/11208).
+	grace = "\tGPU0\tGPU1\tNIC0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\n" +
+		"GPU0\tX\tNV18\tSYS\t0-71\t0,2-17\tN/A\nGPU1\tNV18\tX\tSYS\t72-143\t1,18-33\tN/A\n"
 	chipset = " \tGPU0\tGPU1\n GPU0\tX\tCNS\n GPU1\tCNS\tX\n"
 )
 
@@ -84,6 +87,11 @@ func TestAdvice(t *testing.T) {
 			says: "flat: 0 of 2 GPUs have a NUMA node", steps: []string{"hook-sidecar guest FILE --host"},
 			send:  []string{"layout=mirror", "NUMA nodes for the VM"},
 			notes: []string{"rocm-smi shows no paths"},
+		},
+		"NVLink-C2C": {
+			text:  grace,
+			says:  "unknown: 2 of 2 GPUs have a NUMA node; whether NCCL uses GPUDirect RDMA over NVLink-C2C",
+			steps: []string{"n=(0 1);", "n=(0 1);"},
 		},
 		"peers": {
 			text: chipset, says: "unknown: it shows neither paths nor NUMA nodes",

@@ -68,6 +68,12 @@ func (v *Verdict) choose(gpu *GPU, d *topology.Function, choice ncclgraph.Choice
 		return
 	}
 
+	if !choice.IsDirect() && v.guest.OverC2C[d.Address] {
+		v.viaC2C++
+		gpu.Why = "it reaches the CPU over NVLink-C2C, and NCCL may use that"
+		return
+	}
+
 	v.judged++
 	gpu.NIC, gpu.Path = new(v.guest.Label(nic.Address)), new(choice.String())
 	gpu.Direct = new(choice.IsDirect())
@@ -240,18 +246,24 @@ func (v *Verdict) judgeAlone(isUniform, knowsPaths bool) {
 
 // judgeUnseenNICs says which NICs, or paths to them, a verdict by GPUs alone does not know.
 func (v *Verdict) judgeUnseenNICs() {
-	const ask = ", which decide about GPUDirect RDMA: paste nvidia-smi topo -mp or lspci -vv"
 	showsNICs := slices.ContainsFunc(v.guest.Sources, func(s paste.Source) bool {
 		return s != paste.ROCmSMI && s != paste.AMDSMI && s != paste.NVIDIAList
 	})
 
 	switch {
 	case len(v.nics) == 0 && showsNICs:
+	case v.viaC2C > 0:
+		v.Outcome = Unknown
+		v.Cost += "; whether NCCL uses GPUDirect RDMA over NVLink-C2C its log says: lines with " +
+			"GDRDMA, with NCCL_DEBUG=INFO"
+
 	case len(v.nics) == 0:
 		v.Cost += "; " + v.guest.SourceNames() + " shows no NICs: paste lspci -vv, too"
 	case v.Outcome == Good:
 		v.Outcome = Unknown
-		v.Cost += "; paths to NICs are not in the text" + ask
+		v.Cost += "; paths to NICs are not in the text, which decide about GPUDirect RDMA: paste " +
+			"nvidia-smi topo -mp or lspci -vv"
+
 	default:
 		v.Cost += "; paths to NICs are not in the text"
 	}

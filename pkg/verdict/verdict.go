@@ -35,6 +35,7 @@ type Verdict struct {
 	nics   []*topology.Function
 	direct int // GPUs with GPUDirect RDMA
 	judged int // GPUs of which that is known
+	viaC2C int // GPUs without a switch to a NIC that reach the CPU over NVLink-C2C
 	unsure int // GPUs that may have a nearer NIC than those whose path is known
 }
 
