@@ -64,8 +64,8 @@ type tableHeader struct {
 // the row of GPU0 with "GPU0 X".
 func header(line string) (head tableHeader, is bool) {
 	line = nvidiaNames(line)
-	if !strings.Contains(line, "GPU0") && !strings.Contains(line, "NPU0") ||
-		len(line) > 32*maxDevices {
+	mayBe := strings.Contains(line, "GPU0") || strings.Contains(line, "NPU0")
+	if !mayBe || len(line) > 32*maxDevices || hasSelf(line) {
 		return head, false
 	}
 
@@ -82,6 +82,18 @@ func header(line string) (head tableHeader, is bool) {
 	left := strings.TrimSpace(column.ReplaceAllString(row, ""))
 	head.isCut = cutName.MatchString(left)
 	return head, left == "" || head.isCut || cutTitle.MatchString(left)
+}
+
+// hasSelf reports whether a line has the X of a device and itself near its beginning, as most rows
+// of GPU0 do and no header does.
+func hasSelf(line string) bool {
+	at := strings.Index(line[:min(len(line), 200)], "GPU0")
+	if at < 0 {
+		return false
+	}
+
+	rest := strings.TrimLeft(line[at+len("GPU0"):], " \t|")
+	return rest == "X" || strings.HasPrefix(rest, "X ") || strings.HasPrefix(rest, "X\t")
 }
 
 // nvidiaNames replaces the names of gpustack-runtime's table by those of nvidia-smi.

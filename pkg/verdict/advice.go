@@ -244,7 +244,13 @@ func (v *Verdict) wishes() (keys []string) {
 	lacksSwitches := v.judged == 0 || v.direct < v.judged
 	switch isBad := v.Outcome == Flat || v.Outcome == Partly; {
 	case isBad && v.Host != nil && len(v.Host.Restore) > 0:
-		return topology.Map(v.Host.Restore, func(r Restores) string { return r.Key })
+		for _, r := range v.Host.Restore {
+			if r.Key != topologyFile { // which does the same as a layout
+				keys = append(keys, r.Key)
+			}
+		}
+		return keys
+
 	case isBad && v.Limited:
 		keys = append(keys, "port-speed=host")
 	case isBad && lacksSwitches:

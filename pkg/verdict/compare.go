@@ -136,9 +136,12 @@ func (c *Comparison) restore(v *Verdict, isPaired bool) {
 		"NUMA nodes of the devices, with guestMappingPassthrough for the guest's cells")
 	add(v.Limited, "port-speed=host", "links as fast as the host's")
 	add(isPaired && v.lostPeers(), "gpudirect-clique=host", "peer access between GPUs over PCIe")
-	add(len(c.Restore) > 0 && c.Restore[0].Key == "layout=mirror", "nccl-topology=fwcfg",
+	add(len(c.Restore) > 0 && c.Restore[0].Key == "layout=mirror", topologyFile,
 		"the same for NCCL alone, with any layout")
 }
+
+// topologyFile is the key that shows the host's switches to NCCL alone.
+const topologyFile = "nccl-topology=fwcfg"
 
 // lostPeers reports whether GPUs reach each other on the host and not in the guest.
 func (v *Verdict) lostPeers() bool {

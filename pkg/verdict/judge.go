@@ -144,6 +144,10 @@ func (v *Verdict) judge() {
 	switch {
 	case len(v.gpus) == 0:
 		v.Cost = "no GPU is in it"
+		if len(v.nics) > 0 {
+			v.Cost += ": paste " + paste.WhatToPaste + ", too"
+		}
+
 		if !slices.ContainsFunc(v.guest.Functions, func(d topology.Function) bool {
 			return d.Class != 0
 		}) {
