@@ -133,10 +133,11 @@ func (l List) modulesAt(gpus []topology.Address) (modules []Module) {
 }
 
 // IsJoined reports whether a GPU of a VM with these GPUs reaches another of them over NVLink: a
-// partition of several has it, all of whose GPUs the VM has. Without a list every GPU does.
+// partition of several has it, all of whose GPUs the VM has. Without a list of partitions every GPU
+// does, and one that the list has no address of.
 func (l List) IsJoined(gpu topology.Address, gpus []topology.Address) bool {
 	own, all := l.modulesAt([]topology.Address{gpu}), l.modulesAt(gpus)
-	if len(own) == 0 {
+	if len(l.Partitions) == 0 || len(own) == 0 {
 		return true
 	}
 

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"testing"
 
+	"hook-sidecar/pkg/nvlink"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/topology"
 )
 
 // TestGPUDirect: the numbers are those that NCCL 2.29.7's own code decides for the HGX and its
@@ -55,5 +57,48 @@ func TestGPUDirectOfHidden(t *testing.T) {
 		policy.LayoutMirror).Plan.GPUDirect()
 	if got != (placement.GPUDirect{}) {
 		t.Errorf("%+v, want no GPU with a NIC to take", got)
+	}
+}
+
+// TestGPUDirectOfPartition: a GPU without a NIC of its own uses that of another GPU over NVLink,
+// with GPUDirect RDMA (PXN), where Fabric Manager joins the two. Without a partition of both it
+// takes the way over the CPU, on the host as in the guest.
+func TestGPUDirectOfPartition(t *testing.T) {
+	const (
+		hostdev = `<hostdev mode='subsystem' type='pci'><source><address domain='0x0000' bus='`
+		end     = `'/></source></hostdev>`
+	)
+	domain := `<domain type='kvm'><name>two</name><memory unit='MiB'>4096</memory>
+		<vcpu>2</vcpu><os><type arch='x86_64' machine='q35'>hvm</type></os><devices>` +
+		hostdev + `0x1b' slot='0x00' function='0x0` + end +
+		hostdev + `0x18' slot='0x00' function='0x1` + end +
+		hostdev + `0x43' slot='0x00' function='0x0` + end + `</devices></domain>`
+	near, far := topology.Address{Bus: 0x1b}, topology.Address{Bus: 0x43}
+	for name, test := range map[string]struct {
+		partitions []nvlink.Partition
+		want       int
+	}{
+		"not known":           {nil, 2},
+		"a partition of both": {[]nvlink.Partition{{ID: 3, Modules: []nvlink.Module{1, 2}}}, 2},
+		"one each": {[]nvlink.Partition{
+			{ID: 7, Modules: []nvlink.Module{1}}, {ID: 8, Modules: []nvlink.Module{2}},
+		}, 1},
+		"with others": {[]nvlink.Partition{
+			{ID: 3, Modules: []nvlink.Module{1, 3}}, {ID: 4, Modules: []nvlink.Module{2, 4}},
+		}, 1},
+	} {
+		planner := plan.Planner{
+			Sysfs: hosts(t)["x86-2n8g-hgx-h100.txtar"],
+			Partitions: nvlink.List{
+				Partitions: test.partitions,
+				Addresses:  map[nvlink.Module]topology.Address{1: near, 2: far},
+			},
+		}
+
+		vm := planner.Read(plan.Request{Domain: []byte(domain)})
+		got := vm.WithLayout(policy.LayoutMirror).Plan.GPUDirect()
+		if got.GPUs != 2 || got.Host != test.want || got.Guest != test.want {
+			t.Errorf("%s: %+v, want %d of 2 GPUs", name, got, test.want)
+		}
 	}
 }
