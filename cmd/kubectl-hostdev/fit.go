@@ -36,7 +36,7 @@ type fitFlags struct {
 	claim       bool
 	snapshots   map[string]string                        // file per node
 	partitions  map[string]string                        // file per node
-	named       struct{ snapshots, partitions []string } // NODE=FILE, of which these are made
+	named       struct{ snapshots, partitions []string } // NODE=FILE, from which these are made
 }
 
 func (a *app) newFit() *cobra.Command {

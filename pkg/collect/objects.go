@@ -39,7 +39,7 @@ func listOf(data []byte) list {
 	return list{Kind: kind + "List", APIVersion: version, Items: []object{one}}
 }
 
-// resource is a resource of which all objects are collected.
+// resource is a resource whose objects are all collected.
 type resource struct{ group, name string }
 
 // resources are the cluster's objects that say what a VM can have and what KubeVirt does.

@@ -48,8 +48,8 @@ func NewInputs(p plan.Planner) (Inputs, plan.Planner) {
 	}, p
 }
 
-// NewVMInputs returns the inputs of the checks of a VM with a domain. A domain without a name gets
-// the other one.
+// NewVMInputs returns the inputs of the checks of a VM with a domain. name is used for a domain
+// that has none.
 func NewVMInputs(vm *plan.VM, name string) VMInputs {
 	planned := VMInputs{Name: name, Result: vm.Plan(), Alternatives: vm.Alternatives}
 	if planned.Plan != nil {

@@ -157,7 +157,7 @@ func TestPortLinks(t *testing.T) {
 	}
 }
 
-// portOverrides returns the hook's overrides of a domain by the port, each of which exists.
+// portOverrides returns the hook's overrides of a domain by port. It checks that each port exists.
 func portOverrides(
 	t *testing.T, name string, d *domain.Domain,
 ) map[topology.ID]domain.PortOverride {

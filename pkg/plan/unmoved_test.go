@@ -61,7 +61,7 @@ var lastPort = regexp.MustCompile(
 // TestNothingElseMovesFromUnaddressed starts from trees whose expander buses have no
 // address, as KubeVirt's with PCINUMAAwareTopology: those of each layout on random
 // hosts, which every other layout replaces, by more expander buses or by fewer. In every
-// other tree the last root port is missing, of which libvirt makes one of the root bus.
+// other tree the last root port is missing, and libvirt makes it one of the root bus.
 func TestNothingElseMovesFromUnaddressed(t *testing.T) {
 	t.Parallel()
 	lib := oracle.New(t).Readback

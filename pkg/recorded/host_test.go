@@ -13,7 +13,7 @@ import (
 	"hook-sidecar/test/expect"
 )
 
-// withoutPaths are records of which no pair of GPUs has a path: NVLink or a vendor's links hide it.
+// withoutPaths are records without a path between any two GPUs: NVLink or a vendor's links hide it.
 var withoutPaths = map[string]bool{
 	"rocm.txt": true, "metax-54754140895.txt": true, "ml-engineering-README.md-23b0c002.txt": true,
 }

@@ -71,7 +71,7 @@ func (v *Verdict) compare() {
 	c.restore(v, len(gpus) > 0)
 }
 
-// pairs returns the GPUs and NICs of both sides; nil for a kind of which both have not as many.
+// pairs returns the GPUs and NICs of both sides; nil for a kind whose numbers differ.
 func (v *Verdict) pairs() (gpus, nics []pairing) {
 	pair := func(guest, host []*topology.Function) (pairs []pairing) {
 		if len(guest) != len(host) {

@@ -17,7 +17,7 @@ import (
 	"hook-sidecar/test/matrix"
 )
 
-// Machine is a machine of which a record was published.
+// Machine is a machine whose record was published.
 type Machine struct {
 	Title  string
 	File   string // under testdata

@@ -109,7 +109,7 @@ func titles(rows []row, isSo func(row) bool) string {
 	return strings.Join(names, ", ")
 }
 
-// lost lists the machines of which each tree without switches loses all GPUDirect RDMA.
+// lost lists the machines that lose all GPUDirect RDMA in every tree without switches.
 func lost(rows []row) string {
 	flat := []atlas.Guest{atlas.Flat, atlas.Gate, atlas.PR19104, atlas.Enhancement424}
 	return titles(rows, func(r row) bool {
@@ -132,7 +132,7 @@ func better(rows []row) string {
 	})
 }
 
-// merged lists the machines of which the hook without a key puts a cascade under one switch.
+// merged lists the machines whose cascade the hook replaces by one switch without a key.
 func merged(rows []row) string {
 	return titles(rows, func(r row) bool { return r.figures[atlas.Hook.Title].Merged > 0 })
 }

@@ -262,7 +262,7 @@ func (c *cluster) testKilled(t *testing.T) {
 	})
 }
 
-// testLife: a VM with two hooks, of which the first places with the layout that keeps every
+// testLife: a VM with two hooks, the first of which places with the layout that keeps every
 // path type. A user with the rights of manifests/kubectl can ask about it; virt-handler, the
 // kubelet and a hook end while it runs; and after its node is drained nothing is left.
 func (c *cluster) testLife(t *testing.T) {
@@ -369,5 +369,5 @@ func (c *cluster) testRights(t *testing.T, v vm) {
 	}
 }
 
-// all are the devices of which the kubelet cannot choose others at the next start.
+// all are so many devices that the kubelet cannot choose others at the next start.
 const all = "nvme nvme nvme nvme nvme nic"

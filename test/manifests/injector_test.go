@@ -174,7 +174,7 @@ func TestSettingsAreMissing(t *testing.T) {
 
 	for _, key := range []string{"image", "layout", "strict", "dry-run", "lock"} {
 		tests["no "+key] = settings(func(data map[string]string) { delete(data, key) })
-		if key != "lock" { // of which nothing is a value
+		if key != "lock" { // it has names of keys, no values
 			tests["empty "+key] = settings(func(data map[string]string) { data[key] = "" })
 		}
 	}

@@ -191,7 +191,7 @@ func resources(t *testing.T, name string) resmap.ResMap {
 	return built
 }
 
-// one returns the object of a type, of which there has to be one.
+// one returns the only object of a type; more or none fail the test.
 func one[T runtime.Object](t *testing.T, objects []runtime.Object) T {
 	t.Helper()
 	var found []T

@@ -15,7 +15,7 @@ import (
 	"hook-sidecar/test/nccl"
 )
 
-// otherNICs are machines of which the model takes another NIC than NCCL for some GPUs.
+// otherNICs are machines for which the model takes another NIC than NCCL for some GPUs.
 var otherNICs = map[string]string{
 	"ROCm-rccl-topo_8p_rome_n2_1": "a NIC of 5 GT/s x4 beside one of 16 GT/s x16, on other nodes than the GPUs",
 }
