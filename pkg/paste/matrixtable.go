@@ -48,6 +48,7 @@ type matrix struct {
 	rows   map[string]int // of the names
 	titles []string       // of the columns after those of devices
 	lacks  bool           // names in the header
+	titled bool           // the header goes on after the names
 	cells  [][]string     // per row; nil without rows
 	rest   [][]string     // per row what is after the cells
 	drives map[string]string
@@ -81,7 +82,11 @@ func header(line string) (head tableHeader, is bool) {
 
 	left := strings.TrimSpace(column.ReplaceAllString(row, ""))
 	head.isCut = cutName.MatchString(left)
-	return head, left == "" || head.isCut || cutTitle.MatchString(left)
+	if cutTitle.MatchString(left) {
+		head.after, left = left, ""
+	}
+
+	return head, left == "" || head.isCut
 }
 
 // hasSelf reports whether a line has the X of a device and itself near its beginning, as most rows
@@ -132,7 +137,7 @@ func readTable(head tableHeader, lines []string) (matrix, error) {
 		}
 	}
 
-	r.titles = titles.FindAllString(r.after, -1)
+	r.titles, r.titled = titles.FindAllString(r.after, -1), r.after != ""
 	return r.matrix, nil
 }
 
@@ -289,12 +294,18 @@ func (t *matrix) cutRows() []string {
 	})
 }
 
-// isCut reports whether columns of devices are missing: the header ends in the middle of a name, or
-// a row has more cells than that.
+// isCut reports whether columns are missing at the right: the header ends in the middle of a name,
+// or a row has more cells than that, or there are path types and no "CPU Affinity", which each
+// nvidia-smi writes: a terminal of 80 columns ends after ten of eight.
 func (t *matrix) isCut() bool {
-	return t.lacks || slices.ContainsFunc(t.rest, func(fields []string) bool {
-		return len(fields) > 0 && relation[fields[0]] != 0
+	isPath := func(word string) bool { return relation[word] != 0 }
+	hasMore := slices.ContainsFunc(t.rest, func(fields []string) bool {
+		return len(fields) > 0 && isPath(fields[0])
 	})
+	hasPaths := slices.ContainsFunc(t.cells, func(cells []string) bool {
+		return slices.ContainsFunc(cells, isPath)
+	})
+	return t.lacks || hasMore || hasPaths && !t.titled
 }
 
 // isGPUName reports whether a table's name is that of a GPU or another accelerator.

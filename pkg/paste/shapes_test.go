@@ -115,9 +115,10 @@ func TestFormats(t *testing.T) {
 		"a table cut in a word":  {strings.TrimSuffix(guestTable[:strings.Index(guestTable, "\nGPU1\tSYS\t X \tSYS")], "") + "\nGPU1\tSY", "nvidia-smi nodes=true\nGPU0 030000 0000:0000 node 0\nGPU1 030000 0000:0000 node unknown SYS\nNIC0 020000 0000:0000 node 0 PIX\n", "the table is cut: GPU1"},
 		"a table cut in columns": {"\tGPU0\tGPU1\tNIC0\tNIC1\nGPU0\t X \tPHB\nGPU1\tPHB\t X \n", "nvidia-smi nodes=false\nGPU0 030000 0000:0000 node unknown\nGPU1 030000 0000:0000 node unknown PHB\nNIC0 020000 0000:0000 node unknown\nNIC1 020000 0000:0000 node unknown\n", "the table is cut: GPU0, GPU1"},
 		// As an issue's template cuts lines: a name, and the words under it.
-		"a table cut at the right": {"\tGPU0\tGPU1\tNIC0\tNI\nGPU0\t X \tPHB\tPIX\tNO\nGPU1\tPHB\t X \tNODE\tPI\nNUMA node0 CPU(s): 0-7\n", "nvidia-smi nodes=false\nGPU0 030000 0000:0000 node unknown\nGPU1 030000 0000:0000 node unknown PHB\nNIC0 020000 0000:0000 node unknown PIX NODE\n", "the table is cut at the right: columns after NIC0 are missing"},
-		"a table cut in a title":   {"\tGPU0\tNIC0\tCPU Aff\nGPU0\t X \tPIX\t0-7\nNIC0\tPIX\t X \n", "nvidia-smi nodes=false\nGPU0 030000 0000:0000 node unknown\nNIC0 020000 0000:0000 node unknown PIX\n", ""},
-		"NCCL, without classes":    {`<system version="1"><cpu numaid="0"><pci busid="0000:00:1b.0"/><pci busid="0000:00:1c.0"/></cpu></system>`, "nccl nodes=true\n0000:00:1b.0 000000 0000:0000 node 0\n0000:00:1c.0 000000 0000:0000 node 0 PHB\n", "the file has no classes"},
+		"a table cut at the right":   {"\tGPU0\tGPU1\tNIC0\tNI\nGPU0\t X \tPHB\tPIX\tNO\nGPU1\tPHB\t X \tNODE\tPI\nNUMA node0 CPU(s): 0-7\n", "nvidia-smi nodes=false\nGPU0 030000 0000:0000 node unknown\nGPU1 030000 0000:0000 node unknown PHB\nNIC0 020000 0000:0000 node unknown PIX NODE\n", "the table is cut at the right: columns after NIC0 are missing"},
+		"a table cut after a column": {"\tGPU0\tNIC0\nGPU0\t X \tPHB\n", "nvidia-smi nodes=false\nGPU0 030000 0000:0000 node unknown\nNIC0 020000 0000:0000 node unknown PHB\n", "the table is cut at the right: columns after NIC0 are missing"},
+		"a table cut in a title":     {"\tGPU0\tNIC0\tCPU Aff\nGPU0\t X \tPIX\t0-7\nNIC0\tPIX\t X \n", "nvidia-smi nodes=false\nGPU0 030000 0000:0000 node unknown\nNIC0 020000 0000:0000 node unknown PIX\n", ""},
+		"NCCL, without classes":      {`<system version="1"><cpu numaid="0"><pci busid="0000:00:1b.0"/><pci busid="0000:00:1c.0"/></cpu></system>`, "nccl nodes=true\n0000:00:1b.0 000000 0000:0000 node 0\n0000:00:1c.0 000000 0000:0000 node 0 PHB\n", "the file has no classes"},
 		// A GPU, a NIC with its virtual functions in one line, and the display of QEMU or a server.
 		"lstopo's text, a display": {"Machine\n  NUMANode L#0 (P#0 16GB)\n  HostBridge\n    PCI 00:01.0 (VGA)\n    PCIBridge\n      PCI 04:00.0 (3D)\n    PCIBridge\n      PCI 05:00.0 (InfiniBand)\n      2 x { PCI 05:00.7-01.0 (InfiniBand) }\n",
 			`lstopo nodes=false
@@ -167,7 +168,7 @@ func TestNamesBeforeOrder(t *testing.T) {
 		"f2:00.0 Infiniband controller [0207]: Mellanox Technologies Device [15b3:1021]\n"
 	const names = "0000:e2:00.0 mlx5_1 (MT4129) port 1 (ACTIVE) ==> ib1 (Up)\n" +
 		"0000:f2:00.0 mlx5_0 (MT4129) port 1 (ACTIVE) ==> ib0 (Up)\n"
-	const table = "\tGPU0\tmlx5_0\tmlx5_1\nGPU0\t X \tPIX\tSYS\n"
+	const table = "\tGPU0\tmlx5_0\tmlx5_1\tCPU Affinity\nGPU0\t X \tPIX\tSYS\n"
 	const want = `lspci, nic-names, nvidia-smi nodes=false
 0000:e1:00.0 030200 10de:2330 node unknown
 0000:e2:00.0 020700 15b3:1021 node unknown SYS
@@ -213,6 +214,17 @@ func TestAffinity(t *testing.T) {
 		}
 
 		expect.Same(t, []string{"0-13,28-41", "14-27,42-55"}, cpus, "%s: CPUs (-want +got)", name)
+	}
+}
+
+// TestWholeTable: a title after the names, also one that is cut, says that no device is missing.
+func TestWholeTable(t *testing.T) {
+	for _, after := range []string{"\tCPU Affinity\tNUMA Affinity", "\tCPU Affinity", "\tCPU Aff", "\tC"} {
+		m, _, err := paste.Read([]byte("\tGPU0\tNIC0" + after + "\nGPU0\t X \tPHB\t0-7\t0\n"))
+		expect.NoError(t, err)
+		if m.LacksDevices || len(m.Notes) > 0 {
+			t.Errorf("%q: lacks devices %v, notes %q", after, m.LacksDevices, m.Notes)
+		}
 	}
 }
 
