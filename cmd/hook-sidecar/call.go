@@ -52,12 +52,12 @@ Exit status:
 	cli.Complete(cmd, "plugin", pluginOf19, pluginOf110)
 	flags.BoolVar(&in.showDiff, "diff", false, "print a unified diff instead of the domain")
 	cli.AddOutput(flags, &in.output)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return call(cmd, p, in) }
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return runCall(cmd, p, in) }
 	return cmd
 }
 
-// call calls a hook and writes the domain that it returns.
-func call(cmd *cobra.Command, p *cli.Program, in *callFlags) error {
+// runCall calls a hook and writes the domain that it returns.
+func runCall(cmd *cobra.Command, p *cli.Program, in *callFlags) error {
 	if in.socket == "" {
 		return cli.Failed("hook-sidecar serve --socket-dir DIR makes one, virt-launcher's are in "+
 			socketDirectory, errors.New("missing flag --socket"))

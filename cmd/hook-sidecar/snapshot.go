@@ -46,12 +46,12 @@ Exit status:
 
 	cmd.MarkFlagsMutuallyExclusive("from", "sysfs")
 	cli.AddOutput(cmd.Flags(), &output)
-	cmd.RunE = func(*cobra.Command, []string) error { return snapshot(p, sysfs, from, output) }
+	cmd.RunE = func(*cobra.Command, []string) error { return runSnapshot(p, sysfs, from, output) }
 	return cmd
 }
 
-// snapshot writes a snapshot: of records, else of a snapshot on standard input, else of a host.
-func snapshot(p *cli.Program, sysfs string, from []string, output string) error {
+// runSnapshot writes a snapshot: of records, else of a snapshot on standard input, else of a host.
+func runSnapshot(p *cli.Program, sysfs string, from []string, output string) error {
 	switch {
 	case len(from) > 0:
 		made, err := readRecord(p, from)
