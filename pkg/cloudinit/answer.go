@@ -23,7 +23,7 @@ func Answer(data, userData []byte) ([]byte, error) {
 
 	var text string
 	if field, ok := fields[userDataField]; ok && json.Unmarshal(field, &text) != nil {
-		return nil, fmt.Errorf("parse the cloud-init data: %s is no text", userDataField)
+		return nil, fmt.Errorf("parse the cloud-init data: %s is not a string", userDataField)
 	}
 
 	given := []byte(text)

@@ -65,7 +65,7 @@ func TestAnswerRefuses(t *testing.T) {
 		"no volume":    {"null", "no cloud-init data"},
 		"no object":    {"[1]", "not a JSON object"},
 		"nothing":      {"", "not a JSON object"},
-		"another type": {`{"UserData": 1}`, "UserData is no text"},
+		"another type": {`{"UserData": 1}`, "UserData is not a string"},
 		"other agent":  {string(withUserData(t, "{}")), "nothing that cloud-init knows"},
 		"lost in a JSON": {string(withUserData(t,
 			string(compressed(t, []byte("#cloud-config\n"))))), "of a Secret is lost"},

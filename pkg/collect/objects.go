@@ -27,7 +27,7 @@ type list struct {
 	Items      []object `json:"items"`
 }
 
-// listOf returns a list of one object; none of what is no object.
+// listOf returns a list of one object; an empty list if the data is not an object.
 func listOf(data []byte) list {
 	var one object
 	if decode(data, &one) != nil {

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Wish is a VM in numbers, for which there is no claim yet.
+// Wish is a VM that has no claim yet: how many devices it needs, and how near.
 type Wish struct {
 	GPUs, NICs         int
 	GPUClass, NICClass string // DeviceClasses

@@ -131,7 +131,7 @@ func (p *Plan) With(
 }
 
 // New plans. An error means that the input contradicts itself so that nothing
-// can be decided; a device that cannot be placed is no error, but a Decision.
+// can be decided; a device that cannot be placed is not an error, but a Decision.
 func New(in Input) (*Plan, error) {
 	if err := checkUnique(in.Domain); err != nil {
 		return nil, err

@@ -120,7 +120,7 @@ func (l *log) fields(of map[string]any) {
 	}
 }
 
-// value removes secrets from a field that is no text.
+// value removes secrets from a field that is not a string.
 func (l *log) value(name string, value any) {
 	switch v := value.(type) {
 	case map[string]any:

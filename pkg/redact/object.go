@@ -215,7 +215,7 @@ func (r Removed) structured(text string) string {
 	return string(data)
 }
 
-// arguments removes the arguments that are no policy of this hook. A program's name, the names of
+// arguments removes the arguments that are not this hook's policy. A program's name, the names of
 // flags, and the hook's values stay.
 func (r Removed) arguments(list []any, hasProgram bool) []any {
 	keeps := hasProgram // the next

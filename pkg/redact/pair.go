@@ -6,7 +6,7 @@ import (
 )
 
 // pair is a name with a value after it: an assignment, an entry of JSON or YAML, a header, a flag.
-// Each name may have a quote, and in front of that a sign that is no part of a name.
+// Each name may have a quote, and in front of that a sign that is not part of a name.
 type pair struct {
 	before string // the sign in front of the name and its quote, "-" or "--"; "" at the beginning
 	name   string

@@ -3,7 +3,7 @@ package redact
 import "strings"
 
 // hints are in every text, in lower case, in which a rule finds something. Text says what of the
-// others is no secret; most of a log has none, and to match all rules takes far longer.
+// others is not a secret; most of a log has none, and to match all rules takes far longer.
 var hints = []string{
 	"=", "#", "<", `"`, "'", "[", "{", `\`, "…",
 	"passw", "passphrase", "passcode", "pwd", "secret", "token", "credential", "key", "cookie",

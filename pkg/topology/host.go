@@ -120,7 +120,7 @@ func (h *Host) Affinity(id DeviceID) Affinity {
 // NodeID is a NUMA node of the host.
 type NodeID int
 
-// CellID is a NUMA cell of the guest: a type of its own, because a host node is no guest cell.
+// CellID is a NUMA cell of the guest: a type of its own, because a host node is not a guest cell.
 type CellID int
 
 // Affinity is the host NUMA node of a device, or none. The kernel writes -1 for none, which must

@@ -19,7 +19,8 @@ import (
 // TestSizes instead of those that pin the check in a minute.
 const SizesVariable = "BOOT_SIZES"
 
-// CPUs of both vendors: firmware trusts a different number of address bits of each. OVMF uses more than 40 only with pages of 1 GiB.
+// CPUs of both vendors: firmware trusts a different number of address bits of each. OVMF uses more
+// than 40 only with pages of 1 GiB.
 const (
 	intel = "Nehalem"
 	amd   = "EPYC,+pdpe1gb"

@@ -10,7 +10,7 @@ import (
 )
 
 // NodeSpots returns the places of devices on a node, of which this is a snapshot. A mediated
-// device is where its parent is, and nowhere if that is no PCI device.
+// device is where its parent is, and nowhere if that is not a PCI device.
 func NodeSpots(snapshot []byte, devices []Device) (map[string]tree.Spot, error) {
 	files, err := host.ParseSnapshot(snapshot)
 	if err != nil {

@@ -311,7 +311,7 @@ func displayOf(
 	return display, display && isEnabled(options.RamFB.Enabled)
 }
 
-// addOthers adds each further device of the variables that is no companion.
+// addOthers adds each further device of the variables that is not a companion.
 func (a *adder) addOthers() {
 	ids := slices.Collect(maps.Keys(a.taken))
 	for _, v := range a.variables {
