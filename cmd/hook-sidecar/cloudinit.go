@@ -21,7 +21,7 @@ output into the VM's user data by hand.
 
 Exit status:
   0  success
-  2  usage error, or the file is no user data of cloud-init`,
+  2  usage error, or the file is not user data of cloud-init`,
 		Example: `  hook-sidecar cloud-init
   hook-sidecar cloud-init --user-data user-data.yaml -o merged.txt`,
 	}

@@ -23,7 +23,7 @@ func newGuest(p *cli.Program) *cobra.Command {
 	var flags guestFlags
 	cmd := &cobra.Command{
 		Use:   "guest [FILE...]",
-		Short: "Say what a guest makes of its devices, and what to do",
+		Short: "Say how good a guest's PCI tree is, and what to do",
 		Long: `guest is for a person in a VM. Its first line says good, partly or flat, and what
 that costs; then it has a line per GPU with its NUMA node, its nearest NIC and
 whether NCCL uses GPUDirect RDMA; what the person can do without an administrator;

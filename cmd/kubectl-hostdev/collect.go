@@ -28,12 +28,12 @@ func (a *app) newCollect() *cobra.Command {
 	var flags collectFlags
 	cmd := &cobra.Command{
 		Use:   "collect VM... [flags]",
-		Short: "Collect all that is about a VM in one archive, without secrets",
+		Short: "Collect everything about a VM in one archive, without secrets",
 		Long: `collect writes one archive about VMs, which why, explain, doctor and fit read with -f:
 the VM, its VMI, pods, volumes, migrations and events; nodes, claims and slices; KubeVirt's
 objects and the hook's; the logs of the VM's pods, now and before, and what virt-handler and
 virt-controller log about the VM; the domain, the node's devices as snapshot prints
-them, and versions. Of other pods it has what they take of their nodes.
+them, and versions. Of other pods it has what they request of their nodes.
 
 It removes secrets before it writes: values of variables and of annotations, arguments,
 cloud-init data, headers, tokens, passwords. It does not read Secrets or what the guest

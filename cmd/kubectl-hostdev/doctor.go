@@ -29,14 +29,14 @@ func (a *app) newDoctor() *cobra.Command {
 		Use:   "doctor [VM] [flags]",
 		Short: "Check a running VM and its node, or the cluster",
 		Long: `doctor prints how much of the host a running VM's guest sees, and what to do. Then
-it checks the node, and what hook-sidecar would make of the VM. It prints one line
-per result: PASS, WARN, FAIL or NOTE, the name of the check, what it found, and what
-to do about it. ` + reasons.Page("docs/doctor.md") + ` describes each check.
+it checks the node, and the place that hook-sidecar would give each device. It prints
+one line per result: PASS, WARN, FAIL or NOTE, the name of the check, what it found,
+and what to do about it. ` + reasons.Page("docs/doctor.md") + ` describes each check.
 
 With -A it does so for the VMs of all namespaces with passthrough devices, with -l for
 those with these labels.
 
-With neither it checks what the cluster has of KubeVirt and of this hook: KubeVirt's
+With neither it checks KubeVirt and this hook as installed in the cluster: KubeVirt's
 version and feature gates, Plugin objects, admission policies, the hook's settings.
 This needs the ClusterRole hostdev-cluster:
 ` + reasons.Page("manifests/kubectl/clusterrole.yaml") + `

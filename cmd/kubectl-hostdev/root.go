@@ -56,7 +56,7 @@ func (a *app) newRoot() *cobra.Command {
 		Short: "Show where a running VM's passthrough devices are in the guest's PCIe tree",
 		Long: `kubectl hostdev reads a running KubeVirt VM where it runs: the VMI, the domain that
 libvirt runs, and the node's sysfs. It shows where each passthrough device is on the
-host and in the guest, and what hook-sidecar would make of it. The cluster need not
+host and in the guest, and where hook-sidecar would place it. The cluster need not
 have the hook. It changes nothing; only --debug-image makes pods, and deletes them.
 
 It needs to get and list virtualmachineinstances, to list pods, and to create
