@@ -206,12 +206,13 @@ func (a *app) readInputs(names []string, limit int) (inputs []archive.Input, err
 			in, err = archive.ReadDirectory(name, os.DirFS(name), maxObjects)
 		} else {
 			var data []byte
-			data, err = a.ReadFile(name, maxObjects)
-			switch {
-			case err != nil:
-			case len(data) > limit && !archive.IsTar(data):
-				err = fmt.Errorf("read %s: more than %d bytes", cli.InputName(name), limit)
-			default:
+			data, err = a.ReadFileOf(name, func(head []byte) int {
+				if archive.IsTar(head) {
+					return maxObjects
+				}
+				return limit
+			})
+			if err == nil {
 				in, err = archive.Parse(cli.InputName(name), data)
 			}
 		}

@@ -35,6 +35,11 @@ func (p *Program) ReadInput(file string) ([]byte, error) {
 
 // ReadFile reads a file that may be empty, with another limit than MaxInput.
 func (p *Program) ReadFile(file string, limit int) ([]byte, error) {
+	return p.ReadFileOf(file, func([]byte) int { return limit })
+}
+
+// ReadFileOf does what ReadFile does, with the limit for a file that begins so.
+func (p *Program) ReadFileOf(file string, limitOf func(head []byte) int) ([]byte, error) {
 	in := p.In
 	if file != "-" {
 		f, err := os.Open(file)
@@ -48,11 +53,7 @@ func (p *Program) ReadFile(file string, limit int) ([]byte, error) {
 		return nil, err
 	}
 
-	data, err := io.ReadAll(io.LimitReader(in, int64(limit)+1))
-	if err == nil {
-		data, err = gzipped.Decompress(data, limit)
-	}
-
+	data, err := gzipped.Read(in, limitOf)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", InputName(file), host.WithoutPath(err))
 	}
