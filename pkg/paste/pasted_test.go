@@ -203,6 +203,8 @@ func TestReadRefuses(t *testing.T) {
 		"```xml\n  <object type=\"PCIDev\" pci_busid=\"0000:e3:00.0\">": "the beginning of the file is missing: it starts with <object>",
 		"        GPU0    GPU1    CPU\nGPU0     X      NV1     PHB\n":    "a table of GPUs with a column that nvidia-smi topo -m does not write",
 		"<system></system>": "no PCI devices in it; lstopo on Windows reads none",
+		"<system></" + strings.Repeat("x", 1000) + ">": "line 1: element <system> closed by </" +
+			strings.Repeat("x", 71) + "…",
 		"<system><cpu numaid=\"0\"><pci busid=\"\" class=\"0x060400\"/></cpu></system>": `line 1: invalid PCI address "": ` + address,
 	} {
 		_, _, err := paste.Read([]byte(input))

@@ -54,7 +54,9 @@ func walkXML[T any](t text, tag *regexp.Regexp, enter func(element, *T) (T, erro
 		var syntax *xml.SyntaxError
 		switch {
 		case errors.As(err, &syntax):
-			return fmt.Errorf("line %d: %s%s", before+syntax.Line, syntax.Msg, cutNote(syntax))
+			const shown = 100 // the message has the name of an element
+			return fmt.Errorf("line %d: %s%s", before+syntax.Line,
+				words.AbridgeTo(syntax.Msg, shown), cutNote(syntax))
 		case err != nil:
 			return fmt.Errorf("line %d: %w", before+line, err)
 		}
