@@ -88,6 +88,7 @@ var (
 		{Name: "viommu", needs: Inputs.hasDomain, run: vIOMMU},
 		{Name: "locked-memory", needs: Inputs.hasDevices, run: lockedMemory},
 		{Name: "gpudirect-clique", needs: Inputs.hasDomain, run: cliques},
+		{Name: "nccl-topology", needs: Inputs.hasDevices, run: ncclTopology},
 		{Name: "launch-security", needs: Inputs.hasDomain, run: launchSecurity},
 		{Name: "start-time", needs: Inputs.hasDevices, run: startTime},
 

@@ -9,6 +9,7 @@ import (
 	"hook-sidecar/pkg/libvirt"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/plan"
+	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/pkg/words"
@@ -229,6 +230,25 @@ func cliques(in Inputs) []Result {
 		return nil
 	}
 	return orPass(found, "%s in a clique", words.Counted(len(all), "GPU"))
+}
+
+// ncclTopology reports for which library the topology file is, NCCL or RCCL.
+func ncclTopology(in Inputs) []Result {
+	if in.Plan.Policy.NCCLTopology == policy.NCCLTopologyNone {
+		return nil
+	}
+
+	var texts []string
+	for _, e := range in.Plan.Extras {
+		if e.Key == policy.KeyNCCLTopology {
+			texts = append(texts, e.Text)
+		}
+	}
+
+	if len(texts) == 0 {
+		return note("", "no file: no GPU or NIC has a guest address that is known")
+	}
+	return pass("%s", strings.Join(texts, "; "))
 }
 
 func launchSecurity(in Inputs) []Result {

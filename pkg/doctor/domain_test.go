@@ -210,6 +210,25 @@ func domainTests() map[string]map[string]test {
 					")",
 			}},
 		},
+		// RCCL demands another version of the file than NCCL.
+		"nccl-topology": {
+			"for NCCL": {given{host: aHost, domain: domainOf(gpu),
+				vmi: vmi(allThree, `"hostdev.vm.kubevirt.io/nccl-topology":"fwcfg"`),
+			}, []string{
+				"PASS a file for NCCL of 228 bytes in the fw_cfg entry opt/org.kubevirt.hostdev/nccl-topology; the guest's own tree and links show NCCL the same, so the file adds nothing",
+			}},
+			"for RCCL": {given{
+				host:   strings.ReplaceAll(aHost, "node=0", "node=0 class=0x120000 vendor=0x1002"),
+				domain: domainOf(gpu),
+				vmi:    vmi(allThree, `"hostdev.vm.kubevirt.io/nccl-topology":"fwcfg"`),
+			}, []string{
+				"PASS a file for RCCL of 228 bytes in the fw_cfg entry opt/org.kubevirt.hostdev/nccl-topology; the guest's own tree and links show NCCL the same, so the file adds nothing",
+			}},
+			"no address": {given{host: aHost, domain: i440fx,
+				vmi: vmi(allThree, `"hostdev.vm.kubevirt.io/nccl-topology":"fwcfg"`),
+			}, []string{"NOTE no file: no GPU or NIC has a guest address that is known"}},
+			"not asked for": {given{host: aHost, domain: domainOf(gpu)}, nil},
+		},
 		// On aHost the GPU and its audio are one device, and the NIC is far away.
 		"layout-fit": {
 			"all as on the host": {given{
