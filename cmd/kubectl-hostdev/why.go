@@ -33,8 +33,8 @@ func (a *app) newWhy() *cobra.Command {
 		Short: "Say why a VM with passthrough devices does not start",
 		Long: `why says what state a VM is in, names the cause of a failed start or migration, with or
 without a hook in the cluster, the message that proves it, and what to do. It reads the VM,
-its VMI, events, pods and logs, and names what you may not read. Where the VM requests the hook, which did not place
-its devices, it also checks the cluster as doctor does. All causes:
+its VMI, events, pods and logs, and names what you may not read. Where the VM requests the
+hook, which did not place its devices, it also checks the cluster as doctor does. All causes:
 ` + reasons.Page("docs/causes.md") + `
 
 With -f it reads files instead: an archive of collect, of whose only VM it needs no name;
