@@ -66,6 +66,11 @@ func (o *Output) Check(formats ...string) error {
 		formats = o.formats
 	}
 
+	if o.flag == "format" && slices.Contains(formats, o.File) { // as kubectl's -o
+		return Failed(fmt.Sprintf("the format is --format %s; a file of that name is ./%s", o.File,
+			o.File), fmt.Errorf("invalid --output %q: it is the name of a format", o.File))
+	}
+
 	ending := strings.ToLower(filepath.Ext(o.File))
 	if o.Format == "" {
 		o.Format = formatOf(ending)
