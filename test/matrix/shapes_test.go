@@ -84,8 +84,9 @@ func TestShapes(t *testing.T) {
 
 			expect.Same(t, seen(t, without), seen(t, with),
 				"disks, NICs or controllers move (-without the hook +with it)")
-			for _, shortage := range shortages(t, with) {
-				if !slices.Contains(shortages(t, without), shortage) {
+			before := shortages(t, without)
+			for bus, shortage := range shortages(t, with) {
+				if before[bus] == "" {
 					t.Error(shortage)
 				}
 			}
@@ -122,12 +123,19 @@ func (m mixed) isOpen(result plan.Result) bool {
 		})
 }
 
-// shortages returns the buses of a domain without enough numbers.
-func shortages(t *testing.T, readback []byte) []string {
+// shortages returns the root buses of a domain without enough numbers, by name. The first number may
+// be another with the hook: libvirt gives the user's expander buses those below the hook's.
+func shortages(t *testing.T, readback []byte) map[string]string {
 	t.Helper()
 	read, err := tree.Read(readback)
 	expect.NoError(t, err)
-	return read.BusShortages()
+	all := map[string]string{}
+	for _, shortage := range read.BusShortages() {
+		bus, _, _ := strings.Cut(shortage, " starts")
+		all[bus] = shortage
+	}
+
+	return all
 }
 
 // comparePredictions compares the addresses that a plan predicts with those of the guest, and
