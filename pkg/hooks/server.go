@@ -116,6 +116,7 @@ func (s *Server) options() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.Creds(connectionCredentials{insecure.NewCredentials()}),
 		grpc.UnaryInterceptor(s.intercept),
+		grpc.StatsHandler(hangUps{}),
 		grpc.MaxRecvMsgSize(MaxMessage),
 		grpc.MaxHeaderListSize(maxHeaders),
 		grpc.MaxConcurrentStreams(maxStreams),

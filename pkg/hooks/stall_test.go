@@ -233,3 +233,40 @@ func TestManyConnections(t *testing.T) {
 		t.Errorf("Info after that: %v", err)
 	}
 }
+
+// AwaitReply returns when the client hangs up, and soon where it does not.
+func TestAwaitReply(t *testing.T) {
+	returned := make(chan struct{})
+	server := hookstest.Start(t,
+		hooks.Config{Mutator: hookstest.Func(func(ctx context.Context, call hooks.Call) ([]byte,
+			error) {
+			go func() {
+				hooks.AwaitReply(ctx)
+				returned <- struct{}{}
+			}()
+			return call.Domain, nil
+		})})
+
+	for _, hangUp := range []bool{true, false} {
+		client, err := hooks.Dial(t.Context(), server.HookSocket)
+		expect.NoError(t, err)
+		if _, err := client.OnDefineDomain(t.Context(), hooks.V1alpha3, []byte("<domain/>"),
+			nil); err != nil {
+			t.Error(err)
+		}
+
+		if !hangUp {
+			<-returned
+		}
+
+		if err := client.Close(); err != nil {
+			t.Error(err)
+		}
+
+		if hangUp {
+			<-returned
+		}
+	}
+
+	hooks.AwaitReply(t.Context()) // of no call
+}
