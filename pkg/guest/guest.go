@@ -12,17 +12,17 @@ import (
 
 // keys has every key.
 var keys = []key{
-	{policy.KeyNCCLTopology, NCCLEntry, ports, writeNCCLTopology},
+	{policy.KeyNCCLTopology, NCCLEntry, portDetails, writeNCCLTopology},
 	// all bridges above the devices, and drivers
 	{policy.KeyPortSpeed, domain.PortOverrideMark, host.Related | host.LinkSpeeds, writePortSpeed},
 	// BARs, and the vendor of the root ports
 	{policy.KeyMMIOWindow, optionMark(policy.KeyMMIOWindow), host.Related, writeMMIOWindow},
 	{policy.KeyVIOMMU, domain.IOMMUMark, 0, writeVIOMMU},
-	{policy.KeyClique, domain.CliqueMark, ports, writeCliques},
+	{policy.KeyClique, domain.CliqueMark, portDetails, writeCliques},
 }
 
-// ports stands for the devices and the ports above them, with ids, links and ACS.
-const ports = host.Related | host.Details
+// portDetails stands for the devices and the ports above them, with ids, links and ACS.
+const portDetails = host.Related | host.Details
 
 // Needs returns what the policy's keys need of the host.
 func Needs(p policy.Policy) host.Needs {

@@ -166,7 +166,7 @@ func (f faults) warnings() (all []reasons.Warning) {
 
 	if len(f.renumbered) > 0 {
 		all = append(all, reasons.NewWarning(reasons.CodeBusNumber, nil,
-			"in the slot that they have, devices change their bus number: "+
+			"these stay in place and change their bus number: "+
 				words.FirstOf(f.renumbered, maxNamed, ", ")))
 	}
 
