@@ -29,8 +29,8 @@ type thread struct {
 // another name than the author had chosen from the names alone), 3 by their symptom only, which is
 // wrong, and 11 not at all, of which one event was not about the VM's pod; its six threads without a
 // cause got none. Of the 12 bundles of the fourth author, who had not read it, 10 were right at once;
-// of two outputs of a guest it named the symptom. Six were of VMs that run by now, and are in
-// testdata/healthy.
+// of two outputs of a guest it named the symptom. Some of these threads were cited in the table
+// already. Six were of VMs that run by now, and are in testdata/healthy.
 var threadSets = []string{"threads", "threads2", "threads3", "threads4"}
 
 // noCause is in the place of a thread's cause where the VM is well, or fails for a reason that is
