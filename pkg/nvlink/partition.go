@@ -44,7 +44,7 @@ func (l List) Modules() (modules []Module) {
 	return slices.Compact(modules)
 }
 
-// printed is what fmpm -l prints, as far as it matters.
+// printed has the fields that are read of what fmpm -l prints.
 type printed struct {
 	Partitions []printedPartition `json:"partitionInfo"`
 }
