@@ -20,8 +20,8 @@ import (
 )
 
 // TestNothingElseMoves defines each domain in libvirt as it is and as the hook returns it,
-// with one layout, and with WHOLE=1 with every layout: libvirt accepts it, has every device where it is planned, and no disk,
-// NIC, filesystem or controller other than for PCI elsewhere.
+// with one layout, and with WHOLE=1 with every layout: libvirt accepts it, has every device where
+// it is planned, and no disk, NIC, filesystem or controller other than for PCI elsewhere.
 func TestNothingElseMoves(t *testing.T) {
 	t.Parallel()
 	lib := oracle.New(t)

@@ -85,11 +85,14 @@ func Problems(t *testing.T, got []reasons.Warning, want []string) {
 	}
 }
 
-// Sampled returns one of several, another one for each n; all with WHOLE=1 in the environment
-// (`make whole`).
+// Sampled returns one of several, another one for each n; all if IsWhole.
 func Sampled[T any](n int, all []T) []T {
-	if len(all) == 0 || os.Getenv("WHOLE") == "1" {
+	if len(all) == 0 || IsWhole() {
 		return all
 	}
 	return all[n%len(all):][:1]
 }
+
+// IsWhole reports whether tests that sample are to try everything: WHOLE=1 in the environment
+// (`make whole`).
+func IsWhole() bool { return os.Getenv("WHOLE") == "1" }

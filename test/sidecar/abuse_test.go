@@ -35,15 +35,15 @@ func sidecarWith(t *testing.T, devices int) (s *container, domain []byte) {
 	return start(t, root(t, host), []group{memoryGroup(t)}), domain
 }
 
-// TestTenThousandCalls: every answer is the first one's, and no memory and no file
-// descriptor leaks. With -short there are five hundred calls.
-func TestTenThousandCalls(t *testing.T) {
+// TestManyCalls: every answer is the first one's, and no memory and no file descriptor leaks. With
+// WHOLE=1 there are ten thousand calls.
+func TestManyCalls(t *testing.T) {
 	t.Parallel()
 	s, domain := sidecarWith(t, 2)
 	client, _ := s.dial(t)
-	count := 10_000
-	if testing.Short() {
-		count = 500
+	count := 1_000
+	if expect.IsWhole() {
+		count = 10_000
 	}
 
 	var first []byte
