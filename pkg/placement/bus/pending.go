@@ -38,8 +38,8 @@ func (g Guest) WithVersion(v alloc.Version) Guest {
 }
 
 // pending counts the devices and bridges without an address that libvirt plugs into ports, and
-// reports whether it adds a bridge to conventional PCI, with a port of its own. Where that depends
-// on QEMU's build, both count.
+// reports whether it adds a bridge to conventional PCI on the root bus, with a port of its own.
+// Where that depends on QEMU's build, both count.
 func (g Guest) pending() (count int, needsBridge bool) {
 	hostdevs := topology.CountFunc(g.Hostdevs, isOpenHostdev)
 	isKnown := libvirt.HasExpanderBuses(g.Domain) // else libvirt has other rules
@@ -74,7 +74,7 @@ func (g Guest) pendingOn(hasLSI bool) (count int, needsBridge bool) {
 	for i, c := range whole.Domain.Controllers {
 		isPort[c.Index] = c.Model == domain.RootPort || c.Model == domain.DownstreamPort
 		needsBridge = needsBridge || c.Model == domain.PCIeToPCIBridge &&
-			i >= len(g.Source.Controllers)
+			i >= len(g.Source.Controllers) && g.isOnRootBus(c.Address.Bus)
 	}
 
 	for i, o := range g.Others[:min(len(g.Others), len(whole.Devices))] {
@@ -96,12 +96,19 @@ func (g Guest) pendingOn(hasLSI bool) (count int, needsBridge bool) {
 		}
 
 		// A bridge takes a port that is there, also one under an expander bus.
-		if n := g.Node(at.Bus); n == nil || n.Top() == g.Root() {
+		if g.isOnRootBus(at.Bus) {
 			count++
 		}
 	}
 
 	return count, needsBridge
+}
+
+// isOnRootBus reports whether the bus with an index is under the root bus: so are those of ports
+// that libvirt adds.
+func (g Guest) isOnRootBus(index int) bool {
+	n := g.Node(index)
+	return n == nil || n.Top() == g.Root()
 }
 
 // isOpen reports whether libvirt gives a device an address.
