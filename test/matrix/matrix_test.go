@@ -107,8 +107,8 @@ func TestTreesLibvirt(t *testing.T) {
 						Flags: map[policy.Key]string{policy.KeyLayout: string(layout)},
 					},
 				}
-				lib.Check(t,
-					m.Read(plan.Request{Domain: matrix.Domain(h.NUMA, h.Devices)}).Plan().Domain)
+				planned := m.Read(plan.Request{Domain: matrix.Domain(h.NUMA, h.Devices)}).Plan()
+				lib.Check(t, planned.Domain)
 			})
 		}
 	}

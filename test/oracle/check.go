@@ -14,15 +14,27 @@ import (
 
 // Check defines a domain without what this libvirt is known to refuse. It fails the test where
 // libvirt refuses the domain or understands it otherwise than it is written, and where QEMU or
-// the firmware would lose devices of a domain that libvirt accepts, but for known findings. It
-// returns the readback, nil when the domain was refused.
-func (l *Libvirt) Check(tb testing.TB, domain []byte, known ...string) (readback []byte) {
+// the firmware would lose devices of a domain that libvirt accepts. It returns the readback, nil
+// when the domain was refused.
+func (l *Libvirt) Check(tb testing.TB, domain []byte) (readback []byte) {
+	tb.Helper()
+	return l.CheckChanged(tb, domain, nil)
+}
+
+// CheckChanged does what Check does, but for findings that libvirt has of the domain without the
+// hook, too.
+func (l *Libvirt) CheckChanged(tb testing.TB, domain, withoutHook []byte) (readback []byte) {
 	tb.Helper()
 	readback, findings, err := l.Examine(domain)
 	if err != nil {
 		skipWithoutEmulator(tb, err)
 		tb.Errorf("libvirt refuses the domain: %v", err)
 		return nil
+	}
+
+	var known []string
+	if len(findings) > 0 && withoutHook != nil {
+		_, known, _ = l.Examine(withoutHook)
 	}
 
 	for _, finding := range findings {
