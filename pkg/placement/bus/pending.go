@@ -70,38 +70,49 @@ func (g Guest) pendingOn(hasLSI bool) (count int, needsBridge bool) {
 			topology.CountFunc(g.Hostdevs, isOpenHostdev), false
 	}
 
-	var isPort [libvirt.MaxIndex + 1]bool
-	for i, c := range whole.Domain.Controllers {
+	isPort := map[int]bool{}
+	for _, c := range whole.Domain.Controllers {
 		isPort[c.Index] = c.Model == domain.RootPort || c.Model == domain.DownstreamPort
-		needsBridge = needsBridge || c.Model == domain.PCIeToPCIBridge &&
-			i >= len(g.Source.Controllers) && g.isOnRootBus(c.Address.Bus)
 	}
 
-	for i, o := range g.Others[:min(len(g.Others), len(whole.Devices))] {
-		if at := whole.Devices[i].Address; isOpen(o) && at != nil && isPort[at.Bus] {
+	for _, at := range g.assigned(whole) {
+		if isPort[at.Bus] {
 			count++
+		}
+	}
+
+	given := len(g.Source.Controllers)
+	for i, c := range whole.Domain.Controllers[:given] {
+		isAssigned := g.Source.Controllers[i].Address == nil && c.Address != nil
+		// A bridge takes a port that is there, also one under an expander bus.
+		if isBridge(c) && isAssigned && isPort[c.Address.Bus] && g.isOnRootBus(c.Address.Bus) {
+			count++
+		}
+	}
+
+	needsBridge = slices.ContainsFunc(whole.Domain.Controllers[given:],
+		func(c domain.Controller) bool {
+			return c.Model == domain.PCIeToPCIBridge && g.isOnRootBus(c.Address.Bus)
+		})
+
+	return count, needsBridge
+}
+
+// assigned returns the addresses that libvirt gives devices and hostdevs without one.
+func (g Guest) assigned(whole alloc.Completed) (addresses []domain.GuestAddress) {
+	for i, o := range g.Others[:min(len(g.Others), len(whole.Devices))] {
+		if at := whole.Devices[i].Address; isOpen(o) && at != nil {
+			addresses = append(addresses, *at)
 		}
 	}
 
 	for i, h := range g.Hostdevs {
-		if at := whole.Domain.Hostdevs[i].Address; isOpenHostdev(h) && at != nil && isPort[at.Bus] {
-			count++
+		if at := whole.Domain.Hostdevs[i].Address; isOpenHostdev(h) && at != nil {
+			addresses = append(addresses, *at)
 		}
 	}
 
-	for i, c := range g.Source.Controllers {
-		at := whole.Domain.Controllers[i].Address
-		if !isBridge(c) || c.Address != nil || at == nil || !isPort[at.Bus] {
-			continue
-		}
-
-		// A bridge takes a port that is there, also one under an expander bus.
-		if g.isOnRootBus(at.Bus) {
-			count++
-		}
-	}
-
-	return count, needsBridge
+	return addresses
 }
 
 // isOnRootBus reports whether the bus with an index is under the root bus: so are those of ports
