@@ -129,7 +129,7 @@ func (f *faults) owns(d placement.Decision, id int, owners map[int]topology.Devi
 // accelerated looks at what is under an expander bus whose SMMUv3 is accelerated. It serves devices
 // of one SMMUv3 of the host, and on Grace each PCIe root has its own.
 func (f *faults) accelerated(expander *topology.Node) {
-	others := libvirt.Devices(f.Before())
+	others := libvirt.Endpoints(f.Before())
 	var first *placement.Decision
 	for n := range expander.Endpoints() { // hw/arm/smmuv3-accel.c
 		switch id := n.ID.(type) {
@@ -148,7 +148,7 @@ func (f *faults) accelerated(expander *topology.Node) {
 }
 
 // emulated looks at a device of QEMU under an accelerated SMMUv3.
-func (f *faults) emulated(other libvirt.Device, expander *topology.Node) {
+func (f *faults) emulated(other libvirt.Endpoint, expander *topology.Node) {
 	if other.Element == "interface" && other.Type == "hostdev" {
 		return
 	}

@@ -12,7 +12,7 @@ import (
 const MaxIndex = 255
 
 // HighestIndex returns the highest index that a PCI controller has or an address names.
-func HighestIndex(d *domain.Domain, devices []Device) int {
+func HighestIndex(d *domain.Domain, devices []Endpoint) int {
 	highest := 0
 	for _, c := range d.Controllers {
 		highest = max(highest, c.Index, busOf(c.Address))
@@ -38,7 +38,7 @@ func busOf(a *domain.GuestAddress) int {
 
 // Holes returns the indexes without a PCI controller up to the highest. libvirt makes a root port
 // of each (src/qemu/qemu_domain_address.c, qemuDomainAssignPCIAddresses).
-func Holes(d *domain.Domain, devices []Device) []int {
+func Holes(d *domain.Domain, devices []Endpoint) []int {
 	var taken [MaxIndex + 1]bool
 	for _, c := range d.Controllers {
 		taken[c.Index] = true

@@ -11,9 +11,9 @@ import (
 	"hook-sidecar/pkg/domain"
 )
 
-// Device is a device that has a PCI address or gets one, other than PCI controllers and placed
+// Endpoint is a device that has a PCI address or gets one, other than PCI controllers and placed
 // hostdevs.
-type Device struct {
+type Endpoint struct {
 	domain.Device
 
 	// Connect says where libvirt plugs the device in.
@@ -23,10 +23,10 @@ type Device struct {
 	Implicit bool
 }
 
-// Devices returns the domain's devices in document order, then those that libvirt adds: a memory
+// Endpoints returns the domain's devices in document order, then those that libvirt adds: a memory
 // balloon, a USB controller, the controller of a SCSI disk. Added controllers come in libvirt's
 // order.
-func Devices(d *domain.Domain) []Device {
+func Endpoints(d *domain.Domain) []Endpoint {
 	g := guest{domain: d, q35: IsQ35(d.Machine), virt: isVirt(d.Machine)}
 	for _, o := range d.Others {
 		how := g.connect(o)
@@ -48,19 +48,19 @@ func Devices(d *domain.Domain) []Device {
 type guest struct {
 	domain    *domain.Domain
 	q35, virt bool
-	devices   []Device
+	devices   []Endpoint
 	own       int // how many of devices are the domain's own
 }
 
 func (g *guest) add(d domain.Device, how Connect) {
-	g.devices = append(g.devices, Device{Device: d, Connect: how})
+	g.devices = append(g.devices, Endpoint{Device: d, Connect: how})
 }
 
 // PrimaryVideo returns the position of the video device that libvirt puts first: the one with
 // primary='yes', else the first; -1 without any on PCI.
-func PrimaryVideo(devices []Device) int {
-	isVideo := func(d Device) bool { return d.Element == "video" }
-	primary := slices.IndexFunc(devices, func(d Device) bool { return isVideo(d) && d.Primary })
+func PrimaryVideo(devices []Endpoint) int {
+	isVideo := func(d Endpoint) bool { return d.Element == "video" }
+	primary := slices.IndexFunc(devices, func(d Endpoint) bool { return isVideo(d) && d.Primary })
 	if primary < 0 {
 		return slices.IndexFunc(devices, isVideo)
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // devices returns the devices of a domain whose machine and devices are given.
-func devices(t *testing.T, machine, xml string) []libvirt.Device {
+func devices(t *testing.T, machine, xml string) []libvirt.Endpoint {
 	t.Helper()
 	d, err := domain.Parse(fmt.Appendf(nil,
 		"<domain><os><type machine='%s'/></os><devices>%s</devices></domain>", machine, xml))
@@ -20,7 +20,7 @@ func devices(t *testing.T, machine, xml string) []libvirt.Device {
 		t.Fatalf("Parse: %v", err)
 	}
 
-	return libvirt.Devices(d)
+	return libvirt.Endpoints(d)
 }
 
 // portCase is how many root ports libvirt takes for devices without an address.
@@ -51,7 +51,7 @@ func plugged(t *testing.T, machine, xml string, hasLSI bool) (ports int, isBridg
 	d, err := domain.Parse(fmt.Appendf(nil,
 		"<domain><os><type machine='%s'/></os><devices>%s</devices></domain>", machine, xml))
 	expect.NoError(t, err)
-	given := libvirt.Devices(d)
+	given := libvirt.Endpoints(d)
 	layout, err := alloc.Simulate(d, given,
 		alloc.Libvirt{Version: alloc.Libvirt11, HasLSI: hasLSI})
 	if err != nil {

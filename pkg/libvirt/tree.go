@@ -18,7 +18,7 @@ func (o Other) String() string { return "device " + strconv.Itoa(int(o)) }
 // Tree returns the guest's PCI Express tree: the root bus first, then the expander buses by index,
 // each with the controllers under it, in the order of slot and function, and devices. A device
 // without an address, or under no controller of the domain, is on the root bus.
-func Tree(d *domain.Domain, devices []Device) *topology.Tree {
+func Tree(d *domain.Domain, devices []Endpoint) *topology.Tree {
 	b := treeBuilder{
 		tree:  topology.NewTree(len(d.Hostdevs), len(devices)),
 		under: map[int][]*domain.Controller{},

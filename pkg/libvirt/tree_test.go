@@ -63,7 +63,7 @@ func TestTree(t *testing.T) {
 		Element: "interface", Model: "virtio", Address: &domain.GuestAddress{Bus: 99},
 	}
 
-	tree := libvirt.Tree(d, []libvirt.Device{{Device: missing}})
+	tree := libvirt.Tree(d, []libvirt.Endpoint{{Device: missing}})
 	for id, want := range map[topology.ID][]int{
 		gpu:              {1, 2, 3, 4},
 		nic:              {0}, // without an address
@@ -102,7 +102,7 @@ func TestHoles(t *testing.T) {
 		Hostdevs: []domain.Hostdev{{Address: &domain.GuestAddress{Bus: 5}}},
 	}
 
-	others := []libvirt.Device{{Device: domain.Device{Address: &domain.GuestAddress{Bus: 4}}}}
+	others := []libvirt.Endpoint{{Device: domain.Device{Address: &domain.GuestAddress{Bus: 4}}}}
 	if got, want := libvirt.Holes(d, others), []int{1, 3, 4, 5}; !slices.Equal(got, want) {
 		t.Errorf("holes %v, want %v", got, want)
 	}

@@ -41,7 +41,7 @@ func portsOf(in Input, current bus.Guest, devices []Device) bus.Ports {
 func portsInUse(current bus.Guest, devices []Device) int {
 	isPCI := func(d Device) bool { return d.ID.Kind() == topology.KindPCI }
 	return topology.CountFunc(devices, isPCI) + topology.CountFunc(current.Others,
-		func(o libvirt.Device) bool {
+		func(o libvirt.Endpoint) bool {
 			switch o.Element {
 			case "interface":
 				return !strings.HasPrefix(o.Alias, "placeholder-")

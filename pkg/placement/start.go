@@ -71,7 +71,7 @@ func withoutMode(d *domain.Domain) []int {
 
 // guestAsIs returns the guest of the domain as it came.
 func guestAsIs(in Input) bus.Guest {
-	g := bus.New(in.Domain, libvirt.Devices(in.Domain))
+	g := bus.New(in.Domain, libvirt.Endpoints(in.Domain))
 	g.Libvirt = alloc.Libvirt{Version: alloc.Libvirt11, IsConventional: in.isConventional}
 	return g.Completed()
 }

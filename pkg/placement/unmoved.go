@@ -20,7 +20,7 @@ import (
 func libvirts(g bus.Guest) []alloc.Libvirt {
 	d, devices := g.Source, g.Others
 	hasLSI := []bool{false}
-	if slices.ContainsFunc(devices, func(d libvirt.Device) bool {
+	if slices.ContainsFunc(devices, func(d libvirt.Endpoint) bool {
 		return d.Connect == libvirt.EitherWay
 	}) {
 		hasLSI = []bool{false, true}
@@ -49,13 +49,13 @@ func libvirts(g bus.Guest) []alloc.Libvirt {
 	return all
 }
 
-func isAddedController(d libvirt.Device) bool { return d.Implicit && d.Element == "controller" }
+func isAddedController(d libvirt.Endpoint) bool { return d.Implicit && d.Element == "controller" }
 
 // without is the domain as one libvirt completes it without the hook.
 type without struct {
 	libvirt alloc.Libvirt
 	layout  alloc.Completed
-	devices []libvirt.Device // that libvirt completes
+	devices []libvirt.Endpoint // that libvirt completes
 }
 
 // withoutHook returns what each libvirt makes of the guest as it came; none where it refuses it.
@@ -70,7 +70,7 @@ func withoutHook(asIs bus.Guest) (all []without) {
 
 // simulate returns what a libvirt makes of a guest with these devices. The guest knows the answer
 // of its own libvirt, unless room is reserved in it.
-func simulate(g bus.Guest, devices []libvirt.Device, m alloc.Libvirt) (alloc.Completed, error) {
+func simulate(g bus.Guest, devices []libvirt.Endpoint, m alloc.Libvirt) (alloc.Completed, error) {
 	isOwn := m.Version == g.Libvirt.Version && m.HasLSI == g.Libvirt.HasLSI
 	if isOwn && len(g.Others) == len(devices) {
 		if known, isAccepted := g.Layout(); isAccepted {

@@ -71,7 +71,7 @@ type Completed struct {
 	Domain *domain.Domain
 
 	// Devices are the other devices, position by position, each with its address.
-	Devices []libvirt.Device
+	Devices []libvirt.Endpoint
 }
 
 // Held returns the indexes of the buses that something is on.
@@ -100,7 +100,7 @@ func (l Completed) Held() map[int]bool {
 
 // Simulate returns the domain as libvirt completes it. Devices are those of libvirt.Devices. The
 // error says why libvirt refuses the domain.
-func Simulate(d *domain.Domain, devices []libvirt.Device, m Libvirt) (Completed, error) {
+func Simulate(d *domain.Domain, devices []libvirt.Endpoint, m Libvirt) (Completed, error) {
 	g, _, err := complete(d, devices, m)
 	if err != nil {
 		return Completed{}, err
@@ -111,7 +111,7 @@ func Simulate(d *domain.Domain, devices []libvirt.Device, m Libvirt) (Completed,
 
 // complete returns a guest in which everything has its address, and the addresses that are taken.
 func complete(
-	d *domain.Domain, devices []libvirt.Device, m Libvirt,
+	d *domain.Domain, devices []libvirt.Endpoint, m Libvirt,
 ) (*guest, *addresses, error) {
 	g := newGuest(d, devices, m)
 

@@ -15,7 +15,7 @@ import (
 type guest struct {
 	Libvirt
 	domain *domain.Domain
-	source []libvirt.Device
+	source []libvirt.Endpoint
 
 	own      []*item // PCI controllers of the domain, position by position
 	added    []*item // PCI controllers that libvirt adds, by index
@@ -40,8 +40,8 @@ type item struct {
 	model   domain.Model
 	index   int // of a controller; noIndex while libvirt has given none
 
-	device  *libvirt.Device // nil for PCI controllers and hostdevs
-	hostdev *domain.Hostdev // nil for others
+	device  *libvirt.Endpoint // nil for PCI controllers and hostdevs
+	hostdev *domain.Hostdev   // nil for others
 }
 
 const noIndex = -1
@@ -61,7 +61,7 @@ func (i *item) name() string {
 	return fmt.Sprintf("controller %d (%s)", i.index, i.model)
 }
 
-func newGuest(d *domain.Domain, devices []libvirt.Device, m Libvirt) *guest {
+func newGuest(d *domain.Domain, devices []libvirt.Endpoint, m Libvirt) *guest {
 	g := &guest{Libvirt: m, domain: d, source: devices, buses: 1}
 	all := make([]item, len(d.Controllers)+len(d.Hostdevs)+len(devices))
 	next := func(i item) *item {
@@ -135,7 +135,7 @@ func (g *guest) newHostdev(h *domain.Hostdev) item {
 	return i
 }
 
-func (g *guest) newDevice(d *libvirt.Device) item {
+func (g *guest) newDevice(d *libvirt.Endpoint) item {
 	i := item{
 		element: d.Element, kind: d.Type, model: domain.Model(d.Model), device: d,
 		at: d.Address, isWanted: d.Connect != libvirt.NotPCI, flags: g.connectionOf(d),
@@ -152,7 +152,7 @@ func (g *guest) newDevice(d *libvirt.Device) item {
 // connectionOf returns the flags of a device's connection (src/qemu/qemu_domain_address.c,
 // qemuDomainDeviceCalculatePCIConnectFlags). A device that is not on PCI but has a PCI address
 // counts as conventional (qemuDomainCollectPCIAddress).
-func (g *guest) connectionOf(d *libvirt.Device) flags {
+func (g *guest) connectionOf(d *libvirt.Endpoint) flags {
 	how := d.Connect
 	switch {
 	case how != libvirt.EitherWay:
@@ -222,7 +222,7 @@ var assignedElements = []string{
 }
 
 // IsBeforeHostdevs reports whether libvirt gives the device an address before hostdevs.
-func IsBeforeHostdevs(d libvirt.Device) bool {
+func IsBeforeHostdevs(d libvirt.Endpoint) bool {
 	at := slices.Index(assignedElements, d.Element)
 	return at >= 0 && at < slices.Index(assignedElements, "hostdev")
 }

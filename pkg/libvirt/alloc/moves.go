@@ -12,7 +12,7 @@ import (
 
 // Move is a device that the guest sees elsewhere.
 type Move struct {
-	Device libvirt.Device
+	Device libvirt.Endpoint
 	// From and To are slots and functions from a root bus down: "05.1/00.0"; under an expander bus
 	// after its index: "pci.3/01.0/00.0".
 	From, To string
@@ -24,7 +24,7 @@ func (m Move) String() string {
 }
 
 // nameOf names a device: its alias, else its element with what tells it from others.
-func nameOf(d libvirt.Device) string {
+func nameOf(d libvirt.Endpoint) string {
 	words := strings.Fields(strings.Join([]string{d.Element, d.Type, d.Index, d.TargetDev}, " "))
 	return cmp.Or(d.Alias, strings.Join(words, " "))
 }
@@ -108,7 +108,7 @@ func slotsOf(a *domain.GuestAddress, controllers map[int]domain.Controller) stri
 
 // Renumbered is a device in the same slot as before, whose bus has another number.
 type Renumbered struct {
-	Device   libvirt.Device
+	Device   libvirt.Endpoint
 	From, To int
 }
 
@@ -120,7 +120,7 @@ func (r Renumbered) String() string {
 // Renumbers lists the devices under the root bus that have another bus number in the next layout,
 // which has the same devices in the same order. isCounted selects devices.
 func (l Completed) Renumbers(
-	next Completed, isCounted func(libvirt.Device) bool,
+	next Completed, isCounted func(libvirt.Endpoint) bool,
 ) (all []Renumbered) {
 	before, after := l.busNumbers(), next.busNumbers()
 	for i, d := range l.Devices {

@@ -24,7 +24,7 @@ func TestMovesBetweenRootBuses(t *testing.T) {
 				{Index: 1, Model: domain.ExpanderBus, Address: &domain.GuestAddress{Slot: 3}},
 				port(2, 0), port(3, 1),
 			}},
-			Devices: []libvirt.Device{{Device: domain.Device{
+			Devices: []libvirt.Endpoint{{Device: domain.Device{
 				Element: "interface", Alias: "nic", Address: &domain.GuestAddress{Bus: nic},
 			}}},
 		}

@@ -17,22 +17,22 @@ import (
 type Guest struct {
 	*domain.Domain                // with root ports that libvirt adds
 	Source         *domain.Domain // without
-	Others         []libvirt.Device
+	Others         []libvirt.Endpoint
 	Tree           *topology.Tree
 	Expanders      []domain.Controller // the expander buses, by index
 	Libvirt        alloc.Libvirt       // that libvirt's answer depends on
-	unsettled      []libvirt.Device    // Others as they were before Settled
+	unsettled      []libvirt.Endpoint  // Others as they were before Settled
 	layout         *alloc.Completed    // of Completed; nil before
 }
 
 // New returns the guest that libvirt makes of a domain, with a root port for each index that is
 // missing.
-func New(d *domain.Domain, others []libvirt.Device) Guest {
+func New(d *domain.Domain, others []libvirt.Endpoint) Guest {
 	return WithRootPorts(d, others, libvirt.Holes(d, others))
 }
 
 // WithRootPorts returns the guest of a domain with more root ports, of these indexes.
-func WithRootPorts(d *domain.Domain, others []libvirt.Device, indexes []int) Guest {
+func WithRootPorts(d *domain.Domain, others []libvirt.Endpoint, indexes []int) Guest {
 	with := libvirt.WithRootPorts(d, indexes)
 	expanders := slices.DeleteFunc(slices.Clone(with.Controllers), func(c domain.Controller) bool {
 		return c.Model != domain.ExpanderBus

@@ -48,7 +48,7 @@ func (g Guest) pending() (count int, needsBridge bool) {
 	}
 
 	count, needsBridge = g.pendingOn(g.Libvirt.HasLSI)
-	if slices.ContainsFunc(g.Others, func(o libvirt.Device) bool {
+	if slices.ContainsFunc(g.Others, func(o libvirt.Endpoint) bool {
 		return o.Connect == libvirt.EitherWay && o.Address == nil
 	}) {
 		other, otherNeeds := g.pendingOn(!g.Libvirt.HasLSI)
@@ -123,7 +123,7 @@ func (g Guest) isOnRootBus(index int) bool {
 }
 
 // isOpen reports whether libvirt gives a device an address.
-func isOpen(o libvirt.Device) bool { return o.Address == nil && o.Connect != libvirt.NotPCI }
+func isOpen(o libvirt.Endpoint) bool { return o.Address == nil && o.Connect != libvirt.NotPCI }
 
 func isOpenHostdev(h domain.Hostdev) bool { return h.Address == nil && !h.Unassigned }
 
@@ -259,7 +259,7 @@ func (g Guest) isApart(index int) bool { return g.Node(index).Parent != g.Root()
 
 // MustStay reports whether a device must keep its address: Windows takes a moved disk offline, and
 // a NIC's name comes from its address. Balloon, rng and others may move.
-func MustStay(d libvirt.Device) bool {
+func MustStay(d libvirt.Endpoint) bool {
 	return slices.Contains([]string{"disk", "interface", "filesystem", "controller"}, d.Element)
 }
 

@@ -193,7 +193,7 @@ func (g Guest) LastPorts(indexes []int) []domain.Controller {
 func (g Guest) Beside(taken ...domain.GuestAddress) Guest {
 	g.Others, g.unsettled, g.layout = slices.Clip(g.Others), slices.Clip(g.unsettled), nil
 	for i := range taken {
-		other := libvirt.Device{Device: domain.Device{Address: &taken[i]}, Connect: libvirt.Express}
+		other := libvirt.Endpoint{Device: domain.Device{Address: &taken[i]}, Connect: libvirt.Express}
 		g.Others, g.unsettled = append(g.Others, other), append(g.unsettled, other)
 	}
 
@@ -201,4 +201,4 @@ func (g Guest) Beside(taken ...domain.GuestAddress) Guest {
 }
 
 // IsReserved reports whether a device stands for a reserved address, see Beside.
-func IsReserved(d libvirt.Device) bool { return d.Element == "" }
+func IsReserved(d libvirt.Endpoint) bool { return d.Element == "" }

@@ -62,7 +62,7 @@ func flat(devices int) *domain.Domain {
 // layout returns what a tree in place of a domain's controllers is numbered from.
 func layout(d *domain.Domain, wanted *topology.Tree, managed bus.Devices) number.Layout {
 	return number.Layout{
-		Current: bus.New(d, libvirt.Devices(d)), Wanted: wanted, Managed: managed,
+		Current: bus.New(d, libvirt.Endpoints(d)), Wanted: wanted, Managed: managed,
 		Version: alloc.Libvirt11, HotplugOff: true,
 	}
 }
