@@ -72,8 +72,8 @@ type portLink struct {
 
 func newPortSpeed(plan *placement.Plan) *portSpeed {
 	d := plan.Domain()
-	devices := topology.Map(plan.Devices, func(d placement.Decision) placement.Device {
-		return d.Device
+	devices := topology.Map(plan.Devices, func(d placement.Decision) placement.PassthroughDevice {
+		return d.PassthroughDevice
 	})
 
 	return &portSpeed{

@@ -26,7 +26,7 @@ const (
 
 // Decision is the outcome for one device.
 type Decision struct {
-	Device
+	PassthroughDevice
 	Outcome Outcome
 	Reason  reasons.Reason
 	Cell    *topology.CellID // of the expander bus that it is under; nil without one
@@ -58,8 +58,10 @@ func decide(s start, layout policy.Layout) []Decision {
 // decideOne decides for one device by the first rule that keeps it where it is; without
 // one it moves if the layout has a place for it, and stays unplaced otherwise: KubeVirt, which
 // put it there, may have known more of the host.
-func decideOne(s start, layout policy.Layout, device Device, underReferenced bool) Decision {
-	d := Decision{Device: device, Outcome: Kept}
+func decideOne(
+	s start, layout policy.Layout, device PassthroughDevice, underReferenced bool,
+) Decision {
+	d := Decision{PassthroughDevice: device, Outcome: Kept}
 	switch {
 	case layout == policy.LayoutKeep:
 		d.Reason = reasons.LayoutKeep
@@ -90,7 +92,7 @@ func decideOne(s start, layout policy.Layout, device Device, underReferenced boo
 // isUsersChoice reports whether the user chose the device's guest address, hid the
 // device, or asks to keep it. An address can be chosen in the VMI's interfaces
 // only; any other is libvirt's or an earlier call's.
-func isUsersChoice(in Input, d Device) bool {
+func isUsersChoice(in Input, d PassthroughDevice) bool {
 	switch {
 	case d.unassigned, d.Alias != "" && slices.Contains(in.Policy.Keep, d.Alias):
 		return true
@@ -111,13 +113,13 @@ func isUsersChoice(in Input, d Device) bool {
 // conventional PCI device, and under no expander bus, where KubeVirt may put it.
 // libvirt adds a bridge to conventional PCI for one without an address, which takes
 // the first free port; without the bridge disks and NICs would move.
-func staysConventional(d Device, current bus.Guest) bool {
+func staysConventional(d PassthroughDevice, current bus.Guest) bool {
 	return !d.Added && d.isConventional() && current.Expander(d.current) == nil
 }
 
 // findCell returns the cell of a device, with the reason why it is that one, or why it has none.
 // adoptCells may change it.
-func findCell(s start, d Device) (*topology.CellID, reasons.Reason) {
+func findCell(s start, d PassthroughDevice) (*topology.CellID, reasons.Reason) {
 	node, known := d.HostNode.Node()
 	switch {
 	case !s.Host.Shows(d.ID):

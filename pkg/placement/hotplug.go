@@ -16,7 +16,7 @@ import (
 // portsOf returns how many root ports are to stay free for hotplug: as the policy says, or as
 // KubeVirt gives a domain of this size in topology v3 (KubeVirt
 // pkg/virt-launcher/virtwrap/manager.go, calculateHotplugPortCountV2).
-func portsOf(in Input, current bus.Guest, devices []Device) bus.Ports {
+func portsOf(in Input, current bus.Guest, devices []PassthroughDevice) bus.Ports {
 	p := bus.Ports{Hook: in.Policy.HotplugPorts}
 	if !in.onRootComplex() {
 		const large = 2 << 30 // bytes
@@ -38,8 +38,8 @@ func portsOf(in Input, current bus.Guest, devices []Device) bus.Ports {
 // portsInUse counts devices as KubeVirt does before the first define
 // (converter/pci-placement.go, CountPCIDevices): without placeholder NICs, SATA
 // controllers and mediated devices. Hostdevs count wherever they are.
-func portsInUse(current bus.Guest, devices []Device) int {
-	isPCI := func(d Device) bool { return d.ID.Kind() == topology.KindPCI }
+func portsInUse(current bus.Guest, devices []PassthroughDevice) int {
+	isPCI := func(d PassthroughDevice) bool { return d.ID.Kind() == topology.KindPCI }
 	return topology.CountFunc(devices, isPCI) + topology.CountFunc(current.Others,
 		func(o libvirt.Endpoint) bool {
 			switch o.Element {

@@ -48,9 +48,9 @@ func Candidates(d *domain.Domain, variables []env.Variable) []topology.DeviceID 
 	return slices.Compact(ids)
 }
 
-// Device is a passthrough device of the domain, or one to add, with what the
-// host shows of it.
-type Device struct {
+// PassthroughDevice is a device that the domain passes through, or one to add, with what the host
+// shows of it.
+type PassthroughDevice struct {
 	ID       topology.DeviceID
 	Alias    string // "" when the domain gives none
 	Resource string // "" when not known
@@ -70,10 +70,12 @@ type Device struct {
 
 // inventory lists the devices of the domain and those to add, by id, and returns the
 // latter as hostdevs, too.
-func inventory(in Input) (devices []Device, added []domain.Hostdev, warnings []reasons.Warning) {
+func inventory(in Input) (
+	devices []PassthroughDevice, added []domain.Hostdev, warnings []reasons.Warning,
+) {
 	requests := request.New(in.VMI, in.Variables)
 	added, warnings = requests.Additions(in.Domain, in.Host, in.Policy)
-	devices = make([]Device, 0, len(in.Domain.Hostdevs)+len(added))
+	devices = make([]PassthroughDevice, 0, len(in.Domain.Hostdevs)+len(added))
 	for i, h := range slices.Concat(in.Domain.Hostdevs, added) {
 		d := hostDevice(in.Host, h.ID)
 		d.Alias, d.Resource, d.Added = h.Alias, requests.ResourceOf(h), i >= len(in.Domain.Hostdevs)
@@ -81,13 +83,13 @@ func inventory(in Input) (devices []Device, added []domain.Hostdev, warnings []r
 		devices = append(devices, d)
 	}
 
-	slices.SortFunc(devices, func(x, y Device) int { return x.ID.Compare(y.ID) })
+	slices.SortFunc(devices, func(x, y PassthroughDevice) int { return x.ID.Compare(y.ID) })
 	return devices, added, append(warnings, unknownAliases(in, devices)...)
 }
 
 // hostDevice returns a device as the host shows it.
-func hostDevice(host *topology.Host, id topology.DeviceID) Device {
-	d := Device{ID: id, HostNode: host.Affinity(id), Function: host.Function(id)}
+func hostDevice(host *topology.Host, id topology.DeviceID) PassthroughDevice {
+	d := PassthroughDevice{ID: id, HostNode: host.Affinity(id), Function: host.Function(id)}
 	if f := d.Function; f != nil {
 		d.PCIeRoot, d.HostPath, d.IOMMUGroup = f.Root, f.Bridges, f.IOMMUGroup
 	}
@@ -104,7 +106,7 @@ func hostDevice(host *topology.Host, id topology.DeviceID) Device {
 
 // hostAddress returns the address of the device on the host, or of the parent of a mediated device:
 // the zero address if it has none that is known.
-func (d *Device) hostAddress() topology.Address {
+func (d *PassthroughDevice) hostAddress() topology.Address {
 	if d.Function != nil {
 		return d.Function.Address
 	}
@@ -114,17 +116,17 @@ func (d *Device) hostAddress() topology.Address {
 
 // isConventional reports whether libvirt takes a device for conventional PCI
 // (src/util/virpci.c, virPCIDeviceInit). A mediated device never is.
-func (d Device) isConventional() bool {
+func (d PassthroughDevice) isConventional() bool {
 	return d.ID.Kind() == topology.KindPCI && d.Function != nil && d.Function.Conventional
 }
 
 // unknownAliases warns of aliases that are to be kept and that no hostdev has.
 // Hostdevs that are not placed, such as USB ones, are kept anyway.
-func unknownAliases(in Input, devices []Device) []reasons.Warning {
+func unknownAliases(in Input, devices []PassthroughDevice) []reasons.Warning {
 	var warnings []reasons.Warning
 	for _, alias := range in.Policy.Keep {
 		known := slices.Contains(in.Domain.HostdevAliases, alias) ||
-			slices.ContainsFunc(devices, func(d Device) bool { return d.Alias == alias })
+			slices.ContainsFunc(devices, func(d PassthroughDevice) bool { return d.Alias == alias })
 		if !known {
 			warnings = append(warnings, reasons.NewWarning(reasons.CodeUnknownAlias, nil,
 				fmt.Sprintf("no hostdev has the alias %q that is to be kept",

@@ -110,7 +110,7 @@ func hostOrder(devices []Decision) []int {
 	}
 
 	slices.SortFunc(positions, func(i, j int) int {
-		x, y := &devices[i].Device, &devices[j].Device
+		x, y := &devices[i].PassthroughDevice, &devices[j].PassthroughDevice
 		return cmp.Or(x.hostAddress().Compare(y.hostAddress()), x.ID.Compare(y.ID))
 	})
 

@@ -15,8 +15,8 @@ import (
 // start is the common input of all layouts.
 type start struct {
 	Input
-	current    bus.Guest // of the domain as it came
-	devices    []Device  // by id
+	current    bus.Guest           // of the domain as it came
+	devices    []PassthroughDevice // by id
 	ids        []topology.DeviceID
 	cells      cells.Map
 	hostTree   *topology.Tree

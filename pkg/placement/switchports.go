@@ -26,7 +26,7 @@ func (s start) switchPortsSpeak() bool {
 //
 // QEMU's ports with a link have no VMState: a migration, a save or a snapshot with memory loses the
 // switch with all devices under it, and reports nothing. So one device has to keep QEMU from it.
-func SwitchPortsRefused(d *domain.Domain, devices []Device) string {
+func SwitchPortsRefused(d *domain.Domain, devices []PassthroughDevice) string {
 	users := libvirt.PortLinkOption(d)
 	switch {
 	case !libvirt.HasExpanderBuses(d):
@@ -51,7 +51,7 @@ func SwitchPortsRefused(d *domain.Domain, devices []Device) string {
 // migration; mediated devices, and virtual functions with a driver of their vendor, such as
 // vGPUs, may have migration (kernel drivers/vfio/pci, mlx5_vfio_pci and others; KubeVirt's gate
 // VGPULiveMigration).
-func pinsToHost(devices []Device) bool {
+func pinsToHost(devices []PassthroughDevice) bool {
 	for _, d := range devices {
 		isNetwork := strings.HasPrefix(d.Alias, request.SRIOVAlias)
 		if d.ID.Kind() != topology.KindPCI || d.Function == nil || isNetwork {
