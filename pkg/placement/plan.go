@@ -67,16 +67,16 @@ func (p *Plan) IDs() []topology.DeviceID {
 	return topology.Map(p.Devices, func(d Decision) topology.DeviceID { return d.ID })
 }
 
-// Pairs are numbers of pairs of devices.
-type Pairs struct {
+// PairCounts are numbers of pairs of devices.
+type PairCounts struct {
 	All   int // in the plan
 	Known int // whose devices the host shows, both of them
 	Alike int // known ones that have the host's path type in the guest
 }
 
 // Pairs counts the pairs of the plan's devices.
-func (p *Plan) Pairs() Pairs {
-	var pairs Pairs
+func (p *Plan) Pairs() PairCounts {
+	var pairs PairCounts
 	host, guest := p.HostTree.Devices(p.IDs()), p.GuestTree.Devices(p.IDs())
 	for i := range p.Devices {
 		for j := range i {

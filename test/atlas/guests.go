@@ -62,7 +62,7 @@ type Figures struct {
 	placement.GPUDirect
 	// what it believes of the slowest path, as a part of the slowest on the host
 	Speed float64
-	Pairs placement.Pairs // of devices that are as far apart as on the host
+	Pairs placement.PairCounts // of devices that are as far apart as on the host
 	// pairs that are under several switches on the host and under one in the guest
 	Merged int
 }
