@@ -9,10 +9,10 @@ import (
 
 // Bounds are the nearest and the farthest devices that a VM may be given.
 type Bounds struct {
-	Best  Pairs `json:"best"`  // pairs of the nearest devices, by path type
-	Worst Pairs `json:"worst"` // of the farthest
+	Best  PathCounts `json:"best"`  // pairs of the nearest devices, by path type
+	Worst PathCounts `json:"worst"` // of the farthest
 	// of the farthest with topology manager policy single-numa-node; null where it refuses the VM
-	OneNode *Pairs `json:"oneNode"`
+	OneNode *PathCounts `json:"oneNode"`
 }
 
 // bounds returns the nearest and the farthest selection of counts[driver] free devices, where a
@@ -106,8 +106,8 @@ func typesBetween(tree *topology.Tree, ids []topology.DeviceID) [][]topology.Pat
 // tally counts pairs of devices by their path type.
 type tally [topology.SYS + 1]int
 
-func (t tally) pairs() Pairs {
-	p := Pairs{}
+func (t tally) pairs() PathCounts {
+	p := PathCounts{}
 	for between, count := range t {
 		if count > 0 {
 			p[topology.PathType(between)] = count

@@ -43,10 +43,10 @@ type Node struct {
 	Empty int    `json:"empty"` // how many would if nothing ran
 	// pairs of the devices of the next VM, by path type; of the first on the empty node where
 	// none fits now
-	Pairs  Pairs         `json:"pairs"`
+	Pairs  PathCounts         `json:"pairs"`
 	Layout policy.Layout `json:"layout"` // that the hook would choose for them; "" without any
 	// their pairs in a guest of that layout, with a NUMA cell per NUMA node
-	Guest Pairs `json:"guest"`
+	Guest PathCounts `json:"guest"`
 	// what kubelet may give of device plugins' resources; null where the node's host was not
 	// read, or too few are free
 	Plugins *Bounds  `json:"plugins"`
@@ -128,8 +128,8 @@ func (n *node) answer(ctx context.Context, s Shape) (Node, error) {
 		Name:    n.Name,
 		Now:     now.times,
 		Empty:   empty.times,
-		Pairs:   Pairs{},
-		Guest:   Pairs{},
+		Pairs:   PathCounts{},
+		Guest:   PathCounts{},
 		Plugins: n.bounds(s.Devices),
 	}
 

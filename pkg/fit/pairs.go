@@ -12,11 +12,11 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// Pairs are numbers of pairs of devices by path type.
-type Pairs map[topology.PathType]int
+// PathCounts are numbers of pairs of devices by path type.
+type PathCounts map[topology.PathType]int
 
-func pairs(tree *topology.Tree, ids []topology.DeviceID) Pairs {
-	p := Pairs{}
+func pairs(tree *topology.Tree, ids []topology.DeviceID) PathCounts {
+	p := PathCounts{}
 	for i, a := range ids {
 		for _, b := range ids[:i] {
 			p[tree.PathType(a, b)]++
@@ -27,7 +27,7 @@ func pairs(tree *topology.Tree, ids []topology.DeviceID) Pairs {
 }
 
 // String lists the pairs, the nearest first.
-func (p Pairs) String() string {
+func (p PathCounts) String() string {
 	var parts []string
 	for t := topology.PIX; t <= topology.SYS; t++ {
 		if p[t] > 0 {
@@ -39,7 +39,7 @@ func (p Pairs) String() string {
 }
 
 // distance returns the sum of the path types.
-func (p Pairs) distance() int {
+func (p PathCounts) distance() int {
 	sum := 0
 	for t, count := range p {
 		sum += int(t) * count

@@ -28,7 +28,7 @@ func Check[T any](t *testing.T, file, title string, update bool, outputs ...[]by
 			reflect.TypeFor[topology.DeviceID](): text(),
 			reflect.TypeFor[topology.Address]():  text(),
 			reflect.TypeFor[topology.PathType](): text(),
-			reflect.TypeFor[fit.Pairs](): {Type: "object", AdditionalProperties: &jsonschema.Schema{
+			reflect.TypeFor[fit.PathCounts](): {Type: "object", AdditionalProperties: &jsonschema.Schema{
 				Type: "integer",
 			}},
 			reflect.TypeFor[report.PathTypes](): {Type: "array", Items: &jsonschema.Schema{
