@@ -151,14 +151,16 @@ func (w *want) kind() string {
 // candidates returns the devices that match a request's selectors, by the scheduler's evaluation of
 // them. A device whose selector fails to evaluate counts as a match; the allocator reports the
 // error.
-func (n *node) candidates(ctx context.Context, w *want, class *resourceapi.DeviceClass) []Device {
+func (n *node) candidates(
+	ctx context.Context, w *want, class *resourceapi.DeviceClass,
+) []OfferedDevice {
 	kind := w.kind()
 	if found, isKnown := n.matching[kind]; isKnown {
 		return found
 	}
 
 	selectors := slices.Concat(class.Spec.Selectors, w.selectors)
-	fails := func(d Device, s resourceapi.DeviceSelector) bool {
+	fails := func(d OfferedDevice, s resourceapi.DeviceSelector) bool {
 		selector := n.cache.GetOrCompile(ptr.Deref(s.CEL,
 			resourceapi.CELDeviceSelector{}).Expression)
 		if selector.Error != nil {
@@ -172,7 +174,7 @@ func (n *node) candidates(ctx context.Context, w *want, class *resourceapi.Devic
 		return err == nil && !matches
 	}
 
-	var found []Device
+	var found []OfferedDevice
 	for _, d := range n.devices {
 		if d.published != nil &&
 			!slices.ContainsFunc(selectors, func(s resourceapi.DeviceSelector) bool {
@@ -203,7 +205,7 @@ func (n *node) obstacle(
 	}
 
 	for _, claim := range claims {
-		lefts := map[string][]Device{}
+		lefts := map[string][]OfferedDevice{}
 		for _, request := range claim.Spec.Devices.Requests {
 			w := wantOf(request)
 			if w == nil {
@@ -241,8 +243,8 @@ func (n *node) obstacle(
 // takable returns the devices that the allocator may take for a request, and what keeps it from
 // the others beside their use.
 func takable(
-	all []Device, w *want, inUse sets.Set[structured.DeviceID],
-) (left []Device, obstacles []string) {
+	all []OfferedDevice, w *want, inUse sets.Set[structured.DeviceID],
+) (left []OfferedDevice, obstacles []string) {
 	counts := map[string]int{}
 	for _, d := range all {
 		taints := taintsOf(d.published, w.tolerations)
@@ -282,7 +284,9 @@ func shortage(w *want, all, left int, needed int64, obstacles []string) string {
 }
 
 // unpublished names an attribute that the devices of a request have to share and do not have.
-func unpublished(claim *resourceapi.ResourceClaim, request string, w *want, left []Device) string {
+func unpublished(
+	claim *resourceapi.ResourceClaim, request string, w *want, left []OfferedDevice,
+) string {
 	for _, c := range claim.Spec.Devices.Constraints {
 		if c.MatchAttribute == nil || !concerns(c, request) {
 			continue
@@ -303,7 +307,8 @@ func concerns(c resourceapi.DeviceConstraint, request string) bool {
 // unshared says that fewer devices of a kind have the same value of an attribute than have to
 // share it, "" where there are enough. The value may be one of a list's.
 func unshared(
-	claim *resourceapi.ResourceClaim, c resourceapi.DeviceConstraint, lefts map[string][]Device,
+	claim *resourceapi.ResourceClaim, c resourceapi.DeviceConstraint,
+	lefts map[string][]OfferedDevice,
 ) string {
 	if c.MatchAttribute == nil {
 		return ""
@@ -334,7 +339,7 @@ func unshared(
 }
 
 // valuesOf returns the values of a device's attribute.
-func valuesOf(d Device, attribute string) (values []string) {
+func valuesOf(d OfferedDevice, attribute string) (values []string) {
 	for name, a := range d.published.Attributes {
 		if qualify(string(name), d.Driver) != attribute {
 			continue
@@ -378,7 +383,7 @@ func qualify(name, driver string) string {
 
 // publishes reports whether devices have an attribute, and under which other name they have the
 // same thing.
-func publishes(devices []Device, attribute string) (isPublished bool, other string) {
+func publishes(devices []OfferedDevice, attribute string) (isPublished bool, other string) {
 	for _, d := range devices {
 		for name := range d.published.Attributes {
 			qualified := qualify(string(name), d.Driver)

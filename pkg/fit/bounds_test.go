@@ -66,7 +66,7 @@ func randomSelection(random *rand.Rand, host *topology.Host) (*node, map[string]
 
 	for _, i := range random.Perm(len(ends))[:min(12, len(ends))] {
 		id := topology.PCIDevice(ends[i].Address)
-		n.devices = append(n.devices, Device{
+		n.devices = append(n.devices, OfferedDevice{
 			Driver: fmt.Sprint(random.IntN(2)), Address: id.String(), State: free, pci: id,
 		})
 	}
@@ -122,7 +122,7 @@ func TestBoundsOfManyDevices(t *testing.T) {
 				Node: topology.OnNode(topology.NodeID(root / 8)),
 			})
 
-			n.devices = append(n.devices, Device{
+			n.devices = append(n.devices, OfferedDevice{
 				Driver:  driver,
 				Address: address.String(),
 				State:   free,

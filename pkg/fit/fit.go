@@ -43,15 +43,15 @@ type Node struct {
 	Empty int    `json:"empty"` // how many would if nothing ran
 	// pairs of the devices of the next VM, by path type; of the first on the empty node where
 	// none fits now
-	Pairs  PathCounts         `json:"pairs"`
+	Pairs  PathCounts    `json:"pairs"`
 	Layout policy.Layout `json:"layout"` // that the hook would choose for them; "" without any
 	// their pairs in a guest of that layout, with a NUMA cell per NUMA node
 	Guest PathCounts `json:"guest"`
 	// what kubelet may give of device plugins' resources; null where the node's host was not
 	// read, or too few are free
-	Plugins *Bounds  `json:"plugins"`
-	Why     string   `json:"why"`     // why none fits now; "" where one does
-	Devices []Device `json:"devices"` // by NUMA node and PCIe root
+	Plugins *Bounds         `json:"plugins"`
+	Why     string          `json:"why"`     // why none fits now; "" where one does
+	Devices []OfferedDevice `json:"devices"` // by NUMA node and PCIe root
 
 	// NVLink partitions of its GPUs, as far as they are known
 	Partitions []Partition `json:"partitions"`
@@ -142,7 +142,7 @@ func (n *node) answer(ctx context.Context, s Shape) (Node, error) {
 	}
 
 	var ids []topology.DeviceID
-	var chosen []Device
+	var chosen []OfferedDevice
 	for i, d := range n.devices {
 		request, isGiven := first[d.id]
 		if isGiven && now.times > 0 {

@@ -82,7 +82,7 @@ func (n *node) moduleAddresses() map[nvlink.Module]topology.Address {
 }
 
 // moduleOf returns the physical id that a device with an address publishes.
-func moduleOf(d Device) (nvlink.Module, bool) {
+func moduleOf(d OfferedDevice) (nvlink.Module, bool) {
 	if d.published == nil || d.Address == "" {
 		return 0, false
 	}

@@ -14,9 +14,9 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// Device is one that a node offers, by a ResourceSlice or by a device plugin. What is not
-// published is empty.
-type Device struct {
+// OfferedDevice is a device that a node offers, by a ResourceSlice or by a device plugin. What is
+// not published is empty.
+type OfferedDevice struct {
 	// in its ResourceSlice; of a device plugin its address
 	Name string `json:"name"`
 	// that publishes it, or the resource of its device plugin
@@ -57,17 +57,17 @@ type place struct {
 type node struct {
 	*Fleet
 	*corev1.Node
-	pools    []*pool             // that have a device for it
-	devices  []Device            // by NUMA node and PCIe root
-	host     *topology.Host      // as it was read, else as its devices show it
-	matching map[string][]Device // by kind of request, see candidates
+	pools    []*pool                    // that have a device for it
+	devices  []OfferedDevice            // by NUMA node and PCIe root
+	host     *topology.Host             // as it was read, else as its devices show it
+	matching map[string][]OfferedDevice // by kind of request, see candidates
 
 	partitions []Partition // NVLink partitions of its GPUs, by ID
 	problem    string      // why they were not read; "" where they were, or where nothing has them
 }
 
 func (f *Fleet) node(of *corev1.Node) *node {
-	n := &node{Fleet: f, Node: of, devices: []Device{}, matching: map[string][]Device{}}
+	n := &node{Fleet: f, Node: of, devices: []OfferedDevice{}, matching: map[string][]OfferedDevice{}}
 	for _, p := range f.pools {
 		published := p.devices(of)
 		if len(published) > 0 {
@@ -87,7 +87,7 @@ func (f *Fleet) node(of *corev1.Node) *node {
 		n.devices = append(n.devices, n.ofPlugins()...)
 	}
 
-	slices.SortStableFunc(n.devices, func(a, b Device) int {
+	slices.SortStableFunc(n.devices, func(a, b OfferedDevice) int {
 		return cmp.Or(cmp.Compare(a.NUMA, b.NUMA), cmp.Compare(a.Root, b.Root))
 	})
 
@@ -96,9 +96,9 @@ func (f *Fleet) node(of *corev1.Node) *node {
 }
 
 // offer returns a device of a pool.
-func (f *Fleet) offer(p *pool, published *resourceapi.Device) Device {
+func (f *Fleet) offer(p *pool, published *resourceapi.Device) OfferedDevice {
 	at := placeOf(published)
-	d := Device{
+	d := OfferedDevice{
 		Name: published.Name, Driver: p.driver, State: free,
 		id: structured.MakeDeviceID(p.driver, p.name, published.Name), published: published,
 		place: at,
@@ -193,7 +193,7 @@ func meaning(name string) property {
 
 // hostOf returns a host with published devices. A device that is at several places is at that
 // which most of the others share.
-func hostOf(devices []Device) *topology.Host {
+func hostOf(devices []OfferedDevice) *topology.Host {
 	h := &topology.Host{}
 	for i, d := range devices {
 		if d.published == nil || d.Address == "" {
@@ -201,7 +201,7 @@ func hostOf(devices []Device) *topology.Host {
 		}
 
 		shares := func(isAt func(place) bool) int {
-			return topology.CountFunc(devices, func(other Device) bool {
+			return topology.CountFunc(devices, func(other OfferedDevice) bool {
 				return other.id != devices[i].id && isAt(other.place)
 			})
 		}
@@ -238,7 +238,7 @@ func mostShared[T any](values []T, shares func(T) int) T {
 }
 
 // ofPlugins returns the devices of the host that KubeVirt's device plugins give out.
-func (n *node) ofPlugins() (devices []Device) {
+func (n *node) ofPlugins() (devices []OfferedDevice) {
 	for _, k := range n.KubeVirts {
 		permitted := ptr.Deref(k.Spec.Configuration.PermittedHostDevices, v1.PermittedHostDevices{})
 		for _, p := range permitted.PciHostDevices {
@@ -247,7 +247,7 @@ func (n *node) ofPlugins() (devices []Device) {
 					continue
 				}
 
-				d := Device{
+				d := OfferedDevice{
 					Name: f.Address.String(), Address: f.Address.String(), Driver: p.ResourceName,
 					Root: f.Root, NUMA: f.Node.String(), State: free,
 					pci: topology.PCIDevice(f.Address),

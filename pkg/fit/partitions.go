@@ -178,7 +178,7 @@ func (n *node) setStates(partitions []Partition) {
 }
 
 // idOf returns the id of a device, also of a device plugin.
-func (n *node) idOf(d Device) structured.DeviceID {
+func (n *node) idOf(d OfferedDevice) structured.DeviceID {
 	if d.published != nil {
 		return d.id
 	}
@@ -210,7 +210,7 @@ func (n *node) gpus() sets.Set[structured.DeviceID] {
 }
 
 // productOf returns the driver of a device and the model that it publishes, if it does.
-func productOf(d Device) string {
+func productOf(d OfferedDevice) string {
 	if d.published == nil {
 		return d.Driver
 	}

@@ -57,7 +57,7 @@ func (n *node) ofUnknownPartitions(s Shape, first given) int {
 
 // modelOf returns a function with the vendor and device id of a device: that of the host where it
 // was read, else what NVIDIA's driver publishes of a GPU for VMs; nil where neither has them.
-func (n *node) modelOf(d Device) *topology.Function {
+func (n *node) modelOf(d OfferedDevice) *topology.Function {
 	if f := n.host.Function(d.pci); f != nil && f.Vendor != 0 {
 		return f
 	}
