@@ -140,14 +140,14 @@ func (p *Program) CompareGuest(e Explanation, r report.Report, name string, data
 // isHost reports whether a supposed guest is the host itself: it shows every PCI device at the
 // host's address and under the host's bridges, and not where it is planned.
 func isHost(r report.Report, guest paste.Machine) bool {
-	isThere := func(d report.Device) bool {
+	isThere := func(d report.DeviceReport) bool {
 		a, isPCI := d.ID.PCI()
 		found := guest.FunctionAt(a)
 		return isPCI && found != nil && d.PCIeRoot != nil && found.Root == *d.PCIeRoot &&
 			slices.Equal(found.Bridges, d.HostPath) &&
 			(d.Predicted == nil || *d.Predicted != a)
 	}
-	return len(r.Devices) > 0 && !slices.ContainsFunc(r.Devices, func(d report.Device) bool {
+	return len(r.Devices) > 0 && !slices.ContainsFunc(r.Devices, func(d report.DeviceReport) bool {
 		return !isThere(d)
 	})
 }

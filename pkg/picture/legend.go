@@ -98,7 +98,7 @@ func (c *canvas) swatches(r report.Report, room, y int) int {
 		swatch(d.Change(), d.String())
 	}
 
-	isUnknown := func(d report.Device) bool { return !d.IsShown() }
+	isUnknown := func(d report.DeviceReport) bool { return !d.IsShown() }
 	if tally.By[report.Unknown] > 0 || tally.All == 0 && slices.ContainsFunc(r.Devices, isUnknown) {
 		swatch(report.Unknown, "not known: the host does not show the device, or one of a pair")
 	}

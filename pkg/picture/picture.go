@@ -151,7 +151,7 @@ func chipText(r report.Report, device int, tally report.Tally) string {
 	return fmt.Sprintf("%d of %d", tally.By[report.Same], tally.All)
 }
 
-func chipTip(d report.Device, tally report.Tally) string {
+func chipTip(d report.DeviceReport, tally report.Tally) string {
 	tip := fmt.Sprintf("%s is %s: %s", d.Title(), d.Outcome, d.Reason)
 	for _, difference := range tally.Differences {
 		tip += "\n" + difference.String()

@@ -49,7 +49,7 @@ func AsIs(current, planned Report) Report {
 }
 
 // place returns a device's address in the guest, or libvirt's if that is not known, and its cell.
-func (d Device) place() string {
+func (d DeviceReport) place() string {
 	text := shortOr(d.Predicted, "libvirt's "+shortOr(d.GuestAddress, ""))
 	if d.GuestAddress == nil {
 		text = "no address"

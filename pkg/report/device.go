@@ -16,12 +16,12 @@ import (
 
 // Number returns the position of a device in Devices, by which text and pictures name it, or -1.
 func (r Report) Number(id topology.ID) int {
-	return slices.IndexFunc(r.Devices, func(d Device) bool { return id == d.ID })
+	return slices.IndexFunc(r.Devices, func(d DeviceReport) bool { return id == d.ID })
 }
 
 // IsShown reports whether the host shows a device. If not, the path types on the host are
 // SYS for want of knowledge, and are not compared.
-func (d Device) IsShown() bool { return d.function != nil }
+func (d DeviceReport) IsShown() bool { return d.function != nil }
 
 // IsElsewhere reports whether the host shows none of the devices: it is not the VM's node.
 func (r Report) IsElsewhere() bool {
@@ -39,7 +39,7 @@ func (r Report) OtherWarnings() []findings.Finding {
 func isMissing(f findings.Finding) bool { return f.Code == reasons.CodeNoSysfs && f.Device != nil }
 
 // Title returns the alias of a device.
-func (d Device) Title() string { return title(d.Alias) }
+func (d DeviceReport) Title() string { return title(d.Alias) }
 
 func title(alias *string) string { return words.Printable(or(alias, "(no alias)")) }
 
@@ -54,10 +54,10 @@ const (
 )
 
 // Family returns the family of a device, or of a mediated device's parent.
-func (d Device) Family() Family { return d.class().family }
+func (d DeviceReport) Family() Family { return d.class().family }
 
 // Noun returns the name of a kind of device in a sentence.
-func (d Device) Noun() string {
+func (d DeviceReport) Noun() string {
 	if d.Kind == topology.KindMDEV {
 		return "mediated device"
 	}
@@ -72,7 +72,7 @@ type class struct {
 
 // class returns the class of a device, or of a mediated device's parent (PCI Code and ID Assignment
 // Specification 1.14, section 1).
-func (d Device) class() class {
+func (d DeviceReport) class() class {
 	pci := class{"PCI", "PCI device", Other}
 	if d.function == nil {
 		return pci
@@ -110,12 +110,12 @@ func (r Report) Inventory() string {
 
 // Count returns how many devices have an outcome.
 func (r Report) Count(outcome placement.Outcome) int {
-	return topology.CountFunc(r.Devices, func(d Device) bool { return d.Outcome == outcome })
+	return topology.CountFunc(r.Devices, func(d DeviceReport) bool { return d.Outcome == outcome })
 }
 
 // Added returns how many devices are added.
 func (r Report) Added() int {
-	return topology.CountFunc(r.Devices, func(d Device) bool { return d.Added })
+	return topology.CountFunc(r.Devices, func(d DeviceReport) bool { return d.Added })
 }
 
 // ReasonsOf returns the reasons of the devices with an outcome, each once.
@@ -131,8 +131,8 @@ func (r Report) ReasonsOf(outcome placement.Outcome) []reasons.Reason {
 }
 
 // WithReason returns the devices with a reason.
-func (r Report) WithReason(reason reasons.Reason) []Device {
-	return slices.DeleteFunc(slices.Clone(r.Devices), func(d Device) bool {
+func (r Report) WithReason(reason reasons.Reason) []DeviceReport {
+	return slices.DeleteFunc(slices.Clone(r.Devices), func(d DeviceReport) bool {
 		return d.Reason != reason
 	})
 }

@@ -229,7 +229,7 @@ func (r Report) guestDifferences(i int, positions []int, guest paste.Machine) []
 // functionDifferences compares ids and memory of a device with the function at its address. A
 // mediated device has ids and BARs of its own.
 func (r Report) functionDifferences(
-	d Device, found *topology.Function, guest paste.Machine,
+	d DeviceReport, found *topology.Function, guest paste.Machine,
 ) (differences []string) {
 	host := d.function
 	if host == nil || d.Kind != topology.KindPCI {
@@ -292,14 +292,14 @@ func hasMemory(bars []topology.BAR) bool {
 }
 
 // elsewhere lists functions with a device's ids at addresses that no device is planned for.
-func (r Report) elsewhere(d Device, guest paste.Machine) string {
+func (r Report) elsewhere(d DeviceReport, guest paste.Machine) string {
 	if d.function == nil || d.Kind != topology.KindPCI {
 		return ""
 	}
 
 	var places []string
 	for _, f := range guest.Functions {
-		isPlanned := slices.ContainsFunc(r.Devices, func(d Device) bool {
+		isPlanned := slices.ContainsFunc(r.Devices, func(d DeviceReport) bool {
 			return topology.Same(d.Predicted, &f.Address)
 		})
 		if !isPlanned && f.IDs() == d.function.IDs() {

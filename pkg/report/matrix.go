@@ -65,7 +65,8 @@ func (p *printer) matrices(r Report) {
 // matrix writes a row per device in blocks of columns that fit. The affinities are in columns after
 // them, or where these do not fit in a line per affinity.
 func (p *printer) matrix(
-	r Report, name string, cell func(i, j int) string, title string, affinity func(Device) string,
+	r Report, name string, cell func(i, j int) string, title string,
+	affinity func(DeviceReport) string,
 ) {
 	longest := 0
 	for _, d := range r.Devices {
@@ -76,7 +77,7 @@ func (p *printer) matrix(
 	blocks := divideUp(len(r.Devices), (p.width()-label)/cellWidth)
 	size := divideUp(len(r.Devices), blocks)
 	widest := columns(title)
-	short := func(d Device) string { return Fit(affinity(d), p.width()/3) }
+	short := func(d DeviceReport) string { return Fit(affinity(d), p.width()/3) }
 	for _, d := range r.Devices {
 		widest = max(widest, columns(short(d)))
 	}
@@ -113,7 +114,9 @@ func (p *printer) matrix(
 }
 
 // affinities writes a line per affinity with the devices that have it.
-func (p *printer) affinities(r Report, title string, width int, affinity func(Device) string) {
+func (p *printer) affinities(
+	r Report, title string, width int, affinity func(DeviceReport) string,
+) {
 	numbers := map[string]string{}
 	var order []string
 	for i, d := range r.Devices {
@@ -131,7 +134,7 @@ func (p *printer) affinities(r Report, title string, width int, affinity func(De
 }
 
 // hostAffinity returns the NUMA node of a device and the CPUs of that node.
-func (r Report) hostAffinity(d Device) string {
+func (r Report) hostAffinity(d DeviceReport) string {
 	cpus := "-"
 	for _, n := range r.plan.Host.Nodes {
 		if d.HostNode != nil && n.ID == *d.HostNode {
@@ -143,7 +146,7 @@ func (r Report) hostAffinity(d Device) string {
 }
 
 // guestAffinity returns the cell of a device and the vCPUs of that cell.
-func (r Report) guestAffinity(d Device) string {
+func (r Report) guestAffinity(d DeviceReport) string {
 	cpus := "-"
 	for _, c := range r.plan.Domain().Cells {
 		if ids, err := topology.ParseIDs(c.CPUs); err == nil && d.GuestCell != nil &&

@@ -12,7 +12,7 @@ import (
 func New(plan *placement.Plan, changed bool, err error) Report {
 	r := Report{
 		SchemaVersion: SchemaVersion, Changed: changed,
-		Policy: map[policy.Key]Setting{}, Devices: []Device{}, Controllers: []Controller{},
+		Policy: map[policy.Key]Setting{}, Devices: []DeviceReport{}, Controllers: []Controller{},
 		Warnings: []findings.Finding{}, Extras: []placement.Extra{},
 		Paths: Paths{Devices: []topology.DeviceID{}},
 	}
@@ -33,7 +33,7 @@ func New(plan *placement.Plan, changed bool, err error) Report {
 		r.Policy[key] = Setting{Value: plan.Policy.Value(key), Origin: plan.Policy.Origins[key]}
 	}
 
-	r.Devices = topology.Map(plan.Devices, func(d placement.Decision) Device {
+	r.Devices = topology.Map(plan.Devices, func(d placement.Decision) DeviceReport {
 		return newDevice(d, plan.Host.MaxLink(d.Function))
 	})
 
@@ -52,8 +52,8 @@ func New(plan *placement.Plan, changed bool, err error) Report {
 	return r
 }
 
-func newDevice(d placement.Decision, link *topology.Link) Device {
-	out := Device{
+func newDevice(d placement.Decision, link *topology.Link) DeviceReport {
+	out := DeviceReport{
 		ID: d.ID, Alias: unlessZero(d.Alias), Kind: d.ID.Kind(), Resource: unlessZero(d.Resource),
 		Added:    d.Added,
 		PCIeRoot: unlessZero(d.PCIeRoot), HostPath: append([]topology.Address{}, d.HostPath...),

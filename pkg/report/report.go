@@ -38,7 +38,7 @@ type Report struct {
 	DryRun  bool                   `json:"dryRun"`
 	Error   *string                `json:"error"`   // why the call fails
 	Policy  map[policy.Key]Setting `json:"policy"`  // by key
-	Devices []Device               `json:"devices"` // by id, PCI before mdev
+	Devices []DeviceReport         `json:"devices"` // by id, PCI before mdev
 	// after the plan, by index; the root bus, index 0, only if the domain names it
 	Controllers []Controller `json:"controllers"`
 	Paths       Paths        `json:"paths"` // the path types between devices
@@ -75,8 +75,8 @@ type Setting struct {
 	Origin policy.Origin `json:"origin"` // default, flag or annotation
 }
 
-// Device is a passthrough device, where it is and why.
-type Device struct {
+// DeviceReport is a passthrough device, where it is and why.
+type DeviceReport struct {
 	// PCI address on the host, or UUID of a mediated device; unique, unlike an alias
 	ID       topology.DeviceID `json:"id"`
 	Alias    *string           `json:"alias"`    // in the domain

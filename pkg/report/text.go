@@ -260,7 +260,7 @@ func (p *printer) meanings(r Report) {
 		text := string(reason) + ": " + reason.Meaning()
 
 		// A companion has its cell, or none, from another device.
-		if reason != reasons.Companion && slices.ContainsFunc(devices, func(d Device) bool {
+		if reason != reasons.Companion && slices.ContainsFunc(devices, func(d DeviceReport) bool {
 			return d.Outcome == placement.Placed && d.GuestCell == nil
 		}) {
 			text += "; it is placed beside its neighbours, and its numa_node stays -1"

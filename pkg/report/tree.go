@@ -152,7 +152,9 @@ func (t Tree) Memory(n *topology.Node) string {
 	return ""
 }
 
-func (t Tree) device(n *topology.Node) Device { return t.report.Devices[t.report.Number(n.ID)] }
+func (t Tree) device(n *topology.Node) DeviceReport {
+	return t.report.Devices[t.report.Number(n.ID)]
+}
 
 func (t Tree) rootLabel(n *topology.Node) (name, detail string) {
 	index, isGuest := n.ID.(topology.Index)
@@ -196,7 +198,7 @@ func (t Tree) address(n *topology.Node) string {
 // Link returns the speed of a device's link: on the host the fastest that the device supports, in
 // the guest the one that the emulated port above it advertises. "" if it is not known or the guest
 // has no such port.
-func (r Report) Link(side Side, d Device) string {
+func (r Report) Link(side Side, d DeviceReport) string {
 	if side == HostSide {
 		return or(d.link, "")
 	}
