@@ -14,8 +14,8 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// Device is a passthrough device of the VM.
-type Device struct {
+// AliasedDevice is a passthrough device of the VM.
+type AliasedDevice struct {
 	ID    topology.DeviceID
 	Alias string // without libvirt's "ua-"
 }
@@ -23,7 +23,7 @@ type Device struct {
 // VM is a VM with two CPUs and 4 GiB per guest cell.
 type VM struct {
 	Cells   [][]int // the host nodes of each cell's memory; none for a guest without NUMA
-	Devices []Device
+	Devices []AliasedDevice
 }
 
 // Of returns the VM with all GPUs and NICs of a host that are bound to a VFIO driver, and a cell
@@ -36,16 +36,16 @@ func Of(host *topology.Host) (VM, error) {
 		}
 	}
 
-	var gpus, nics []Device
+	var gpus, nics []AliasedDevice
 	for i := range host.Functions {
 		d := &host.Functions[i]
 		id := topology.PCIDevice(d.Address)
 		switch {
 		case !d.IsVFIO():
 		case d.IsGPU():
-			gpus = append(gpus, Device{id, fmt.Sprintf("gpu-gpu%d", len(gpus))})
+			gpus = append(gpus, AliasedDevice{id, fmt.Sprintf("gpu-gpu%d", len(gpus))})
 		case d.IsNIC():
-			nics = append(nics, Device{id, fmt.Sprintf("hostdevice-nic%d", len(nics))})
+			nics = append(nics, AliasedDevice{id, fmt.Sprintf("hostdevice-nic%d", len(nics))})
 		}
 	}
 
@@ -99,10 +99,10 @@ func (vm VM) Nodes() (all []int) {
 }
 
 // IsPCI reports whether the device is a PCI function and not a mediated device.
-func (d Device) IsPCI() bool { return d.ID.Kind() == topology.KindPCI }
+func (d AliasedDevice) IsPCI() bool { return d.ID.Kind() == topology.KindPCI }
 
 // At returns the address of a PCI function.
-func (d Device) At() topology.Address {
+func (d AliasedDevice) At() topology.Address {
 	a, _ := d.ID.PCI()
 	return a
 }

@@ -32,7 +32,7 @@ func Domain(numa GuestNUMA, devices []string) []byte {
 			device = topology.PCIDevice(address)
 		}
 
-		vm.Devices = append(vm.Devices, sample.Device{
+		vm.Devices = append(vm.Devices, sample.AliasedDevice{
 			ID: device, Alias: fmt.Sprintf("hostdevice-%d", i),
 		})
 	}
