@@ -14,22 +14,22 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// AliasedDevice is a passthrough device of the VM.
+// AliasedDevice is a passthrough device of the VM, with its alias in the domain.
 type AliasedDevice struct {
 	ID    topology.DeviceID
 	Alias string // without libvirt's "ua-"
 }
 
-// VM is a VM with two CPUs and 4 GiB per guest cell.
-type VM struct {
+// Spec says which cells and devices a sample VM has. It has two CPUs and 4 GiB per guest cell.
+type Spec struct {
 	Cells   [][]int // the host nodes of each cell's memory; none for a guest without NUMA
 	Devices []AliasedDevice
 }
 
 // Of returns the VM with all GPUs and NICs of a host that are bound to a VFIO driver, and a cell
 // per NUMA node with CPUs. A host without a GPU is an error.
-func Of(host *topology.Host) (VM, error) {
-	vm := VM{}
+func Of(host *topology.Host) (Spec, error) {
+	vm := Spec{}
 	for _, n := range host.Nodes {
 		if !n.CPUs.IsEmpty() {
 			vm.Cells = append(vm.Cells, []int{int(n.ID)})
@@ -76,7 +76,7 @@ const (
 
 // Domain returns the domain as virt-launcher passes it to a hook: with a disk and a NIC that have
 // no guest addresses, and the devices in their order.
-func (vm VM) Domain() ([]byte, error) {
+func (vm Spec) Domain() ([]byte, error) {
 	var b bytes.Buffer
 	if err := domain.Execute(&b, vm); err != nil {
 		return nil, fmt.Errorf("write the domain: %w", err)
@@ -85,13 +85,13 @@ func (vm VM) Domain() ([]byte, error) {
 }
 
 // CPUs returns the number of vCPUs.
-func (vm VM) CPUs() int { return cpusPerCell * max(1, len(vm.Cells)) }
+func (vm Spec) CPUs() int { return cpusPerCell * max(1, len(vm.Cells)) }
 
 // MiB returns the size of the memory.
-func (vm VM) MiB() int { return mibPerCell * max(1, len(vm.Cells)) }
+func (vm Spec) MiB() int { return mibPerCell * max(1, len(vm.Cells)) }
 
 // Nodes returns the host nodes of all cells.
-func (vm VM) Nodes() (all []int) {
+func (vm Spec) Nodes() (all []int) {
 	for _, nodes := range vm.Cells {
 		all = append(all, nodes...)
 	}

@@ -25,7 +25,7 @@ func (g GuestNUMA) CellOf(node int) int {
 // Domain returns the domain of a VM with these devices, by address or UUID, in their order.
 // Without cells the guest has no NUMA.
 func Domain(numa GuestNUMA, devices []string) []byte {
-	vm := sample.VM{Cells: numa}
+	vm := sample.Spec{Cells: numa}
 	for i, id := range devices {
 		device := topology.MediatedDevice(topology.UUID(id))
 		if address, err := topology.ParseAddress(id); err == nil {
