@@ -118,7 +118,7 @@ func keep(s start, p proposal) (placing, []reasons.Warning) {
 		kept.ports = fits
 	}
 
-	kept.changes.HotplugOff = number.PortsToClose(layoutFor(s, kept.proposal, kept.ports))
+	kept.changes.HotplugOff = number.PortsToClose(replacementFor(s, kept.proposal, kept.ports))
 	kept.decisions = withOutcome(kept.decisions, Kept, reasons.AlreadyAligned)
 	kept.result = s.after(kept.changes)
 	return kept, nil
@@ -136,8 +136,8 @@ func unchanged(s start) placing {
 // budgets that it violates.
 func build(s start, p proposal, ports bus.Ports) (placing, []reasons.Warning) {
 	return firstUnmoved(s, func(yield func(placing, []reasons.Warning) bool) {
-		for l := range plans(s, layoutFor(s, p, ports)) {
-			next, broken := buildWith(s, p, l)
+		for rep := range plans(s, replacementFor(s, p, ports)) {
+			next, broken := buildWith(s, p, rep)
 			if !yield(next, broken) || exceedsBudget(broken) {
 				return // another plan does not need less
 			}
@@ -194,7 +194,7 @@ func unaddressed(decisions []Decision) (positions []int) {
 }
 
 // plans yields a layout with each plan, for each version whose addresses may differ.
-func plans(s start, l number.Layout) iter.Seq[number.Layout] {
+func plans(s start, rep number.Replacement) iter.Seq[number.Replacement] {
 	versions := []alloc.Version{s.current.Libvirt.Version}
 	for _, w := range s.without {
 		if !slices.Contains(versions, w.libvirt.Version) {
@@ -202,10 +202,10 @@ func plans(s start, l number.Layout) iter.Seq[number.Layout] {
 		}
 	}
 
-	return func(yield func(number.Layout) bool) {
-		for _, l.Version = range versions {
-			for _, l.Plan = range number.Plans {
-				if !yield(l) {
+	return func(yield func(number.Replacement) bool) {
+		for _, rep.Version = range versions {
+			for _, rep.Plan = range number.Plans {
+				if !yield(rep) {
 					return
 				}
 			}
@@ -214,8 +214,8 @@ func plans(s start, l number.Layout) iter.Seq[number.Layout] {
 }
 
 // buildWith builds the proposal with one plan.
-func buildWith(s start, p proposal, l number.Layout) (placing, []reasons.Warning) {
-	numbers, violations := number.Assign(l)
+func buildWith(s start, p proposal, rep number.Replacement) (placing, []reasons.Warning) {
+	numbers, violations := number.Assign(rep)
 	if len(violations) > 0 {
 		return placing{}, violations
 	}
@@ -223,24 +223,25 @@ func buildWith(s start, p proposal, l number.Layout) (placing, []reasons.Warning
 	changes := changesFor(s, p.decisions, numbers)
 	result := s.after(changes)
 	return placing{
-		proposal: p, changes: changes, result: result, ports: l.Ports,
-	}, result.Settled().Check(p.managed, l.Ports)
+		proposal: p, changes: changes, result: result, ports: rep.Ports,
+	}, result.Settled().Check(p.managed, rep.Ports)
 }
 
-// layoutFor returns a proposal as something to number. Where every hostdev comes from an SR-IOV
-// network KubeVirt detaches them before a migration, so their ports have to stay hotpluggable.
-func layoutFor(s start, p proposal, ports bus.Ports) number.Layout {
-	l := number.Layout{Current: s.current, Wanted: p.wanted, Managed: p.managed, Ports: ports}
+// replacementFor returns the tree of a proposal as number replaces controllers with it. Where every
+// hostdev comes from an SR-IOV network KubeVirt detaches them before a migration, so their ports
+// have to stay hotpluggable.
+func replacementFor(s start, p proposal, ports bus.Ports) number.Replacement {
+	rep := number.Replacement{Current: s.current, Wanted: p.wanted, Managed: p.managed, Ports: ports}
 	for _, d := range p.decisions {
-		l.HotplugOff = l.HotplugOff || !strings.HasPrefix(d.Alias, request.SRIOVAlias)
+		rep.HotplugOff = rep.HotplugOff || !strings.HasPrefix(d.Alias, request.SRIOVAlias)
 		if d.Outcome != Placed {
-			l.Unplaced = append(l.Unplaced, domain.Hostdev{
+			rep.Unplaced = append(rep.Unplaced, domain.Hostdev{
 				ID: d.ID, Address: d.current, Unassigned: d.unassigned,
 			})
 		}
 	}
 
-	return l
+	return rep
 }
 
 // changesFor returns the edits that replace the vacated controllers by the numbered layout and put

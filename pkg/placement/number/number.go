@@ -16,8 +16,8 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// Layout is a tree that is to replace the controllers above the managed devices.
-type Layout struct {
+// Replacement is a tree that is to replace the controllers above the managed devices.
+type Replacement struct {
 	Current    bus.Guest
 	Wanted     *topology.Tree
 	Managed    bus.Devices      // that Wanted has
@@ -69,8 +69,8 @@ type Numbers struct {
 }
 
 // Assign gives a layout its numbers, or returns the budgets that it exceeds.
-func Assign(l Layout) (Numbers, []reasons.Warning) {
-	r := reserve(l)
+func Assign(rep Replacement) (Numbers, []reasons.Warning) {
+	r := reserve(rep)
 	var violations []reasons.Warning
 	if need, free := countControllers(r.expanders), max(0,
 		libvirt.MaxIndex-r.highest+len(r.freed)-r.rootBus.Added); need > free {
@@ -86,7 +86,7 @@ func Assign(l Layout) (Numbers, []reasons.Warning) {
 	}
 
 	n := numberer{
-		freed: r.freed, highest: r.highest, hotplugOff: l.HotplugOff,
+		freed: r.freed, highest: r.highest, hotplugOff: rep.HotplugOff,
 		Numbers: Numbers{r.removed, r.ports, map[topology.DeviceID]domain.GuestAddress{}},
 	}
 
@@ -233,27 +233,27 @@ func (n *numberer) plug(index int, children []*topology.Node) {
 // hotplug. With many downstream ports it then ends with no BAR assigned (measured with OVMF
 // 2022.11), so they are closed whoever built them; root ports that another tool built are harmless
 // and left alone.
-func PortsToClose(l Layout) []int {
-	trees := l.Current.Managed(l.Managed)
-	if !l.HotplugOff || len(trees) == 0 {
+func PortsToClose(rep Replacement) []int {
+	trees := rep.Current.Managed(rep.Managed)
+	if !rep.HotplugOff || len(trees) == 0 {
 		return nil
 	}
 
 	var open []int
-	for i, c := range l.Current.Source.Controllers {
-		n := l.Current.Node(c.Index)
+	for i, c := range rep.Current.Source.Controllers {
+		n := rep.Current.Node(c.Index)
 		isClosable := c.Model == domain.DownstreamPort || c.Model == domain.RootPort
-		if isClosable && !c.HotplugOff && l.Managed.AnyUnder(n) && slices.Contains(trees, n.Top()) {
+		if isClosable && !c.HotplugOff && rep.Managed.AnyUnder(n) && slices.Contains(trees, n.Top()) {
 			open = append(open, i)
 		}
 	}
 
-	if len(open) == 0 || l.isOwn(trees) {
+	if len(open) == 0 || rep.isOwn(trees) {
 		return open
 	}
 
 	return slices.DeleteFunc(open, func(i int) bool {
-		return l.Current.Source.Controllers[i].Model == domain.RootPort
+		return rep.Current.Source.Controllers[i].Model == domain.RootPort
 	})
 }
 
@@ -261,11 +261,11 @@ func PortsToClose(l Layout) []int {
 // the hook gave them. KubeVirt gives each the exact need from 256 downwards
 // (converter/pci-placement.go), the hook only where ranges of one size do not fit;
 // closing KubeVirt's ports then does no harm.
-func (l Layout) isOwn(expanders []*topology.Node) bool {
-	r := reserve(l)
+func (rep Replacement) isOwn(expanders []*topology.Node) bool {
+	r := reserve(rep)
 	own, _ := busNumbersOf(expanders, r.guest, r.rootBus)
-	for _, e := range l.Current.Numbered() {
-		at := slices.Index(expanders, l.Current.Node(e.Index))
+	for _, e := range rep.Current.Numbered() {
+		at := slices.Index(expanders, rep.Current.Node(e.Index))
 		if at >= 0 && (at >= len(own) || own[at] != *e.BusNr) {
 			return false
 		}

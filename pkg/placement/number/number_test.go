@@ -59,9 +59,9 @@ func flat(devices int) *domain.Domain {
 	return d
 }
 
-// layout returns what a tree in place of a domain's controllers is numbered from.
-func layout(d *domain.Domain, wanted *topology.Tree, managed bus.Devices) number.Layout {
-	return number.Layout{
+// replacement returns what a tree in place of a domain's controllers is numbered from.
+func replacement(d *domain.Domain, wanted *topology.Tree, managed bus.Devices) number.Replacement {
+	return number.Replacement{
 		Current: bus.New(d, libvirt.Endpoints(d)), Wanted: wanted, Managed: managed,
 		Version: alloc.Libvirt11, HotplugOff: true,
 	}
@@ -93,8 +93,8 @@ func TestAssign(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			wanted, managed := wantedTree(test.hasSwitches, test.counts...)
-			l := layout(flat(len(managed)), wanted, managed)
-			n, violations := number.Assign(l)
+			rep := replacement(flat(len(managed)), wanted, managed)
+			n, violations := number.Assign(rep)
 			if len(violations) > 0 {
 				t.Fatal(violations)
 			}
@@ -155,7 +155,7 @@ func TestAssignExceeds(t *testing.T) {
 		"expander buses": {slices.Repeat([]int{0}, 250), "functions on the root bus: "},
 	} {
 		wanted, managed := wantedTree(false, test.counts...)
-		_, violations := number.Assign(layout(flat(0), wanted, managed))
+		_, violations := number.Assign(replacement(flat(0), wanted, managed))
 		isNamed := slices.ContainsFunc(violations, func(v reasons.Warning) bool {
 			return strings.HasPrefix(v.Text, test.want)
 		})
@@ -211,7 +211,7 @@ func TestAssignReplaces(t *testing.T) {
 	} {
 		wanted, managed := wantedTree(false, test.counts...)
 		managed[gpu(0)], managed[gpu(1)] = true, true
-		n, violations := number.Assign(layout(replaced(0xe0, 0xc0), wanted, managed))
+		n, violations := number.Assign(replacement(replaced(0xe0, 0xc0), wanted, managed))
 		if len(violations) > 0 {
 			t.Errorf("%s: %v", name, violations)
 		}
@@ -244,9 +244,9 @@ func TestPortsToClose(t *testing.T) {
 		"KubeVirt's, the exact needs": {0xfe, 0xfc, true, nil},
 		"devices that leave":          {0xe0, 0xc0, false, nil},
 	} {
-		l := layout(replaced(test.first, test.second), wanted, managed)
-		l.HotplugOff = test.hotplugOff
-		if got := number.PortsToClose(l); !slices.Equal(test.want, got) {
+		rep := replacement(replaced(test.first, test.second), wanted, managed)
+		rep.HotplugOff = test.hotplugOff
+		if got := number.PortsToClose(rep); !slices.Equal(test.want, got) {
 			t.Errorf("%s: %v, want %v", name, got, test.want)
 		}
 	}

@@ -25,39 +25,39 @@ type reservation struct {
 }
 
 // reserve returns the room that a layout has to leave with its plan.
-func reserve(l Layout) reservation {
-	l.Current = l.Current.WithVersion(l.Version)
-	gone := vacated(l.Current, l.Managed)
+func reserve(rep Replacement) reservation {
+	rep.Current = rep.Current.WithVersion(rep.Version)
+	gone := vacated(rep.Current, rep.Managed)
 
 	var needed, left []domain.Controller
-	if l.Plan.PinsPorts {
-		needed, left = l.Current.OpenPorts(l.Managed)
+	if rep.Plan.PinsPorts {
+		needed, left = rep.Current.OpenPorts(rep.Managed)
 	}
 
 	for _, port := range left {
 		gone[port.Index] = true
 	}
 
-	rest, _ := without(l, gone)
-	r := reservation{highest: libvirt.HighestIndex(&rest, l.Current.Others)}
+	rest, _ := without(rep, gone)
+	r := reservation{highest: libvirt.HighestIndex(&rest, rep.Current.Others)}
 
-	spare := r.reuse(l, gone)
-	spare = r.pin(l, gone, needed, spare)
+	spare := r.reuse(rep, gone)
+	spare = r.pin(rep, gone, needed, spare)
 	spare = r.addPorts(left, spare)
 
 	// libvirt would make root ports of the indexes that are left over, too.
 	last := bus.RootPorts(spare)
-	if l.Plan.PinsPorts {
-		last = l.Current.LastPorts(spare)
+	if rep.Plan.PinsPorts {
+		last = rep.Current.LastPorts(spare)
 	}
 
-	named, missing := missingIndexes(l, gone)
+	named, missing := missingIndexes(rep, gone)
 	r.ports = slices.Concat(r.ports, last, bus.RootPorts(named))
-	rest, r.removed = without(l, gone)
+	rest, r.removed = without(rep, gone)
 	rest.Controllers = append(rest.Controllers, r.ports...)
 
-	r.guest = l.Current.WithRootPorts(&rest, missing)
-	r.rootBus = r.guest.RootBus(l.Ports, r.highest+countControllers(r.expanders)-len(r.freed))
+	r.guest = rep.Current.WithRootPorts(&rest, missing)
+	r.rootBus = r.guest.RootBus(rep.Ports, r.highest+countControllers(r.expanders)-len(r.freed))
 	return r
 }
 
@@ -65,12 +65,12 @@ func reserve(l Layout) reservation {
 // that the domain has: of ports that libvirt would add, up to one that something in the domain
 // names. The layout's indexes are higher, so they would be missing, and the hook makes these ports.
 // The others are missing without the hook, too, and stay libvirt's.
-func missingIndexes(l Layout, gone map[int]bool) (named, others []int) {
-	devices := slices.DeleteFunc(slices.Clone(l.Current.Others), bus.IsReserved)
-	highest := libvirt.HighestIndex(l.Current.Source, devices)
+func missingIndexes(rep Replacement, gone map[int]bool) (named, others []int) {
+	devices := slices.DeleteFunc(slices.Clone(rep.Current.Others), bus.IsReserved)
+	highest := libvirt.HighestIndex(rep.Current.Source, devices)
 
-	rest, _ := without(l, gone)
-	for _, index := range libvirt.Holes(&rest, l.Current.Others) {
+	rest, _ := without(rep, gone)
+	for _, index := range libvirt.Holes(&rest, rep.Current.Others) {
 		switch {
 		case gone[index]:
 		case index > highest:
@@ -85,13 +85,13 @@ func missingIndexes(l Layout, gone map[int]bool) (named, others []int) {
 
 // reuse gives the layout the slots and the lowest of the indexes of the controllers that are gone.
 // It returns the indexes that are left over.
-func (r *reservation) reuse(l Layout, gone map[int]bool) (spare []int) {
+func (r *reservation) reuse(rep Replacement, gone map[int]bool) (spare []int) {
 	freed := slices.Sorted(maps.Keys(gone))
 	below, _ := slices.BinarySearch(freed, r.highest)
 	freed = freed[:below]
 
-	r.slots = freedSlots(l, gone)
-	r.expanders = withEmpty(l, len(r.slots), len(freed))
+	r.slots = freedSlots(rep, gone)
+	r.expanders = withEmpty(rep, len(r.slots), len(freed))
 	r.freed = freed[:min(len(freed), countControllers(r.expanders))]
 	return freed[len(r.freed):]
 }
@@ -99,12 +99,12 @@ func (r *reservation) reuse(l Layout, gone map[int]bool) (spare []int) {
 // pin adds the root ports that devices need and that libvirt would add, and makes those again that
 // a port of a spare index would come before. It returns the spare indexes that are left.
 func (r *reservation) pin(
-	l Layout, gone map[int]bool, needed []domain.Controller, spare []int,
+	rep Replacement, gone map[int]bool, needed []domain.Controller, spare []int,
 ) []int {
 	var ports []domain.Controller
 	indexes := slices.Clone(spare)
 	for _, port := range needed {
-		isThere := l.Current.Node(port.Index) != nil
+		isThere := rep.Current.Node(port.Index) != nil
 		if isThere && (len(spare) == 0 || port.Index < spare[0]) {
 			continue
 		}
@@ -161,10 +161,10 @@ func vacated(current bus.Guest, managed bus.Devices) map[int]bool {
 
 // without returns the domain without the controllers that are gone and without the devices that are
 // placed, and the positions of these controllers.
-func without(l Layout, gone map[int]bool) (rest domain.Domain, removed []int) {
-	rest = *l.Current.Source
-	rest.Controllers, rest.Hostdevs = nil, l.Unplaced
-	for i, c := range l.Current.Source.Controllers {
+func without(rep Replacement, gone map[int]bool) (rest domain.Domain, removed []int) {
+	rest = *rep.Current.Source
+	rest.Controllers, rest.Hostdevs = nil, rep.Unplaced
+	for i, c := range rep.Current.Source.Controllers {
 		if gone[c.Index] {
 			removed = append(removed, i)
 		} else {
@@ -177,20 +177,20 @@ func without(l Layout, gone map[int]bool) (rest domain.Domain, removed []int) {
 
 // freedSlots returns the slots of the root bus that the replaced expander buses leave, by index,
 // and, where the plan takes them, those that managed devices leave.
-func freedSlots(l Layout, gone map[int]bool) (slots []domain.GuestAddress) {
-	for _, c := range l.Current.Addressed() {
+func freedSlots(rep Replacement, gone map[int]bool) (slots []domain.GuestAddress) {
+	for _, c := range rep.Current.Addressed() {
 		if gone[c.Index] && c.Model == domain.ExpanderBus && c.Address != nil &&
 			c.Address.Bus == 0 && c.Address.Function == 0 {
 			slots = append(slots, domain.GuestAddress{Slot: c.Address.Slot})
 		}
 	}
 
-	if !l.Plan.TakesDeviceSlots {
+	if !rep.Plan.TakesDeviceSlots {
 		return slots
 	}
 
-	for _, n := range l.Current.Root().Children {
-		if n.Slot != topology.NoSlot && n.Function == 0 && l.Managed.Has(n) {
+	for _, n := range rep.Current.Root().Children {
+		if n.Slot != topology.NoSlot && n.Function == 0 && rep.Managed.Has(n) {
 			slots = append(slots, domain.GuestAddress{Slot: n.Slot})
 		}
 	}
@@ -200,14 +200,14 @@ func freedSlots(l Layout, gone map[int]bool) (slots []domain.GuestAddress) {
 
 // withEmpty returns the expander buses that are wanted, then empty ones: as many as fill a number
 // of slots and of indexes, where the plan does.
-func withEmpty(l Layout, slots, indexes int) []*topology.Node {
-	expanders := slices.Clip(l.Wanted.Roots)
+func withEmpty(rep Replacement, slots, indexes int) []*topology.Node {
+	expanders := slices.Clip(rep.Wanted.Roots)
 	empty := 0
-	if l.Plan.FillsSlots {
+	if rep.Plan.FillsSlots {
 		empty = slots - len(expanders)
 	}
 
-	if l.Plan.FillsIndexes {
+	if rep.Plan.FillsIndexes {
 		empty = max(empty, indexes-countControllers(expanders))
 	}
 
