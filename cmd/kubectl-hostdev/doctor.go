@@ -125,7 +125,7 @@ func (a *app) problems(ctx context.Context, client *cluster.Client) ([]string, e
 
 // lacksHook reports whether a running VM requests the hook, which would place devices that it did
 // not place.
-func lacksHook(vm cluster.VM, running cli.Running) bool {
+func lacksHook(vm cluster.RunningVM, running cli.Running) bool {
 	return kubevirt.RequestsHook(vm.Labels, vm.Annotations) && running.Current.TreeLayout() == "" &&
 		running.Planned.Changed() && !running.Planned.Policy.DryRun
 }
@@ -184,7 +184,7 @@ func (a *app) checked(
 }
 
 // check plans a VM on the part of its node that was read, and returns doctor's inputs.
-func check(vm cluster.VM, partitions nvlink.List) (doctor.Inputs, cli.Running, error) {
+func check(vm cluster.RunningVM, partitions nvlink.List) (doctor.Inputs, cli.Running, error) {
 	inputs, planner := doctor.NewInputs(plan.Planner{Sysfs: vm.Host, Partitions: partitions})
 	running, err := newRunning(vm, planner)
 	if err == nil {

@@ -171,7 +171,7 @@ func (a *app) explain(ctx context.Context, argument string, flags explainFlags) 
 
 // addClaims adds to an explanation what the VM's claims got, and whether nearer devices are free.
 func (a *app) addClaims(
-	ctx context.Context, client *cluster.Client, vm cluster.VM, e *cli.Explanation,
+	ctx context.Context, client *cluster.Client, vm cluster.RunningVM, e *cli.Explanation,
 ) error {
 	requests := slices.Concat(vm.GPUs, vm.HostDevices)
 	if !slices.ContainsFunc(requests, kubevirt.Request.IsClaim) {
@@ -208,7 +208,7 @@ func (a *app) sayProblems(ctx context.Context, client *cluster.Client) {
 
 // readGuest reads what a guest shows of itself, from a file or from its agent.
 func (a *app) readGuest(
-	ctx context.Context, client *cluster.Client, vm cluster.VM, file string,
+	ctx context.Context, client *cluster.Client, vm cluster.RunningVM, file string,
 ) ([]byte, error) {
 	if file != "" {
 		return a.ReadInput(file)

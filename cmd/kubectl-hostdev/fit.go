@@ -430,12 +430,12 @@ func (a *app) readHeld(
 ) (map[fit.HostDevice]string, error) {
 	client, all, err := a.instances(ctx, fleetFlags{all: true})
 	all = slices.DeleteFunc(all, func(in cluster.Instance) bool { return hosts[in.Node] == nil })
-	read := func(in cluster.Instance) (cluster.VM, error) {
+	read := func(in cluster.Instance) (cluster.RunningVM, error) {
 		return a.read(ctx, client, in.NamespacedName, cluster.DevicesOnly)
 	}
 
 	held := map[fit.HostDevice]string{}
-	forEach(a, all, 8, read, func(vm cluster.VM, err error) {
+	forEach(a, all, 8, read, func(vm cluster.RunningVM, err error) {
 		if err != nil {
 			a.Say("warning: devices of a VM count as free: %s", reasons.Text(err))
 		}

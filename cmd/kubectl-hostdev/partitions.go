@@ -18,7 +18,9 @@ import (
 
 // partitions returns the NVLink partitions of a VM's node, by the node's annotation or by what its
 // driver publishes. It asks for the node only if the VM's GPUs may not be a partition.
-func (a *app) partitions(ctx context.Context, client *cluster.Client, vm cluster.VM) nvlink.List {
+func (a *app) partitions(
+	ctx context.Context, client *cluster.Client, vm cluster.RunningVM,
+) nvlink.List {
 	need := partitionNeed(vm)
 	if need == noPartitions {
 		return nvlink.List{}
@@ -72,7 +74,7 @@ const (
 )
 
 // partitionNeed returns why the partitions of a VM's node matter.
-func partitionNeed(vm cluster.VM) need {
+func partitionNeed(vm cluster.RunningVM) need {
 	d, err := domain.Parse(vm.Domain)
 	if err != nil {
 		return noPartitions // who plans the VM says why

@@ -114,13 +114,13 @@ func (a *app) connect() (*cluster.Client, string, error) {
 // read reads one VM in the time that --timeout gives it.
 func (a *app) read(
 	ctx context.Context, client *cluster.Client, name types.NamespacedName, scope cluster.Scope,
-) (cluster.VM, error) {
+) (cluster.RunningVM, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
 	defer a.Await(fmt.Sprintf("VM %s, at most %s (--timeout)", name, a.timeout))()
 	in, err := client.Instance(ctx, name)
 	if err != nil {
-		return cluster.VM{}, err
+		return cluster.RunningVM{}, err
 	}
 
 	vm, err := client.VM(ctx, in, scope)
@@ -135,15 +135,15 @@ func (a *app) read(
 // load reads the VM that an argument names.
 func (a *app) load(
 	ctx context.Context, argument string, scope cluster.Scope,
-) (*cluster.Client, cluster.VM, error) {
+) (*cluster.Client, cluster.RunningVM, error) {
 	client, namespace, err := a.connect()
 	if err != nil {
-		return nil, cluster.VM{}, err
+		return nil, cluster.RunningVM{}, err
 	}
 
 	name, err := vmName(namespace, argument)
 	if err != nil {
-		return nil, cluster.VM{}, err
+		return nil, cluster.RunningVM{}, err
 	}
 
 	if name.Namespace == "" {
@@ -151,7 +151,7 @@ func (a *app) load(
 	}
 
 	if name.Namespace == "" && len(a.archives) > 0 {
-		return nil, cluster.VM{}, cli.Failed("name its namespace with -n",
+		return nil, cluster.RunningVM{}, cli.Failed("name its namespace with -n",
 			fmt.Errorf("the files have no VM %s, or several of this name", name.Name))
 	}
 
@@ -160,7 +160,7 @@ func (a *app) load(
 }
 
 // newRunning plans a VM as the hook in its pod would.
-func newRunning(vm cluster.VM, planner plan.Planner) (running cli.Running, err error) {
+func newRunning(vm cluster.RunningVM, planner plan.Planner) (running cli.Running, err error) {
 	planner.Source, err = cli.HookPolicy(vm.HookArgs)
 	if err == nil {
 		running, err = cli.NewRunning(planner.Read(plan.Request{Domain: vm.Domain, Parsed: vm.VMI}),

@@ -54,7 +54,7 @@ debug the pod has no privileges. This needs the ClusterRole hostdev-node of
 }
 
 func (a *app) snapshot(ctx context.Context, argument, image, output string) error {
-	var vm cluster.VM
+	var vm cluster.RunningVM
 	var err error
 	kind, node, _ := strings.Cut(argument, "/")
 	switch isNode := (kind == "node" || kind == "nodes") && node != ""; {

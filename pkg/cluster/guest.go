@@ -18,7 +18,7 @@ const maxGuest = maxSnapshot
 const pollEvery = 200 * time.Millisecond
 
 // Guest returns a snapshot of the guest's own sysfs, taken by its agent.
-func (c *Client) Guest(ctx context.Context, vm VM) ([]byte, error) {
+func (c *Client) Guest(ctx context.Context, vm RunningVM) ([]byte, error) {
 	var started struct {
 		PID int `json:"pid"`
 	}
@@ -64,7 +64,7 @@ func (c *Client) Guest(ctx context.Context, vm VM) ([]byte, error) {
 // ask sends a command to the guest's agent (QEMU qga/qapi-schema.json) through the input of
 // a shell: arguments of an exec are in the URL, whose length proxies limit.
 func (c *Client) ask(
-	ctx context.Context, vm VM, name string, arguments map[string]any, answer any,
+	ctx context.Context, vm RunningVM, name string, arguments map[string]any, answer any,
 ) error {
 	request, err := json.Marshal(map[string]any{"execute": name, "arguments": arguments})
 	if err != nil {

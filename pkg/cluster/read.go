@@ -26,8 +26,8 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// VM is a running VM as it was read.
-type VM struct {
+// RunningVM is a VM that runs, as it was read.
+type RunningVM struct {
 	Instance
 	Pod    string
 	Domain []byte
@@ -63,17 +63,17 @@ const (
 )
 
 // VM reads a running VM.
-func (c *Client) VM(ctx context.Context, in Instance, scope Scope) (VM, error) {
+func (c *Client) VM(ctx context.Context, in Instance, scope Scope) (RunningVM, error) {
 	if in.Err != nil {
-		return VM{}, in.Err
+		return RunningVM{}, in.Err
 	}
 
 	pod, err := c.launcher(ctx, in)
 	if err != nil {
-		return VM{}, err
+		return RunningVM{}, err
 	}
 
-	vm := VM{Instance: in, Pod: pod.Name, pod: pod}
+	vm := RunningVM{Instance: in, Pod: pod.Name, pod: pod}
 	if vm.Domain, err = c.domain(ctx, pod, in); err != nil {
 		return vm, err
 	}
