@@ -23,6 +23,7 @@ import (
 
 	"hook-sidecar/pkg/archive"
 	"hook-sidecar/pkg/cluster"
+	"hook-sidecar/pkg/kubevirt"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/redact"
 )
@@ -103,7 +104,8 @@ func (c *Collector) vm(ctx context.Context, name types.NamespacedName) error {
 			fallthrough
 
 		case err == nil:
-			c.volumes[name.Namespace] = append(c.volumes[name.Namespace], volumeNames(data)...)
+			names := kubevirt.ParseObject(data).VolumeNames()
+			c.volumes[name.Namespace] = append(c.volumes[name.Namespace], names...)
 			c.keepObjects(resource, listOf(data))
 		case apierrors.IsNotFound(err):
 			missing++

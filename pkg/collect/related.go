@@ -2,7 +2,6 @@ package collect
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"strings"
 
@@ -12,49 +11,6 @@ import (
 	"hook-sidecar/pkg/archive"
 	"hook-sidecar/pkg/cluster"
 )
-
-// volumesOf is a VM or a VMI as far as it names PersistentVolumeClaims and DataVolumes, whose
-// claims have the same names (KubeVirt staging/src/kubevirt.io/api/core/v1/schema.go, VolumeSource;
-// types.go, VirtualMachineSpec and VolumeStatus).
-type volumesOf struct {
-	Spec struct {
-		DataVolumeTemplates []struct{ Metadata struct{ Name string } }
-		Template            struct{ Spec struct{ Volumes []volume } }
-		Volumes             []volume
-	}
-	Status struct {
-		VolumeStatus []struct{ PersistentVolumeClaimInfo claim }
-	}
-}
-
-type claim struct{ ClaimName string }
-
-type volume struct {
-	PersistentVolumeClaim, MemoryDump claim
-	DataVolume                        struct{ Name string }
-	Ephemeral                         struct{ PersistentVolumeClaim claim }
-}
-
-// volumeNames returns the names of a VM's or a VMI's PersistentVolumeClaims and DataVolumes.
-func volumeNames(data []byte) (names []string) {
-	var of volumesOf
-	json.Unmarshal(data, &of) // as far as its fields fit
-	for _, t := range of.Spec.DataVolumeTemplates {
-		names = append(names, t.Metadata.Name)
-	}
-
-	for _, v := range slices.Concat(of.Spec.Template.Spec.Volumes, of.Spec.Volumes) {
-		names = append(names, v.PersistentVolumeClaim.ClaimName, v.MemoryDump.ClaimName,
-			v.DataVolume.Name, v.Ephemeral.PersistentVolumeClaim.ClaimName)
-	}
-
-	for _, s := range of.Status.VolumeStatus {
-		names = append(names, s.PersistentVolumeClaimInfo.ClaimName)
-	}
-
-	slices.Sort(names)
-	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == "" })
-}
 
 // related are the objects of a namespace that are about VMs there, and what says so.
 var related = []struct {

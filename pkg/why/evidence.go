@@ -8,6 +8,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"hook-sidecar/pkg/kubevirt"
 )
 
 // Evidence has what objects and logs say about one VM. Without a namespace it is that VM in any.
@@ -28,7 +30,7 @@ type Evidence struct {
 
 // kubeVirtState is a VM or a VMI as it was read.
 type kubeVirtState struct {
-	kubeVirtObject
+	kubevirt.Object
 	conditions []corev1.PodCondition
 	isDeleted  bool
 }

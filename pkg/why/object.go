@@ -10,13 +10,14 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/yaml"
+
+	"hook-sidecar/pkg/kubevirt"
 )
 
-// object is a VM, a VMI, a pod, a node, an event or a list of these. What they have in common is
-// in the same fields. A field that does not fit its type is left out.
+// object is a pod, a node, an event, a list of these, or of a VM and a VMI what they have in common
+// with them: metadata and conditions. A field that does not fit its type is left out.
 type object struct {
 	corev1.Event
 	Msg   string // of a line of a log, which may have a kind, too
@@ -24,17 +25,11 @@ type object struct {
 	Spec  struct {
 		NodeName   string
 		Containers []corev1.Container
-		Template   struct{ Metadata metav1.ObjectMeta }
 	}
 	Status struct {
 		corev1.PodStatus
-		NodeName                  string
-		Allocatable               corev1.ResourceList
-		NodeInfo                  struct{ KernelVersion string }
-		PhaseTransitionTimestamps []struct {
-			Phase                    string
-			PhaseTransitionTimestamp metav1.Time
-		}
+		Allocatable corev1.ResourceList
+		NodeInfo    struct{ KernelVersion string }
 	}
 }
 
@@ -128,30 +123,39 @@ func (e *Evidence) addObject(data []byte, kind string) bool {
 
 // addOwn adds an object of the VM, or an event about one, which source names.
 func (e *Evidence) addOwn(o object, data []byte, source string) {
-	state := &kubeVirtState{conditions: o.Status.Conditions, isDeleted: o.DeletionTimestamp != nil}
-	json.Unmarshal(data, &state.kubeVirtObject) // as far as its fields fit
 	switch o.Kind {
 	case "Event":
 		e.addEvent(o, source)
 		return
 
 	case "VirtualMachine":
-		e.vm = state
+		e.vm = stateOf(o, data)
 		e.add(message{
-			source: "printableStatus" + source, text: string(state.Status.PrintableStatus), isState: true,
+			source: "printableStatus" + source, text: e.vm.Status.PrintableStatus, isState: true,
 		})
-		e.Labels, e.Annotations = o.Spec.Template.Metadata.Labels, o.Spec.Template.Metadata.Annotations
+		template := e.vm.Spec.Template.Metadata
+		e.Labels, e.Annotations = template.Labels, template.Annotations
 
 	case "VirtualMachineInstance":
-		e.vmi = state
-		e.Phase, e.Node = string(cmp.Or(o.Status.Phase, corev1.PodPending)), o.Status.NodeName
+		e.vmi = stateOf(o, data)
+		_, run, _ := kubevirt.ParseRun(data) // as far as its fields fit
+		e.Phase, e.Node = cmp.Or(run.Phase, string(v1.Pending)), run.Node
 		e.Labels, e.Annotations = o.Labels, o.Annotations
-		e.addPhases(o, source)
+		e.addPhases(source)
 		e.addMigration(source)
 	}
 
 	e.addState(o, source)
 	e.addContainers(o, source)
+}
+
+// stateOf returns a VM or a VMI as it was read.
+func stateOf(o object, data []byte) *kubeVirtState {
+	return &kubeVirtState{
+		Object:     kubevirt.ParseObject(data),
+		conditions: o.Status.Conditions,
+		isDeleted:  o.DeletionTimestamp != nil,
+	}
 }
 
 // eventReasons says which stage an event's reason is about, and which it passes (Kubernetes
@@ -226,15 +230,15 @@ func (e *Evidence) addReason(m message, reason, kind string) {
 }
 
 // addPhases adds when the VMI went from one phase to the next.
-func (e *Evidence) addPhases(o object, source string) {
+func (e *Evidence) addPhases(source string) {
 	passes := map[string]Stage{
 		"Scheduling": StageCreate, "Scheduled": StageContainer, "Running": StageStart,
 	}
-	for _, t := range o.Status.PhaseTransitionTimestamps {
+	for _, t := range e.vmi.Status.PhaseTransitionTimestamps {
 		if passed := passes[t.Phase]; passed != "" {
 			e.add(message{
 				source: "phase " + t.Phase + source,
-				at:     t.PhaseTransitionTimestamp.UTC(),
+				at:     t.At(),
 				passes: passed,
 			})
 		}
@@ -249,7 +253,7 @@ func (e *Evidence) addMigration(source string) {
 	}
 
 	m := message{
-		source: "migrationState" + source, at: last.EndTimestamp.UTC(), passes: StageMigrate,
+		source: "migrationState" + source, at: last.End(), passes: StageMigrate,
 	}
 	if last.Failed {
 		m.stage, m.passes = StageMigrate, ""

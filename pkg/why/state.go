@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	v1 "kubevirt.io/api/core/v1"
@@ -22,34 +21,6 @@ type State struct {
 	Notes []string `json:"notes"` // what else its conditions say: that it cannot migrate, and why
 
 	onPurpose bool // it is stopped because its spec says so
-}
-
-// kubeVirtObject has the fields of a VM and a VMI that say what state it is in. The types of
-// KubeVirt's API refuse an object with one field of another version.
-type kubeVirtObject struct {
-	Spec struct {
-		Running     *bool
-		RunStrategy v1.VirtualMachineRunStrategy
-		Domain      struct {
-			Devices struct {
-				GPUs, HostDevices []struct{ Name, DeviceName string }
-			}
-		}
-	}
-	Status struct {
-		PrintableStatus    v1.VirtualMachinePrintableStatus
-		EvacuationNodeName string
-		MigrationState     *struct {
-			Completed, Failed      bool
-			EndTimestamp           time.Time
-			SourceNode, TargetNode string
-			FailureReason          string
-		}
-		StartFailure *struct {
-			ConsecutiveFailCount int
-			RetryAfterTimestamp  time.Time
-		}
-	}
 }
 
 // State returns what the objects that were read say about the VM.
@@ -109,8 +80,9 @@ var vmStates = map[v1.VirtualMachinePrintableStatus]State{
 // vmState returns the state that the VM's object says.
 func (e *Evidence) vmState() State {
 	vm := e.vm
-	s, isKnown := vmStates[vm.Status.PrintableStatus]
-	strategy := vm.Spec.RunStrategy
+	status := v1.VirtualMachinePrintableStatus(vm.Status.PrintableStatus)
+	strategy := v1.VirtualMachineRunStrategy(vm.Spec.RunStrategy)
+	s, isKnown := vmStates[status]
 	if strategy == "" && vm.Spec.Running != nil && !*vm.Spec.Running {
 		strategy = v1.RunStrategyHalted
 	}
@@ -119,36 +91,32 @@ func (e *Evidence) vmState() State {
 
 	switch failure := vm.Status.StartFailure; {
 	case isKnown:
-	case vm.Status.PrintableStatus == v1.VirtualMachineStatusCrashLoopBackOff:
+	case status == v1.VirtualMachineStatusCrashLoopBackOff:
 		s = State{Name: "crash-loop", Text: "fails at each start"}
 		if failure != nil && failure.ConsecutiveFailCount > 0 {
-			next := failure.RetryAfterTimestamp.UTC().Format(timeFormat)
+			next := failure.RetryAfter().Format(timeFormat)
 			s.Text += fmt.Sprintf(": %d in a row, the next is at %s", failure.ConsecutiveFailCount,
 				next)
 		}
 
-	case vm.Status.PrintableStatus == v1.VirtualMachineStatusStopped &&
-		strategy == v1.RunStrategyHalted:
+	case status == v1.VirtualMachineStatusStopped && strategy == v1.RunStrategyHalted:
 		s = State{Name: "stopped", Text: "is stopped: runStrategy Halted", onPurpose: true}
 		s.ToDo = "virtctl start " + e.Name
 
-	case vm.Status.PrintableStatus == v1.VirtualMachineStatusStopped && isOn:
+	case status == v1.VirtualMachineStatusStopped && isOn:
 		s = State{Name: "stopped", Text: "is stopped, though runStrategy is Always"}
-	case vm.Status.PrintableStatus == v1.VirtualMachineStatusStopped:
+	case status == v1.VirtualMachineStatusStopped:
 		strategy = cmp.Or(strategy, "that was not read")
 		s = State{Name: "stopped", ToDo: "virtctl start " + e.Name}
 		s.Text = fmt.Sprintf("is stopped: runStrategy %s starts it on demand, or once", strategy)
 
-	case vm.Status.PrintableStatus == "" ||
-		vm.Status.PrintableStatus == v1.VirtualMachineStatusUnknown:
+	case status == "" || status == v1.VirtualMachineStatusUnknown:
 		s = State{Name: "unknown", Text: "is in an unknown state"}
 
-	case vm.Status.PrintableStatus == v1.VirtualMachineStatusRunning:
+	case status == v1.VirtualMachineStatusRunning:
 		s = State{Name: "running", Text: "runs"}
 	default:
-		s = State{
-			Name: "starting", Text: fmt.Sprintf("is starting (%s)", vm.Status.PrintableStatus),
-		}
+		s = State{Name: "starting", Text: fmt.Sprintf("is starting (%s)", status)}
 	}
 
 	return s
@@ -237,7 +205,7 @@ func (e *Evidence) notes() (notes []string) {
 		if c.Reason == v1.VirtualMachineInstanceReasonHostDeviceNotMigratable {
 			devices := e.vmi.Spec.Domain.Devices
 			for _, d := range slices.Concat(devices.GPUs, devices.HostDevices) {
-				why += fmt.Sprintf(", %s (%s)", d.Name, cmp.Or(d.DeviceName, "of a claim"))
+				why += fmt.Sprintf(", %s (%s)", d.Name, cmp.Or(d.Resource, "of a claim"))
 			}
 		}
 
