@@ -85,8 +85,8 @@ func (g given) read(t *testing.T) doctor.Inputs {
 func tests(t *testing.T) map[string]map[string]test {
 	all := map[string]map[string]test{}
 	for _, group := range []map[string]map[string]test{
-		hostTests(), deviceTests(), linkTests(), mdevTests(), domainTests(), variableTests(),
-		spaceTests(), containerTests(), graceTests(t),
+		hostTests(), deviceTests(), linkTests(), mdevTests(), domainTests(), numaTests(),
+		startTimeTests(), variableTests(), spaceTests(), containerTests(), graceTests(t),
 	} {
 		for check, tests := range group {
 			if all[check] == nil {

@@ -2,7 +2,6 @@ package doctor_test
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 
 	"hook-sidecar/pkg/doctor"
@@ -33,34 +32,19 @@ pci0000:20/0000:20:01.0/0000:02:00.0 node=0 driver=vfio-pci group=2
 const allThree = `"cpu":{"dedicatedCpuPlacement":true,"numa":{"guestMappingPassthrough":{}}},` +
 	`"memory":{"hugepages":{"pageSize":"1Gi"}}`
 
+// intel is an IOMMU that shows the guest's mappings to VFIO.
+const intel = `<iommu model='intel'><driver caching_mode='on'/></iommu>`
+
+// domainTests tests the checks of domain.go.
 func domainTests() map[string]map[string]test {
 	i440fx := strings.Replace(domainOf(gpu), "machine='q35'", "machine='pc-i440fx-9.2'", 1)
 	noGuestNUMA := " (" + reasons.NoGuestNUMA.Remedy() + ")"
-	const intel = `<iommu model='intel'><driver caching_mode='on'/></iommu>`
 	const hiddenIOMMU = `<qemu:commandline ` +
 		`xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'><qemu:arg value='-device'/>` +
 		`<qemu:arg value='intel-iommu,caching-mode=on'/></qemu:commandline>`
 	inClique := strings.Replace(domainOf(gpu), "</domain>", `<qemu:override xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'><qemu:device alias='ua-gpu-one'><qemu:frontend>
 <qemu:property name='x-nv-gpudirect-clique' type='unsigned' value='0'/></qemu:frontend></qemu:device></qemu:override></domain>`, 1)
 
-	// 1 TiB
-	const hugeBAR = "cpus 0 0\npci0000:00/0000:00:01.0 class=0x060400\n" +
-		"pci0000:00/0000:00:01.0/0000:01:00.0 node=0 bar=40"
-	muchMemory := func(backing string) string {
-		return strings.Replace(domainWith(twoCells+memnodes+backing, uefi, gpu),
-			"<memory unit='GiB'>2<", "<memory unit='TiB'>1<", 1)
-	}
-
-	const noCells = "FAIL the guest has no NUMA cells, so layout numa cannot place a device"
-	pins := func(cpus ...string) string {
-		text := "<cputune>"
-		for vcpu, list := range cpus {
-			text += fmt.Sprintf("<vcpupin vcpu='%d' cpuset='%s'/>", vcpu, list)
-		}
-		return text + "</cputune>"
-	}
-
-	align := " (" + reasons.NoGuestCell.Remedy() + ")"
 	return map[string]map[string]test{
 		"vmi-of-domain": {
 			"the same": {given{
@@ -101,34 +85,6 @@ func domainTests() map[string]map[string]test {
 			}, nil},
 			"a domain alone": {given{host: aHost, domain: domainOf(gpu)}, nil},
 		},
-		"vcpu-nodes": {
-			"on the device's node": {given{
-				host: aHost, domain: domainWith(twoCells+memnodes+pins("0", "1"), uefi, gpu),
-			}, []string{"PASS pinned to node 0, as the devices are"}},
-			"on both nodes": {given{
-				host: aHost, domain: domainWith(twoCells+memnodes+pins("0", "4"), uefi, gpu, nic),
-			}, []string{"PASS pinned to nodes 0, 1, as the devices are"}},
-			"on the other node": {given{
-				host: aHost, domain: domainWith(twoCells+memnodes+pins("0", "1"), uefi, gpu, nic),
-			}, []string{
-				"WARN 0000:02:00.0 is on node 1, the vCPUs are pinned to node 0" + align,
-			}},
-			"two devices on the other node": {given{
-				host: aHost, domain: domainWith(twoCells+memnodes+pins("4-5"), uefi, gpu, audio),
-			}, []string{
-				"WARN 0000:01:00.0, 0000:01:00.1 are on node 0, the vCPUs of cell 0 are pinned " +
-					"to node 1" + align,
-			}},
-			// Each cell has its memory on one node and its vCPUs on the other.
-			"on each other's node": {given{
-				host:   aHost,
-				domain: domainWith(twoCells+memnodes+pins("4", "5", "0", "1"), uefi, gpu, nic),
-			}, []string{
-				"WARN 0000:01:00.0 is on node 0, the vCPUs of cell 0 are pinned to node 1" + align,
-				"WARN 0000:02:00.0 is on node 1, the vCPUs of cell 1 are pinned to node 0" + align,
-			}},
-			"not pinned": {given{host: aHost, domain: domainOf(gpu)}, nil},
-		},
 		"machine-type": {
 			"i440fx without devices": {given{
 				host:   aHost,
@@ -143,50 +99,6 @@ func domainTests() map[string]map[string]test {
 				`FAIL machine "pc-i440fx-9.2" has no expander buses (` + reasons.Machine.Remedy() +
 					")",
 			}},
-		},
-		"guest-numa": {
-			"two cells": {given{
-				host: aHost, domain: domainOf(gpu),
-			}, []string{"PASS 2 guest NUMA cells"}},
-			"asked for by VMI": {given{
-				host: aHost, vmi: vmi(allThree, ""),
-			}, []string{"PASS the VMI asks for guest NUMA cells"}},
-			"no cells": {given{host: aHost, domain: domainWith("", uefi, gpu)}, []string{
-				noCells + noGuestNUMA,
-			}},
-			"no cells and a VMI without": {given{
-				host:   aHost,
-				domain: domainWith("", uefi, gpu),
-				vmi:    vmi(`"cpu":{"dedicatedCpuPlacement":true}`, ""),
-			}, []string{
-				noCells +
-					" (set spec.domain.memory.hugepages and " +
-					"spec.domain.cpu.numa.guestMappingPassthrough in the VMI)",
-			}},
-			"a VMI without, alone": {given{
-				host: aHost, vmi: vmi(`"memory":{"hugepages":{"pageSize":"1Gi"}}`, ""),
-			}, []string{
-				"FAIL the guest will have no NUMA cells, so layout numa cannot place a device " +
-					"(set spec.domain.cpu.dedicatedCpuPlacement and " +
-					"spec.domain.cpu.numa.guestMappingPassthrough in the VMI)",
-			}},
-			"cells of no node": {given{
-				host: aHost, domain: domainWith(twoCells, uefi, gpu),
-			}, []string{
-				"WARN 2 guest NUMA cells, on unknown host nodes (bind cells to nodes with " +
-					"numatune/memnode, or pin the vCPUs)",
-			}},
-			// root and mirror need no cells.
-			"no cells and another layout": {given{host: aHost, domain: domainWith("", uefi, gpu),
-				inputs: func(in *doctor.Inputs) {
-					in.Plan.Layout = policy.LayoutRoot
-				}}, []string{
-				"WARN the guest has no NUMA cells, so it sees no NUMA node of a device (give " +
-					"the guest NUMA cells: set dedicatedCpuPlacement, hugepages and " +
-					"numa.guestMappingPassthrough in the VMI)",
-			}},
-			// Without devices the guest needs no cells.
-			"no devices": {given{host: aHost, domain: domainWith("", uefi)}, nil},
 		},
 		"placement": {
 			"placed": {given{
@@ -404,48 +316,6 @@ func domainTests() map[string]map[string]test {
 						reasons.CodeHypervisorHidden.Remedy() + ")",
 				}},
 		},
-		"start-time": {
-			"short": {given{
-				host: aHost, domain: domainOf(gpu),
-			}, []string{"PASS 2 GiB of memory take about 0.5 s to allocate and map"}},
-			"BARs, the kernel is not known": {given{host: hugeBAR, domain: domainOf(gpu)}, []string{
-				"NOTE 2 GiB of memory take about 0.5 s to allocate and map; 1 TiB of BARs take " +
-					"about 32 s to map each time that firmware or guest turn the devices on, or " +
-					"no time with Linux 6.15 and QEMU 9.2 on the node (Linux 6.15 on the node " +
-					"with QEMU 9.2 or newer, which map BARs by 1 GiB and take no time for it)",
-			}},
-			"BARs, an old kernel": {given{
-				host: "kernel 6.8.0-45-generic\n" + hugeBAR, domain: domainOf(gpu),
-			}, []string{
-				"NOTE 2 GiB of memory take about 0.5 s to allocate and map; 1 TiB of BARs take " +
-					"about 32 s to map each time that firmware or guest turn the devices on, by " +
-					"4 KiB with Linux 6.8.0-45-generic unless its distribution changed that " +
-					"(Linux 6.15 on the node with QEMU 9.2 or newer, which map BARs by 1 GiB " +
-					"and take no time for it)",
-			}},
-			"BARs, a new kernel": {given{
-				host: "kernel 6.17.0\n" + hugeBAR, domain: domainOf(gpu),
-			}, []string{
-				"PASS 2 GiB of memory take about 0.5 s to allocate and map; 1 TiB of BARs take " +
-					"no time to map: Linux 6.17.0 maps them by 1 GiB",
-			}},
-			"memory": {given{host: aHost, domain: muchMemory("")}, []string{
-				"NOTE 1 TiB of memory take about 4 min to allocate and map (hugepages, which " +
-					"QEMU allocates with a thread per vCPU)",
-			}},
-			"hugepages": {given{
-				host:   aHost,
-				domain: muchMemory("<memoryBacking><hugepages/></memoryBacking><vcpu>64</vcpu>"),
-			}, []string{"NOTE 1 TiB of hugepages take about 40 s to allocate and map"}},
-			"a vIOMMU": {given{
-				host: aHost,
-				domain: strings.Replace(
-					muchMemory("<memoryBacking><hugepages/></memoryBacking><vcpu>64</vcpu>"),
-					"</devices>", nic+intel+"</devices>", 1),
-			}, []string{
-				"NOTE 1 TiB of hugepages take about 43 s to allocate and map, once for each of the 2 devices that the vIOMMU separates",
-			}},
-		},
 		"launch-security": {
 			"none": {given{
 				host: aHost, domain: domainOf(gpu),
@@ -460,67 +330,6 @@ func domainTests() map[string]map[string]test {
 			"SEV, and no device is placed": {given{
 				host: aHost, domain: domainWith("<launchSecurity type='sev'/>", uefi, gpu),
 			}, []string{"PASS no device is in the tree of a layout"}},
-		},
-	}
-}
-
-func variableTests() map[string]map[string]test {
-	const count = " (the pod holds devices that the VM does not use: check the count in the VMI)"
-	const other = " (check that the environment variables are those of this VM's compute container)"
-	one := vmi(`"devices":{"gpus":[{"name":"one","deviceName":"nvidia.com/A10"}]}`, "")
-	return map[string]map[string]test{
-		"variables": {
-			"the same": {given{
-				host:    aHost,
-				domain:  domainOf(gpu),
-				vmi:     one,
-				environ: []string{"PCI_RESOURCE_NVIDIA_COM_A10=0000:01:00.0"},
-			}, []string{
-				"PASS the domain has the devices of 1 environment variable",
-			}},
-			// Plugins that allocate IOMMU groups name the audio function too.
-			"and a companion": {given{
-				host:    aHost,
-				domain:  domainOf(gpu),
-				vmi:     one,
-				environ: []string{"PCI_RESOURCE_NVIDIA_COM_A10=0000:01:00.1,0000:01:00.0"},
-			}, []string{
-				"PASS the domain has the devices of 1 environment variable",
-			}},
-			"one too many": {given{
-				host:    aHost,
-				domain:  domainOf(gpu),
-				vmi:     one,
-				environ: []string{"PCI_RESOURCE_NVIDIA_COM_A10=0000:01:00.0,0000:02:00.0"},
-			}, []string{
-				"WARN PCI_RESOURCE_NVIDIA_COM_A10 names devices that are not in the domain: " +
-					"0000:02:00.0" + count,
-			}},
-			"of another pod": {given{
-				host:    aHost,
-				domain:  domainOf(gpu),
-				vmi:     one,
-				environ: []string{"PCI_RESOURCE_NVIDIA_COM_A10=0000:02:00.0"},
-			}, []string{
-				"WARN PCI_RESOURCE_NVIDIA_COM_A10 names devices that are not in the domain: " +
-					"0000:02:00.0" + count,
-				"WARN the environment variable of the resource does not name 0000:01:00.0" + other,
-			}},
-			"an invalid address": {given{
-				host: aHost, environ: []string{"PCI_RESOURCE_NVIDIA_COM_A10=gpu0"},
-			}, []string{
-				`WARN PCI_RESOURCE_NVIDIA_COM_A10: invalid PCI address "gpu0": want ` +
-					`domain:bus:device.function, such as 0000:17:00.0 (` +
-					reasons.CodeBadVariable.Remedy() + ")",
-			}},
-			"none": {given{host: aHost, domain: domainOf(gpu)}, []string{
-				"NOTE no environment variables PCI_RESOURCE_* or MDEV_PCI_RESOURCE_* (the " +
-					"kubelet sets them in the compute container only; hook-sidecar doctor takes " +
-					"them with --env)",
-			}},
-			"alone": {given{
-				host: aHost, environ: []string{"PCI_RESOURCE_NVIDIA_COM_A10=0000:01:00.0"},
-			}, []string{"PASS 1 environment variable"}},
 		},
 	}
 }
