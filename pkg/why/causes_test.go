@@ -81,7 +81,8 @@ func TestTable(t *testing.T) {
 			only := newIndex([]Cause{{Messages: []string{message}}})
 			if begin, _, _ := strings.Cut(message, "*"); strings.Count(message, "*") > 1 ||
 				len(begin) < headSize || strings.ContainsAny(begin[:headSize], `"\<>&`) {
-				t.Errorf("%s: %q has more than one *, fewer than %d bytes before it, or one that JSON escapes among these", cause.Name, message, headSize)
+				t.Errorf("%s: %q has more than one *, fewer than %d bytes before it, or one "+
+					"that JSON escapes among these", cause.Name, message, headSize)
 			}
 
 			isSeen := slices.ContainsFunc(all[cause.Name], func(place txtar.File) bool {

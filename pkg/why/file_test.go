@@ -72,9 +72,12 @@ func TestBadFiles(t *testing.T) {
 
 // TestMissing: files of other VMs are no evidence, and it is said which VMs they have.
 func TestMissing(t *testing.T) {
-	handler := `{"component":"virt-handler","kind":"VirtualMachineInstance","level":"error","msg":"Synchronizing the VirtualMachineInstance failed.","name":"dgx","namespace":"ml","reason":"` + noMemlock + `"}`
+	handler := `{"component":"virt-handler","kind":"VirtualMachineInstance","level":"error",` +
+		`"msg":"Synchronizing the VirtualMachineInstance failed.","name":"dgx","namespace":"ml",` +
+		`"reason":"` + noMemlock + `"}`
 	launcher := `{"component":"virt-launcher","level":"error","msg":"` + noMemlock + `"}` + "\n" +
-		`{"component":"virt-launcher","kind":"","level":"error","msg":"Failed to sync vmi","name":"dgx","namespace":"ml"}`
+		`{"component":"virt-launcher","kind":"","level":"error","msg":"Failed to sync vmi",` +
+		`"name":"dgx","namespace":"ml"}`
 	for _, tt := range []struct {
 		name, namespace, vm, text, want string
 	}{
@@ -118,7 +121,9 @@ func longLog(size int) []byte {
 	for i := 0; b.Len() < size; i++ {
 		level := []string{"info", "info", "info", "warning", "error"}[i%5]
 		b.WriteString(`{"component":"virt-launcher","level":"` + level +
-			`","msg":"About to run command, and what it prints is in a line as long as this one","pos":"virCommandRunAsync:2656","subcomponent":"libvirt","thread":"46","timestamp":"2025-03-12T03:00:04.018000Z"}` + "\n")
+			`","msg":"About to run command, and what it prints is in a line as long as this ` +
+			`one","pos":"virCommandRunAsync:2656","subcomponent":"libvirt","thread":"46",` +
+			`"timestamp":"2025-03-12T03:00:04.018000Z"}` + "\n")
 	}
 
 	b.WriteString(busy)

@@ -18,8 +18,11 @@ func normal(object, reason, at, message string) string {
 const (
 	pod         = "Pod/virt-launcher-vm-x7k2p"
 	unscheduled = "0/1 nodes are available: 1 Insufficient nvidia.com/GH100."
-	busy        = `{"component":"virt-launcher","level":"error","msg":"vfio 0000:01:00.0: failed to open /dev/vfio/1: Device or resource busy","timestamp":"2026-11-22T10:00:00Z"}` + "\n"
-	started     = `{"component":"virt-launcher","kind":"","level":"info","msg":"Domain started.","name":"vm","namespace":"ml","timestamp":"2026-11-22T10:05:00Z"}` + "\n"
+	busy        = `{"component":"virt-launcher","level":"error",` +
+		`"msg":"vfio 0000:01:00.0: failed to open /dev/vfio/1: Device or resource busy",` +
+		`"timestamp":"2026-11-22T10:00:00Z"}` + "\n"
+	started = `{"component":"virt-launcher","kind":"","level":"info","msg":"Domain started.",` +
+		`"name":"vm","namespace":"ml","timestamp":"2026-11-22T10:05:00Z"}` + "\n"
 )
 
 // TestHistory: what a later line says is passed is no cause any more, but what the VM got past.
@@ -88,23 +91,28 @@ func TestHistory(t *testing.T) {
 		}, "locked-memory", ""},
 		{"the VMI's phases", []string{
 			event(pod, "FailedScheduling", "10:00:00", unscheduled),
-			"kind: VirtualMachineInstance\nmetadata: {name: vm, namespace: ml}\nstatus: {phase: Scheduled, phaseTransitionTimestamps: [{phase: Scheduled, phaseTransitionTimestamp: '2026-11-22T10:01:00Z'}]}\n",
+			"kind: VirtualMachineInstance\nmetadata: {name: vm, namespace: ml}\n" +
+				"status: {phase: Scheduled, phaseTransitionTimestamps: [{phase: Scheduled, " +
+				"phaseTransitionTimestamp: '2026-11-22T10:01:00Z'}]}\n",
 		}, "", "no-node"},
 		{"a table",
 			[]string{"LAST SEEN   TYPE      REASON             OBJECT                       MESSAGE\n" +
 				"5m12s       Warning   FailedScheduling   pod/virt-launcher-vm-x7k2p   " +
 				unscheduled +
 				"\n" +
-				"2m          Normal    Scheduled          pod/virt-launcher-vm-x7k2p   Successfully assigned ml/virt-launcher-vm-x7k2p to gpu-1\n" +
+				"2m          Normal    Scheduled          pod/virt-launcher-vm-x7k2p   " +
+				"Successfully assigned ml/virt-launcher-vm-x7k2p to gpu-1\n" +
 				"58s         Warning   SyncFailed         virtualmachineinstance/vm    " +
 				noMemlock +
 				"\n"}, "locked-memory", "no-node"},
 		{"kubectl describe",
-			[]string{"Name:             virt-launcher-vm-x7k2p\nNamespace:        ml\nEvents:\n  Type     Reason            Age                 From               Message\n" +
+			[]string{"Name:             virt-launcher-vm-x7k2p\nNamespace:        ml\nEvents:\n" +
+				"  Type     Reason            Age                 From               Message\n" +
 				"  Warning  FailedScheduling  4m (x3 over 5m12s)  default-scheduler  " +
 				unscheduled +
 				"\n" +
-				"  Normal   Scheduled         2m                  default-scheduler  Successfully assigned\n"}, "", "no-node"},
+				"  Normal   Scheduled         2m                  default-scheduler  " +
+				"Successfully assigned\n"}, "", "no-node"},
 		{"a log without times", []string{
 			"qemu-kvm: group 1 is not viable\n" + `{"msg":"Domain started."}` + "\n",
 		}, "", ""},
@@ -142,7 +150,8 @@ func TestNewest(t *testing.T) {
 		StageStart:     {at(normal(pod, "Started", "10:00:00", "Started container compute"))},
 	}
 
-	notReady := "kind: VirtualMachineInstance\nmetadata: {name: vm, namespace: ml}\nstatus: {phase: Scheduled}\n"
+	notReady := "kind: VirtualMachineInstance\nmetadata: {name: vm, namespace: ml}\n" +
+		"status: {phase: Scheduled}\n"
 	for want, places := range fixtures(t) {
 		for _, place := range places {
 			for name, newest := range map[string][]string{

@@ -10,22 +10,29 @@ import (
 // was started anew.
 func TestMigration(t *testing.T) {
 	const (
-		assigned = "VirtualMachineInstance migration uid 7f failed. reason:Live migration failed error encountered during MigrateToURI3 libvirt api call: virError(Code=84, Domain=10, Message='Operation not supported: cannot migrate a domain with <hostdev mode='subsystem' type='pci'>')"
-		noGPU    = "0/2 nodes are available: 2 Insufficient nvidia.com/GH100."
+		assigned = "VirtualMachineInstance migration uid 7f failed. reason:Live migration " +
+			"failed error encountered during MigrateToURI3 libvirt api call: virError(Code=84, " +
+			"Domain=10, Message='Operation not supported: cannot migrate a domain with <hostdev " +
+			"mode='subsystem' type='pci'>')"
+		noGPU = "0/2 nodes are available: 2 Insufficient nvidia.com/GH100."
 	)
 
 	running := func(migrationState string) string {
-		return "kind: VirtualMachineInstance\nmetadata: {name: vm, namespace: ml}\nstatus: {phase: Running, nodeName: gpu-1, migrationState: {sourceNode: gpu-1, targetNode: gpu-2, completed: true, " +
+		return "kind: VirtualMachineInstance\nmetadata: {name: vm, namespace: ml}\n" +
+			"status: {phase: Running, nodeName: gpu-1, migrationState: {sourceNode: gpu-1, " +
+			"targetNode: gpu-2, completed: true, " +
 			migrationState + "}}\n"
 	}
 
 	failed := func(reason string) string {
-		return running("failed: true, endTimestamp: '2026-11-22T10:00:00Z', failureReason: \"" + reason + "\"")
+		return running("failed: true, endTimestamp: '2026-11-22T10:00:00Z', " +
+			"failureReason: \"" + reason + "\"")
 	}
 
 	target := func(labels string) string {
 		return "kind: Pod\nmetadata: {name: virt-launcher-vm-x7k2p, namespace: ml, labels: {" + labels +
-			"}}\nstatus: {phase: Pending, conditions: [{type: PodScheduled, status: 'False', reason: Unschedulable, message: '" +
+			"}}\nstatus: {phase: Pending, conditions: [{type: PodScheduled, status: 'False', " +
+			"reason: Unschedulable, message: '" +
 			noGPU + "'}]}\n"
 	}
 
@@ -67,7 +74,8 @@ func TestMigration(t *testing.T) {
 		},
 		"no migration": {[]string{running(""), target("")}, "", nil},
 		"the guest comes first": {
-			[]string{failed("cannot migrate a domain with assigned devices"), "NVRM: Xid (PCI:0000:09:00): 79, GPU has fallen off the bus."},
+			[]string{failed("cannot migrate a domain with assigned devices"),
+				"NVRM: Xid (PCI:0000:09:00): 79, GPU has fallen off the bus."},
 			"gpu-lost not-migratable",
 			[]string{note + "cannot migrate a domain with assigned devices"},
 		},

@@ -14,7 +14,9 @@ func TestState(t *testing.T) {
 	}
 
 	instance := func(status string) string {
-		return "kind: VirtualMachineInstance\nmetadata: {name: vm, namespace: ml}\nspec: {domain: {devices: {gpus: [{name: gpu1, deviceName: nvidia.com/GH100}], hostDevices: [{name: nic1}]}}}\nstatus: {nodeName: gpu-1, " + status + "}\n"
+		return "kind: VirtualMachineInstance\nmetadata: {name: vm, namespace: ml}\n" +
+			"spec: {domain: {devices: {gpus: [{name: gpu1, deviceName: nvidia.com/GH100}], " +
+			"hostDevices: [{name: nic1}]}}}\nstatus: {nodeName: gpu-1, " + status + "}\n"
 	}
 
 	running := vm("runStrategy: Always", "printableStatus: Running")
@@ -59,7 +61,8 @@ func TestState(t *testing.T) {
 		{"crash-loop", "fails at each start: 3 in a row, the next is at 2026-11-22 10:00:00 UTC",
 			"", []string{
 				vm("running: true",
-					"printableStatus: CrashLoopBackOff, startFailure: {consecutiveFailCount: 3, retryAfterTimestamp: '2026-11-22T10:00:00Z'}"), instance("phase: Failed"),
+					"printableStatus: CrashLoopBackOff, startFailure: {consecutiveFailCount: 3, "+
+						"retryAfterTimestamp: '2026-11-22T10:00:00Z'}"), instance("phase: Failed"),
 			}},
 		{"starting", "is starting (Starting)", "", []string{
 			vm("running: true", "printableStatus: Starting"),
@@ -74,7 +77,9 @@ func TestState(t *testing.T) {
 		}},
 		{"running", "runs on node gpu-1", "", []string{running, instance("phase: Running")}},
 		{"starting", "is starting: its pod runs, and the domain does not", "", []string{
-			"uos$ kubectl get vmi\nNAME    AGE     PHASE        IP             NODENAME   READY\nother   17m     Running      192.168.0.51   gpu-2      True\nvm      5m49s   Scheduled                   gpu-1      False\n",
+			"uos$ kubectl get vmi\nNAME    AGE     PHASE        IP             NODENAME   " +
+				"READY\nother   17m     Running      192.168.0.51   gpu-2      True\n" +
+				"vm      5m49s   Scheduled                   gpu-1      False\n",
 		}},
 		{"not-ready", "runs on node gpu-1 and is not ready (READY is False)",
 			"virtctl console vm shows what the guest prints", []string{
@@ -84,7 +89,8 @@ func TestState(t *testing.T) {
 			"NAME   AGE   STATUS               READY\nvm     64s   ErrorUnschedulable   False\n",
 		}},
 		{"running", "runs on node gpu-1", "", []string{instance("phase: Running"),
-			"NAME   AGE   PHASE       IP   NODENAME   READY\nvm     64s   Scheduled        gpu-1      False\n",
+			"NAME   AGE   PHASE       IP   NODENAME   READY\n" +
+				"vm     64s   Scheduled        gpu-1      False\n",
 		}},
 		{"not-ready",
 			"runs on node gpu-1 and is not ready (GuestNotRunning: Guest VM is not reported as running)",
@@ -107,7 +113,8 @@ func TestState(t *testing.T) {
 		}},
 		{"running", "runs on node gpu-1", "", []string{
 			running,
-			instance("phase: Running, migrationState: {sourceNode: gpu-2, targetNode: gpu-1, completed: true}"),
+			instance("phase: Running, migrationState: {sourceNode: gpu-2, targetNode: gpu-1, " +
+				"completed: true}"),
 		}},
 		{"evicted", "has to leave node gpu-1, which is being drained",
 			"stop it if it cannot migrate: virtctl stop vm", []string{
@@ -158,10 +165,14 @@ func TestState(t *testing.T) {
 // TestSlow: a start that only takes long is told from one that fails.
 func TestSlow(t *testing.T) {
 	const (
-		scheduled = "kind: VirtualMachineInstance\nmetadata: {name: vm, namespace: ml}\nstatus: {phase: Scheduled, nodeName: gpu-1}\n"
-		qemu      = `{"component":"virt-launcher","level":"info","msg":"2026-11-22 10:00:00.362+0000: starting up libvirt version: 11.10.0, package: 12.el9, qemu version: 10.1.0","subcomponent":"qemu","timestamp":"2026-11-22T10:00:00Z"}` + "\n"
-		slow      = "is starting: QEMU runs since 2026-11-22 10:00:00 UTC, and maps memory and BARs"
-		starting  = "is starting: its pod runs, and the domain does not"
+		scheduled = "kind: VirtualMachineInstance\nmetadata: {name: vm, namespace: ml}\n" +
+			"status: {phase: Scheduled, nodeName: gpu-1}\n"
+		qemu = `{"component":"virt-launcher","level":"info",` +
+			`"msg":"2026-11-22 10:00:00.362+0000: starting up libvirt version: 11.10.0, ` +
+			`package: 12.el9, qemu version: 10.1.0","subcomponent":"qemu",` +
+			`"timestamp":"2026-11-22T10:00:00Z"}` + "\n"
+		slow     = "is starting: QEMU runs since 2026-11-22 10:00:00 UTC, and maps memory and BARs"
+		starting = "is starting: its pod runs, and the domain does not"
 	)
 
 	node := func(name, kernel string) string {
@@ -170,7 +181,8 @@ func TestSlow(t *testing.T) {
 	}
 
 	late := event(vmi, "SyncFailed", "10:00:20",
-		"unknown error encountered sending command SyncVMI: rpc error: code = DeadlineExceeded desc = context deadline exceeded")
+		"unknown error encountered sending command SyncVMI: rpc error: code = DeadlineExceeded "+
+			"desc = context deadline exceeded")
 	for name, tt := range map[string]struct {
 		texts        []string
 		want, causes string

@@ -24,13 +24,13 @@ type thread struct {
 // each cause down before the table was asked. When it was, why named 31 of the 41 causes of the
 // first set right and 2 wrong. Of the 40 causes of the second set, whose author had not read the
 // table either, it named 24 right and 1 wrong; of ten threads without a cause, it named one for 1.
-// Eleven outputs of guests (51 to 61) came later, from someone who had read it: 7 were right and none
-// wrong. Of the 24 causes of the third set, whose author had not read it, it named 10 right (3 under
-// another name than the author had chosen from the names alone), 3 by their symptom only, which is
-// wrong, and 11 not at all, of which one event was not about the VM's pod; its six threads without a
-// cause got none. Of the 12 bundles of the fourth author, who had not read it, 10 were right at once;
-// of two outputs of a guest it named the symptom. Some of these threads were cited in the table
-// already. Six were of VMs that run by now, and are in testdata/healthy.
+// Eleven outputs of guests (51 to 61) came later, from someone who had read it: 7 were right and
+// none wrong. Of the 24 causes of the third set, whose author had not read it, it named 10 right (3
+// under another name than the author had chosen from the names alone), 3 by their symptom only,
+// which is wrong, and 11 not at all, of which one event was not about the VM's pod; its six threads
+// without a cause got none. Of the 12 bundles of the fourth author, who had not read it, 10 were
+// right at once; of two outputs of a guest it named the symptom. Some of these threads were cited
+// in the table already. Six were of VMs that run by now, and are in testdata/healthy.
 var threadSets = []string{"threads", "threads2", "threads3", "threads4"}
 
 // noCause is in the place of a thread's cause where the VM is well, or fails for a reason that is

@@ -29,14 +29,18 @@ func chief(findings []Finding) string {
 // event returns an event as kubectl prints it.
 func event(object, reason, at, message string) string {
 	kind, name, _ := strings.Cut(object, "/")
-	return fmt.Sprintf("kind: Event\ntype: Warning\nreason: %s\ninvolvedObject: {kind: %s, name: %s, namespace: ml}\nlastTimestamp: %q\nmessage: %q\n",
+	return fmt.Sprintf("kind: Event\ntype: Warning\nreason: %s\n"+
+		"involvedObject: {kind: %s, name: %s, namespace: ml}\nlastTimestamp: %q\nmessage: %q\n",
 		reason, kind, name, "2026-11-22T"+at+"Z", message)
 }
 
 const (
 	vmi       = "VirtualMachineInstance/vm"
-	notViable = "server error. command SyncVMI failed: \"LibvirtError(Code=1, Domain=10, Message='internal error: qemu unexpectedly closed the monitor: " +
-		"2026-11-22T10:00:00.563014Z qemu-kvm: -device vfio-pci,host=0000:01:00.0: vfio 0000:01:00.0: group 1 is not viable\\nPlease ensure all devices within the iommu_group are bound to their vfio bus driver.')\""
+	notViable = "server error. command SyncVMI failed: \"LibvirtError(Code=1, Domain=10, " +
+		"Message='internal error: qemu unexpectedly closed the monitor: " +
+		"2026-11-22T10:00:00.563014Z qemu-kvm: -device vfio-pci,host=0000:01:00.0: vfio " +
+		"0000:01:00.0: group 1 is not viable\\nPlease ensure all devices within the iommu_group " +
+		"are bound to their vfio bus driver.')\""
 	noMemlock = "cannot limit locked memory of process 84 to 9074376704: Operation not permitted"
 )
 
@@ -54,8 +58,10 @@ func TestAttempts(t *testing.T) {
 	want := Line{
 		Source: "event SyncFailed of VirtualMachineInstance vm",
 		Time:   time.Date(2026, 11, 22, 10, 3, 0, 0, time.UTC),
-		Text: "server error. command SyncVMI failed: \"LibvirtError(Code=1, Domain=10, Message='internal error: qemu unexpectedly closed the monitor: " +
-			"2026-11-22T10:00:00.563014Z qemu-kvm: -device vfio-pci,host=0000:01:00.0: vfio 0000:01:00.0: group 1 is not viable",
+		Text: "server error. command SyncVMI failed: \"LibvirtError(Code=1, Domain=10, " +
+			"Message='internal error: qemu unexpectedly closed the monitor: " +
+			"2026-11-22T10:00:00.563014Z qemu-kvm: -device vfio-pci,host=0000:01:00.0: vfio " +
+			"0000:01:00.0: group 1 is not viable",
 	}
 
 	if got := found[0].Line; got != want {
@@ -92,7 +98,8 @@ func TestOtherVMs(t *testing.T) {
 
 // TestRuns: errors from before a VM ran do not matter any more; what its guest reports does.
 func TestRuns(t *testing.T) {
-	running := "kind: VirtualMachineInstance\nmetadata: {name: vm, namespace: ml}\nstatus: {phase: Running, nodeName: gpu-1}\n"
+	running := "kind: VirtualMachineInstance\nmetadata: {name: vm, namespace: ml}\n" +
+		"status: {phase: Running, nodeName: gpu-1}\n"
 	e := evidence(running, event(vmi, "SyncFailed", "10:00:00", noMemlock))
 	if found := e.Diagnose().Causes; len(found) > 0 || e.Phase != "Running" || e.Node != "gpu-1" {
 		t.Errorf("found %+v of %+v", found, e)
@@ -104,9 +111,11 @@ func TestRuns(t *testing.T) {
 
 // TestGuest: of what a guest reports the first failure counts, not what follows from it.
 func TestGuest(t *testing.T) {
-	running := "kind: VirtualMachineInstance\nmetadata: {name: vm, namespace: ml}\nstatus: {phase: Running, nodeName: gpu-1}\n"
+	running := "kind: VirtualMachineInstance\nmetadata: {name: vm, namespace: ml}\n" +
+		"status: {phase: Running, nodeName: gpu-1}\n"
 	found := evidence(running,
-		"[1.0] NVRM: GPU0 RmInitAdapter: Cannot initialize GSP firmware RM\n[1.1] NVRM: GPU 0000:08:00.0: RmInitAdapter failed! (0x62:0x40:2142)\n",
+		"[1.0] NVRM: GPU0 RmInitAdapter: Cannot initialize GSP firmware RM\n"+
+			"[1.1] NVRM: GPU 0000:08:00.0: RmInitAdapter failed! (0x62:0x40:2142)\n",
 		"NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.").Diagnose().Causes
 
 	expect.Same(t, "gpu-firmware gpu-not-initialized no-guest-driver", causes(found),
@@ -116,17 +125,23 @@ func TestGuest(t *testing.T) {
 // TestForms: objects as kubectl and the API server print them, and logs with the prefixes
 // of kubectl and of container runtimes.
 func TestForms(t *testing.T) {
-	ended := `{"metadata": {"name": "virt-launcher-vm-x7k2p"}, "status": {"containerStatuses": [{"name": "compute", "restartCount": 1, "lastState": {"terminated": {"exitCode": 1, "reason": "Error", "message": "` + noMemlock + `"}}}]}}`
+	ended := `{"metadata": {"name": "virt-launcher-vm-x7k2p"}, "status": {"containerStatuses": ` +
+		`[{"name": "compute", "restartCount": 1, "lastState": {"terminated": {"exitCode": 1, ` +
+		`"reason": "Error", "message": "` + noMemlock + `"}}}]}}`
 	entry := `{"component":"virt-launcher","level":"error","msg":"Failed to start","reason":"` +
 		noMemlock + `","timestamp":"2026-11-22T10:00:00.5Z"}`
 	for name, text := range map[string]string{
 		"several documents": "kind: Node\nmetadata: {name: a}\n---\n" +
 			event(vmi, "SyncFailed", "10:00:00", noMemlock) + "---\nkind: Node\n",
-		"a List": `{"apiVersion": "v1", "kind": "List", "items": [{"kind": "Event", "involvedObject": {"kind": "VirtualMachineInstance", "name": "vm"}, "message": "` + noMemlock + `"}]}`,
+		"a List": `{"apiVersion": "v1", "kind": "List", "items": [{"kind": "Event", ` +
+			`"involvedObject": {"kind": "VirtualMachineInstance", "name": "vm"}, ` +
+			`"message": "` + noMemlock + `"}]}`,
 		"the API server's list": `{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[` +
 			ended + `]}`,
-		"an object of a wrong type": `{"kind": "Pod", "spec": [], "metadata": {"name": "virt-launcher-vm-x7k2p"}, "status": {"reason": "Failed", "message": "` + noMemlock + `"}}`,
-		"objects and a log":         "kind: Node\n---\n" + entry,
+		"an object of a wrong type": `{"kind": "Pod", "spec": [], ` +
+			`"metadata": {"name": "virt-launcher-vm-x7k2p"}, "status": {"reason": "Failed", ` +
+			`"message": "` + noMemlock + `"}}`,
+		"objects and a log": "kind: Node\n---\n" + entry,
 		"a file that was cut": event(vmi, "SyncFailed", "10:00:00", noMemlock) +
 			"metadata: {name: [",
 		"kubectl logs --prefix":     "[pod/virt-launcher-vm-x7k2p/compute] " + entry,
@@ -151,28 +166,45 @@ func TestForms(t *testing.T) {
 // TestSecrets: what a user pastes into a report has no values of environment variables, no
 // cloud-init data and no credentials, though the objects and logs have them everywhere.
 func TestSecrets(t *testing.T) {
-	const start = `{"level":"error","msg":"Failed to sync vmi","reason":"cannot limit locked memory of process 84`
+	const start = `{"level":"error","msg":"Failed to sync vmi",` +
+		`"reason":"cannot limit locked memory of process 84`
 	for place, text := range map[string]string{
-		"env of the pod": "kind: Pod\nmetadata: {name: virt-launcher-vm-x7k2p}\nspec: {containers: [{name: compute, env: [{name: A, value: s3cr3t}]}]}\nstatus: {reason: Failed, message: no}\n",
+		"env of the pod": "kind: Pod\nmetadata: {name: virt-launcher-vm-x7k2p}\n" +
+			"spec: {containers: [{name: compute, env: [{name: A, value: s3cr3t}]}]}\n" +
+			"status: {reason: Failed, message: no}\n",
 		"env that admission refuses": event("Pod/virt-launcher-vm-x7k2p", "Failed", "10:00:00",
 			`spec.containers[0].env[0]: Invalid value: "s3cr3t": HTTP_PROXY=http://u:s3cr3t@proxy must not`),
 		"env in single quotes": event(vmi, "SyncFailed", "10:00:00",
 			`<qemu:env name='TOKEN' value='s3cr3t'/> is not allowed`),
 		"env in YAML": event(vmi, "SyncFailed", "10:00:00",
 			"refused:\nenv:\n- name: A\n  value: s3cr3t"),
-		"a value of two words":         `{"level":"error","msg":"Env:[{Name:A Value:x s3cr3t ValueFrom:nil}] is refused"}`,
-		"args of the pod":              "kind: Pod\nmetadata: {name: virt-launcher-vm-x7k2p}\nspec: {containers: [{name: compute, args: [--password=s3cr3t]}]}\nstatus: {reason: Failed, message: no}\n",
-		"annotation of the VMI":        "kind: VirtualMachineInstance\nmetadata: {name: vm, annotations: {kubectl.kubernetes.io/last-applied-configuration: s3cr3t}}\nstatus: {conditions: [{type: Synchronized, status: 'False', message: no}]}\n",
-		"cloud-init of the VMI":        "kind: VirtualMachineInstance\nmetadata: {name: vm}\nspec: {volumes: [{cloudInitNoCloud: {userData: s3cr3t, networkDataBase64: s3cr3t}}, {sysprep: {secret: {name: s3cr3t}}}]}\nstatus: {conditions: [{type: Synchronized, status: 'False', message: no}]}\n",
-		"cloud-init of the template":   "kind: VirtualMachine\nmetadata: {name: vm}\nspec: {template: {spec: {volumes: [{cloudInitConfigDrive: {userDataBase64: s3cr3t}}]}}}\nstatus: {conditions: [{type: Failure, status: 'True', message: no}]}\n",
-		"cloud-init that a log quotes": `{"level":"error","msg":"Failed to sync vmi: \u0026VirtualMachineInstance{UserData:#cloud-config\npanic: s3cr3t,NetworkData:s3cr3t}"}`,
-		"cloud-init after the cause":   start + `: {\"userDataBase64\":\"s3cr3t\"}"}`,
+		"a value of two words": `{"level":"error","msg":"Env:[{Name:A Value:x s3cr3t ` +
+			`ValueFrom:nil}] is refused"}`,
+		"args of the pod": "kind: Pod\nmetadata: {name: virt-launcher-vm-x7k2p}\n" +
+			"spec: {containers: [{name: compute, args: [--password=s3cr3t]}]}\n" +
+			"status: {reason: Failed, message: no}\n",
+		"annotation of the VMI": "kind: VirtualMachineInstance\n" +
+			"metadata: {name: vm, annotations: " +
+			"{kubectl.kubernetes.io/last-applied-configuration: s3cr3t}}\n" +
+			"status: {conditions: [{type: Synchronized, status: 'False', message: no}]}\n",
+		"cloud-init of the VMI": "kind: VirtualMachineInstance\nmetadata: {name: vm}\n" +
+			"spec: {volumes: [{cloudInitNoCloud: {userData: s3cr3t, networkDataBase64: " +
+			"s3cr3t}}, {sysprep: {secret: {name: s3cr3t}}}]}\n" +
+			"status: {conditions: [{type: Synchronized, status: 'False', message: no}]}\n",
+		"cloud-init of the template": "kind: VirtualMachine\nmetadata: {name: vm}\n" +
+			"spec: {template: {spec: {volumes: [{cloudInitConfigDrive: {userDataBase64: " +
+			"s3cr3t}}]}}}\nstatus: {conditions: [{type: Failure, status: 'True', message: no}]}\n",
+		"cloud-init that a log quotes": `{"level":"error","msg":"Failed to sync vmi: ` +
+			`\u0026VirtualMachineInstance{UserData:#cloud-config\npanic: s3cr3t,NetworkData:s3cr3t}"}`,
+		"cloud-init after the cause": start + `: {\"userDataBase64\":\"s3cr3t\"}"}`,
 		"variable of the cause": start +
 			`, env NVIDIA_TOKEN=s3cr3t, pull https://u:s3cr3t@registry.example.com"}`,
-		"variables that Go prints":      `{"level":"error","msg":"Env:[{Name:A Value:s3cr3t} {Name:\"B\", Value:\"s3cr3t\"}] C=\"x s3cr3t\" and D=s3cr3t"}`,
-		"command line of QEMU":          `{"level":"error","msg":"LC_ALL=C TOKEN=s3cr3t /usr/libexec/qemu-kvm"}`,
-		"cloud-init's log in the guest": "error: s3cr3t is the password\nerror: chpasswd root:s3cr3t\nfatal: cloud-init s3cr3t\nerror: ssh-rsa s3cr3t",
-		"what no program reports":       "runcmd: [echo s3cr3t]\ns3cr3t\n",
+		"variables that Go prints": `{"level":"error","msg":"Env:[{Name:A Value:s3cr3t} ` +
+			`{Name:\"B\", Value:\"s3cr3t\"}] C=\"x s3cr3t\" and D=s3cr3t"}`,
+		"command line of QEMU": `{"level":"error","msg":"LC_ALL=C TOKEN=s3cr3t /usr/libexec/qemu-kvm"}`,
+		"cloud-init's log in the guest": "error: s3cr3t is the password\n" +
+			"error: chpasswd root:s3cr3t\nfatal: cloud-init s3cr3t\nerror: ssh-rsa s3cr3t",
+		"what no program reports": "runcmd: [echo s3cr3t]\ns3cr3t\n",
 	} {
 		r := evidence(text, event(vmi, "SyncFailed", "09:00:00", "another error")).Diagnose()
 		data, err := json.Marshal(r)
@@ -228,10 +260,13 @@ func TestShares(t *testing.T) {
 	}
 
 	pod := func(name, on, phase, has string) string {
-		return fmt.Sprintf("kind: Pod\nmetadata: {name: %s, namespace: ml}\nspec: {nodeName: %s, containers: [{resources: {requests: {%s}}}, {}]}\nstatus: {phase: %s}\n", name, on, has, phase)
+		return fmt.Sprintf("kind: Pod\nmetadata: {name: %s, namespace: ml}\n"+
+			"spec: {nodeName: %s, containers: [{resources: {requests: {%s}}}, {}]}\n"+
+			"status: {phase: %s}\n", name, on, has, phase)
 	}
 
-	message := "0/2 nodes are available: 1 Insufficient hugepages-1Gi, 2 Insufficient nvidia.com/GH100, 2 Insufficient mellanox.com/cx7. preemption: no"
+	message := "0/2 nodes are available: 1 Insufficient hugepages-1Gi, 2 Insufficient " +
+		"nvidia.com/GH100, 2 Insufficient mellanox.com/cx7. preemption: no"
 	waiting := event("Pod/virt-launcher-vm-x7k2p", "FailedScheduling", "10:00:00", message)
 	e := evidence(waiting, node("a", `nvidia.com/GH100: "8"`),
 		node("b", `nvidia.com/GH100: "8", hugepages-1Gi: 64Gi`), node("c", `nvidia.com/GH100: "0"`),
@@ -242,7 +277,8 @@ func TestShares(t *testing.T) {
 
 	want := []string{
 		"hugepages-1Gi: node b has 64Gi, used by ml/vm-v (32Gi)",
-		"nvidia.com/GH100: node a has 8, used by ml/vm-x (4), ml/vm-y (4); node b has 8, used by no pod that was read",
+		"nvidia.com/GH100: node a has 8, used by ml/vm-x (4), ml/vm-y (4); node b has 8, used " +
+			"by no pod that was read",
 		"mellanox.com/cx7: no node has it",
 	}
 
@@ -266,7 +302,8 @@ func TestShares(t *testing.T) {
 // TestErrorsOnce: what several sources say of one failure is one error, whoever quotes it, and a
 // warning in an event's text makes it no less an error. Errors that all logs have are left out.
 func TestErrorsOnce(t *testing.T) {
-	const qemu = "2026-11-22T10:00:00.563014Z qemu-kvm: -device vfio-pci,host=0000:01:00.0: nobody knows"
+	const qemu = "2026-11-22T10:00:00.563014Z qemu-kvm: -device vfio-pci,host=0000:01:00.0: " +
+		"nobody knows"
 	quoted := func(who string) string {
 		return who +
 			"Message='internal error: QEMU unexpectedly closed the monitor (vm='ml_vm'): " + qemu +
@@ -283,7 +320,9 @@ func TestErrorsOnce(t *testing.T) {
 			event(vmi, "SyncFailed", "10:00:03",
 				quoted(`server error. command SyncVMI failed: "LibvirtError(Code=1, Domain=10, `)+
 					`"`),
-			"kind: VirtualMachineInstance\nmetadata: {name: vm, namespace: ml}\nstatus: {phase: Scheduled, conditions: [{type: Synchronized, status: 'False', reason: Synchronizing, message: \"" +
+			"kind: VirtualMachineInstance\nmetadata: {name: vm, namespace: ml}\n" +
+				"status: {phase: Scheduled, conditions: [{type: Synchronized, status: 'False', " +
+				"reason: Synchronizing, message: \"" +
 				quoted(`server error. command SyncVMI failed: 'LibvirtError(Code=1, Domain=10, `) +
 				"\"}]}\n",
 			log(quoted("Failed to start VirtualMachineInstance: virError(Code=1, Domain=10, ")),
@@ -294,7 +333,8 @@ func TestErrorsOnce(t *testing.T) {
 			"server error: qemu-kvm: warning: host doesn't support requested feature: nobody knows")},
 		"noise": {
 			event(vmi, "SyncFailed", "10:00:00", "nobody knows"),
-			log("internal error: Child process (dmidecode -q -t 0,1) unexpected exit status 1: /dev/mem: No such file or directory"),
+			log("internal error: Child process (dmidecode -q -t 0,1) unexpected exit status 1: " +
+				"/dev/mem: No such file or directory"),
 			log("Guest agent is not responding: QEMU guest agent is not connected"),
 			log("Unable to open /dev/vhost-vsock: No such file or directory"),
 		},
@@ -310,11 +350,14 @@ func TestErrorsOnce(t *testing.T) {
 // TestOwnLines: of logs and tables about several VMs only this one's lines name its cause.
 func TestOwnLines(t *testing.T) {
 	handler := func(fields string) string {
-		return `{"component":"virt-handler","level":"error","msg":"Synchronizing the VirtualMachineInstance failed.","reason":"` + noMemlock + `"` + fields + "}"
+		return `{"component":"virt-handler","level":"error",` +
+			`"msg":"Synchronizing the VirtualMachineInstance failed.","reason":"` + noMemlock +
+			`"` + fields + "}"
 	}
 
 	const prefixed = "/compute] qemu-kvm: " + noMemlock
-	scheduling := "kind: VirtualMachineInstance\nmetadata: {name: vm, namespace: ml}\nstatus: {phase: Scheduling}\n"
+	scheduling := "kind: VirtualMachineInstance\nmetadata: {name: vm, namespace: ml}\n" +
+		"status: {phase: Scheduling}\n"
 	for name, tt := range map[string]struct{ own, other string }{
 		"virt-handler": {handler(`,"kind":"","name":"vm","namespace":"ml"`),
 			handler(`,"kind":"","name":"dgx","namespace":"ml"`)},
