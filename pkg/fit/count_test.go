@@ -85,7 +85,8 @@ func count(t testing.TB, o Objects, w Wish, overAll bool) (Answer, Shape) {
 
 // TestHosts compares with what a person finds by hand on the hosts of testdata.
 func TestHosts(t *testing.T) {
-	const hgx, roots, vgpu, rtx = "x86-2n8g-hgx-h100", "x86-2n4g-three-roots", "x86-2n2g-t4-vgpu", "x86-1n2g-rtx-audio"
+	const hgx, roots, vgpu, rtx = "x86-2n8g-hgx-h100", "x86-2n4g-three-roots", "x86-2n2g-t4-vgpu",
+		"x86-1n2g-rtx-audio"
 	tests := []struct {
 		host     string
 		gpu, nic fleet.Driver
@@ -115,28 +116,33 @@ func TestHosts(t *testing.T) {
 		{host: hgx, wish: Wish{
 			GPUs: 5, NICs: 5, Pair: true, OneSocket: true,
 		}, pairs: "-",
-			why: "at most 4 of 8 vfio.gpu.nvidia.com have the same resource.kubernetes.io/numaNode, 5 needed"},
+			why: "at most 4 of 8 vfio.gpu.nvidia.com have the same " +
+				"resource.kubernetes.io/numaNode, 5 needed"},
 		// The two drivers publish the NUMA node under two names; one driver agrees with itself.
 		{host: hgx, wish: Wish{
 			GPUs: 4, NICs: 4, OneSocket: true,
 		}, pairs: "-",
-			why: "sriov has no resource.kubernetes.io/numaNode, its driver publishes dra.net/numaNode: matchAttribute compares one name"},
+			why: "sriov has no resource.kubernetes.io/numaNode, its driver publishes " +
+				"dra.net/numaNode: matchAttribute compares one name"},
 		{host: hgx, wish: Wish{GPUs: 4, OneSocket: true}, want: 2, pairs: "6 NODE"},
 		{host: hgx, wish: Wish{
 			GPUs: 5, OneSocket: true,
 		}, pairs: "-",
-			why: "at most 4 of 8 vfio.gpu.nvidia.com have the same resource.kubernetes.io/numaNode, 5 needed"},
+			why: "at most 4 of 8 vfio.gpu.nvidia.com have the same " +
+				"resource.kubernetes.io/numaNode, 5 needed"},
 		{host: hgx, gpu: fleet.Intel(), wish: Wish{
 			GPUs: 1, NICs: 1, Pair: true,
 		}, pairs: "-",
-			why: "gpu.intel.com has no resource.kubernetes.io/pcieRoot, its driver publishes gpu.intel.com/pciRoot: matchAttribute compares one name"},
+			why: "gpu.intel.com has no resource.kubernetes.io/pcieRoot, its driver publishes " +
+				"gpu.intel.com/pciRoot: matchAttribute compares one name"},
 		{host: hgx, gpu: fleet.ROCm(), wish: Wish{
 			GPUs: 8, NICs: 8, Pair: true,
 		}, want: 1, pairs: "8 PHB, 48 NODE, 64 SYS"},
 		{host: hgx, gpu: fleet.ROCm(), wish: Wish{
 			GPUs: 4, OneSocket: true,
 		}, pairs: "-",
-			why: "gpu.amd.com has no resource.kubernetes.io/numaNode, its driver publishes gpu.amd.com/numaNode: matchAttribute compares one name"},
+			why: "gpu.amd.com has no resource.kubernetes.io/numaNode, its driver publishes " +
+				"gpu.amd.com/numaNode: matchAttribute compares one name"},
 		// CPUs are no PCI devices: pairs are those of the GPUs.
 		{host: hgx, nic: fleet.CPUs(), wish: Wish{
 			GPUs: 8, NICs: 8, Pair: true,
@@ -241,7 +247,8 @@ func checkWritten(t *testing.T, seed uint64, o, empty Objects, wish Wish) {
 		now, whenEmpty := scheduled(t, o, n.Name, shape.Claims[0]), scheduled(t, empty, n.Name,
 			shape.Claims[0])
 		if n.Now != now || n.Empty != whenEmpty {
-			t.Errorf("seed %d, node %s: the scheduler allocates %d now and %d when empty of the written claim, fit says %d and %d", seed, n.Name, now, whenEmpty, n.Now, n.Empty)
+			t.Errorf("seed %d, node %s: the scheduler allocates %d now and %d when empty of the "+
+				"written claim, fit says %d and %d", seed, n.Name, now, whenEmpty, n.Now, n.Empty)
 		}
 	}
 }

@@ -36,7 +36,8 @@ func TestPage(t *testing.T) {
 		}
 
 		name := o.Templates[0].Name
-		vm := fmt.Sprintf("kind: VirtualMachine\nspec: {template: {spec: {resourceClaims: [{name: devices, resourceClaimTemplateName: %s}]}}}", name)
+		vm := fmt.Sprintf("kind: VirtualMachine\nspec: {template: {spec: {resourceClaims: "+
+			"[{name: devices, resourceClaimTemplateName: %s}]}}}", name)
 		if o, err = parse(string(block[1]), vm); err != nil {
 			t.Fatal(err)
 		}

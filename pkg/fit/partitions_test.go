@@ -31,7 +31,8 @@ func TestPartitionsOfList(t *testing.T) {
 			h.publish(false)
 		} else {
 			for i, d := range h.Slices[0].Spec.Devices {
-				address, err := topology.ParseAddress(*d.Attributes["resource.kubernetes.io/pciBusID"].StringValue)
+				published := d.Attributes["resource.kubernetes.io/pciBusID"]
+				address, err := topology.ParseAddress(*published.StringValue)
 				expect.NoError(t, err)
 				h.list.Addresses[h.module[i]] = address
 			}
@@ -333,7 +334,8 @@ func TestModuleIDsOfOthers(t *testing.T) {
 	h := newHGX(t, rand.New(rand.NewPCG(0, 0)), "hgx-a100")
 	h.publish(false)
 	for i, d := range h.Slices[0].Spec.Devices[1:] {
-		address, err := topology.ParseAddress(*d.Attributes["resource.kubernetes.io/pciBusID"].StringValue)
+		published := d.Attributes["resource.kubernetes.io/pciBusID"]
+		address, err := topology.ParseAddress(*published.StringValue)
 		expect.NoError(t, err)
 		h.list.Addresses[h.module[i]] = address // each has the number of the one before
 	}

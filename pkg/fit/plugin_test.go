@@ -41,10 +41,12 @@ func TestPlugins(t *testing.T) {
 	for _, test := range tests {
 		read := readHost(t, test.host)
 		kubevirt := &v1.KubeVirt{}
-		kubevirt.Spec.Configuration.PermittedHostDevices = &v1.PermittedHostDevices{PciHostDevices: []v1.PciHostDevice{
-			{PCIVendorSelector: test.gpu, ResourceName: gpu},
-			{PCIVendorSelector: test.nic, ResourceName: nic},
-		}}
+		kubevirt.Spec.Configuration.PermittedHostDevices = &v1.PermittedHostDevices{
+			PciHostDevices: []v1.PciHostDevice{
+				{PCIVendorSelector: test.gpu, ResourceName: gpu},
+				{PCIVendorSelector: test.nic, ResourceName: nic},
+			},
+		}
 
 		o := Objects{
 			Nodes:     []*corev1.Node{fleet.Node("node")},

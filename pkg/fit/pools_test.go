@@ -19,10 +19,12 @@ func TestPools(t *testing.T) {
 	}
 
 	slice := func(pool string, of int, fields ...string) string {
-		return fmt.Sprintf("kind: ResourceSlice\nspec: {driver: x, pool: {name: %s, generation: 1, resourceSliceCount: %d}, %s}", pool, of, strings.Join(fields, ", "))
+		return fmt.Sprintf("kind: ResourceSlice\nspec: {driver: x, pool: {name: %s, "+
+			"generation: 1, resourceSliceCount: %d}, %s}", pool, of, strings.Join(fields, ", "))
 	}
 
-	const onA = "nodeSelector: {nodeSelectorTerms: [{matchFields: [{key: metadata.name, operator: In, values: [a]}]}]}"
+	const onA = "nodeSelector: {nodeSelectorTerms: [{matchFields: [{key: metadata.name, " +
+		"operator: In, values: [a]}]}]}"
 	tests := []struct {
 		name   string
 		slices []string
@@ -70,7 +72,8 @@ func TestPools(t *testing.T) {
 
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			const class = "kind: DeviceClass\nmetadata: {name: x}\nspec: {selectors: [{cel: {expression: 'device.driver == \"x\"'}}]}"
+			const class = "kind: DeviceClass\nmetadata: {name: x}\n" +
+				"spec: {selectors: [{cel: {expression: 'device.driver == \"x\"'}}]}"
 			o, err := parse(append(test.slices, class, oneGPU,
 				"kind: List\nitems: [{kind: Node, metadata: {name: a}}, {kind: Node, metadata: {name: b}}]")...)
 			if err != nil {
@@ -106,11 +109,15 @@ spec: {spec: {devices: {requests: [{name: g, exactly: {deviceClassName: x, toler
 
 // TestRefusedShapes: a VM of which any number would fit is not counted.
 func TestRefusedShapes(t *testing.T) {
-	const claim = "kind: VirtualMachine\nspec: {template: {spec: {resourceClaims: [{name: d, resourceClaimTemplateName: t}]}}}\n---\nkind: ResourceClaimTemplate\nmetadata: {name: t}\nspec: {spec: {devices: {requests: "
+	const claim = "kind: VirtualMachine\nspec: {template: {spec: {resourceClaims: [{name: d, " +
+		"resourceClaimTemplateName: t}]}}}\n---\nkind: ResourceClaimTemplate\n" +
+		"metadata: {name: t}\nspec: {spec: {devices: {requests: "
 	for name, vm := range map[string]string{
-		"nothing":          "kind: VirtualMachine\nspec: {template: {spec: {domain: {cpu: {cores: 2}}}}}",
-		"requests of 0":    "kind: VirtualMachine\nspec: {template: {spec: {domain: {resources: {requests: {cpu: '0'}, limits: {memory: '0'}}}}}}",
-		"an instance type": "kind: VirtualMachine\nspec: {instancetype: {name: u1.large}, template: {spec: {domain: {}}}}",
+		"nothing": "kind: VirtualMachine\nspec: {template: {spec: {domain: {cpu: {cores: 2}}}}}",
+		"requests of 0": "kind: VirtualMachine\nspec: {template: {spec: {domain: {resources: {" +
+			"requests: {cpu: '0'}, limits: {memory: '0'}}}}}}",
+		"an instance type": "kind: VirtualMachine\n" +
+			"spec: {instancetype: {name: u1.large}, template: {spec: {domain: {}}}}",
 		"administration": claim +
 			"[{name: g, exactly: {deviceClassName: x, adminAccess: true}}]}}}",
 		"a claim of nothing": claim + "[]}}}",
@@ -160,7 +167,8 @@ func TestParseNames(t *testing.T) {
 		"kind: Node\nmetadata: {name: a}\nstatus: {allocatable: {cpu: many}}": "file 0: parse Node a: ",
 		"just text": "file 0: parse objects: ",
 		"a: [":      "file 0: parse objects: yaml: line 1: did not find expected node content",
-		"kind: ResourceSlice\napiVersion: resource.k8s.io/v1beta2\nmetadata: {name: a}": "file 0: ResourceSlice a is of resource.k8s.io/v1beta2, must be of resource.k8s.io/v1",
+		"kind: ResourceSlice\napiVersion: resource.k8s.io/v1beta2\nmetadata: {name: a}": "" +
+			"file 0: ResourceSlice a is of resource.k8s.io/v1beta2, must be of resource.k8s.io/v1",
 	} {
 		if _, err := parse(text); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: error %v, want %s", text, err, want)

@@ -30,19 +30,23 @@ func TestRoom(t *testing.T) {
 			"metadata: {labels: {gpu: a100}}\nstatus: {allocatable: {cpu: 400m}}", 0, 0,
 			"it lacks the label gpu=h100 of the VM's nodeSelector"},
 		{"affinity", cpus +
-			"\naffinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: gpu, operator: In, values: [h100, h200]}]}]}}}",
+			"\naffinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: " +
+			"{nodeSelectorTerms: [{matchExpressions: [{key: gpu, operator: In, values: [h100, h200]}]}]}}}",
 			"metadata: {labels: {gpu: a100}}\nstatus: {allocatable: {cpu: 400m}}", 0, 0,
 			"it does not match the VM's node affinity"},
 		{"affinity that is wished for", cpus +
-			"\naffinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, preference: {matchExpressions: [{key: gpu, operator: Exists}]}}]}}",
+			"\naffinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: " +
+			"[{weight: 1, preference: {matchExpressions: [{key: gpu, operator: Exists}]}}]}}",
 			"status: {allocatable: {cpu: 400m}}", 1, 1, ""},
 		{"affinity that cannot be parsed", cpus +
-			"\naffinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: gpu, operator: Near}]}]}}}",
+			"\naffinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: " +
+			"{nodeSelectorTerms: [{matchExpressions: [{key: gpu, operator: Near}]}]}}}",
 			"status: {allocatable: {cpu: 400m}}", 0, 0,
 			`the VM's node affinity: nodeSelectorTerms[0].matchExpressions[0].operator: Unsupported value`},
 
 		{"virt-handler does not answer", cpus,
-			"metadata: {labels: {kubevirt.io/schedulable: 'false'}}\nstatus: {allocatable: {cpu: 400m}}", 0, 1,
+			"metadata: {labels: {kubevirt.io/schedulable: 'false'}}\n" +
+				"status: {allocatable: {cpu: 400m}}", 0, 1,
 			"it has the label kubevirt.io/schedulable=false: virt-handler does not run on it"},
 		{"no CPU manager", "domain: {cpu: {cores: 1, dedicatedCpuPlacement: true}}",
 			"metadata: {labels: {cpumanager: 'false'}}\nstatus: {allocatable: {cpu: '4'}}", 0, 0,
@@ -56,19 +60,25 @@ func TestRoom(t *testing.T) {
 			"it has the label kubernetes.io/arch=amd64, and KubeVirt demands arm64"},
 
 		{"not ready", cpus,
-			"status: {allocatable: {cpu: 400m}, conditions: [{type: Ready, status: Unknown, reason: NodeStatusUnknown}]}", 0, 1, "it is not ready: NodeStatusUnknown"},
+			"status: {allocatable: {cpu: 400m}, conditions: [{type: Ready, status: Unknown, " +
+				"reason: NodeStatusUnknown}]}", 0, 1, "it is not ready: NodeStatusUnknown"},
 		{"ready", cpus,
 			"status: {allocatable: {cpu: 400m}, conditions: [{type: Ready, status: 'True'}]}", 1, 1,
 			""},
 		{"cordoned", cpus,
-			"spec: {unschedulable: true, taints: [{key: node.kubernetes.io/unschedulable, effect: NoSchedule}]}\nstatus: {allocatable: {cpu: 400m}}", 0, 1, "it is cordoned"},
+			"spec: {unschedulable: true, taints: [{key: node.kubernetes.io/unschedulable, " +
+				"effect: NoSchedule}]}\nstatus: {allocatable: {cpu: 400m}}", 0, 1, "it is cordoned"},
 		{"full disk", cpus,
-			"spec: {taints: [{key: node.kubernetes.io/disk-pressure, effect: NoSchedule}]}\nstatus: {allocatable: {cpu: 400m}}", 0, 1,
+			"spec: {taints: [{key: node.kubernetes.io/disk-pressure, effect: NoSchedule}]}\n" +
+				"status: {allocatable: {cpu: 400m}}", 0, 1,
 			"it has the taint node.kubernetes.io/disk-pressure:NoSchedule"},
 		{"a taint", cpus,
-			"spec: {taints: [{key: gpu, value: 'yes', effect: NoSchedule}]}\nstatus: {allocatable: {cpu: 400m}}", 0, 0, "the VM does not tolerate its taint gpu=yes:NoSchedule"},
+			"spec: {taints: [{key: gpu, value: 'yes', effect: NoSchedule}]}\n" +
+				"status: {allocatable: {cpu: 400m}}", 0, 0,
+			"the VM does not tolerate its taint gpu=yes:NoSchedule"},
 		{"a taint that is tolerated", cpus + "\ntolerations: [{key: gpu, operator: Exists}]",
-			"spec: {taints: [{key: gpu, value: 'yes', effect: NoSchedule}]}\nstatus: {allocatable: {cpu: 400m}}", 1, 1, ""},
+			"spec: {taints: [{key: gpu, value: 'yes', effect: NoSchedule}]}\n" +
+				"status: {allocatable: {cpu: 400m}}", 1, 1, ""},
 	}
 
 	for _, test := range tests {
@@ -105,7 +115,8 @@ func TestLabelOfOthers(t *testing.T) {
 		return strings.NewReplacer("%", name, "^", label).Replace(node)
 	}
 
-	o, err := parse("kind: VirtualMachine\nspec: {template: {spec: {domain: {resources: {requests: {cpu: '1'}}}}}}", named("a", ""), named("b", "kubevirt.io/schedulable: 'true'"))
+	o, err := parse("kind: VirtualMachine\nspec: {template: {spec: {domain: {resources: "+
+		"{requests: {cpu: '1'}}}}}}", named("a", ""), named("b", "kubevirt.io/schedulable: 'true'"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -71,7 +71,8 @@ func TestParse(t *testing.T) {
 		t.Error("a slice of v1beta1 is read as one of v1")
 	}
 
-	o, err := parse("kind: NodeList\napiVersion: v1\nitems: [{metadata: {name: a}}]\n---\nkind: Secret\n", "kind: List\nitems: [{kind: Node}, {kind: Pod}]")
+	o, err := parse("kind: NodeList\napiVersion: v1\nitems: [{metadata: {name: a}}]\n---\n"+
+		"kind: Secret\n", "kind: List\nitems: [{kind: Node}, {kind: Pod}]")
 	if err != nil || len(o.Nodes) != 2 || len(o.Pods) != 1 {
 		t.Errorf("%d nodes and %d pods of two lists, want 2 and 1: %v", len(o.Nodes), len(o.Pods),
 			err)

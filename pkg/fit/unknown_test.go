@@ -71,8 +71,8 @@ func TestUnknownPartitions(t *testing.T) {
 	}
 }
 
-// TestUnknownPartitionsOfPlugins: a VM whose GPUs a device plugin gives needs a partition, unless it
-// gets NVSwitches and so runs Fabric Manager itself.
+// TestUnknownPartitionsOfPlugins: a VM whose GPUs a device plugin gives needs a partition, unless
+// it gets NVSwitches and so runs Fabric Manager itself.
 func TestUnknownPartitionsOfPlugins(t *testing.T) {
 	const gpu, nvSwitch = "nvidia.com/GH100", "nvidia.com/NVSWITCH"
 	read := readHost(t, "x86-2n8g-hgx-h100")
