@@ -39,11 +39,13 @@ func TestReadLspciRecords(t *testing.T) {
 		},
 		// A name may end in brackets without being a number.
 		"names only": {
-			"Slot:\t0000:c1:00.0\nClass:\t3D controller\nVendor:\tNVIDIA Corporation\nDevice:\tGA102 [GeForce RTX 3090]\nNUMANode:\t1\n",
+			"Slot:\t0000:c1:00.0\nClass:\t3D controller\nVendor:\tNVIDIA Corporation\n" +
+				"Device:\tGA102 [GeForce RTX 3090]\nNUMANode:\t1\n",
 			"0000:c1:00.0 030200 10de:0000 node 1\n",
 		},
 		"without -D, in any order": {
-			"Slot:\tc1:00.0\nClass:\t0302\nVendor:\t10de\nDevice:\t2330\nNUMANode:\t1\n\n\nSlot:\t00:00.0\nClass:\t0600\nVendor:\t8086\nDevice:\t29c0\n",
+			"Slot:\tc1:00.0\nClass:\t0302\nVendor:\t10de\nDevice:\t2330\nNUMANode:\t1\n\n\n" +
+				"Slot:\t00:00.0\nClass:\t0600\nVendor:\t8086\nDevice:\t29c0\n",
 			bridge + gpu,
 		},
 	}

@@ -28,14 +28,23 @@ func TestShapes(t *testing.T) {
 		"UTF-16, little endian, as PowerShell writes it": utf16Text(binary.LittleEndian, "\ufeff"),
 		"UTF-16, big endian":                             utf16Text(binary.BigEndian, "\ufeff"),
 		"UTF-16 without a mark":                          utf16Text(binary.LittleEndian, ""),
-		"quoted twice":                                   "> > " + strings.ReplaceAll(guestTable, "\n", "\n> > "),
-		"with a prompt, a banner and colours":            "Welcome to Ubuntu\nme@vm:~$ nvidia-smi topo -mp\n" + strings.ReplaceAll(guestTable, "GPU0", "\x1b[4mGPU0\x1b[0m"),
-		"in a fenced block of Markdown":                  "It prints\n```txt\n" + guestTable + "```\nWhy?\n",
-		"as a table of Markdown":                         "|" + strings.ReplaceAll(strings.ReplaceAll(guestTable, "\t", "|"), "\n", "|\n|"),
-		"with the columns of a page, which cut":          strings.ReplaceAll(guestTable, "NUMA Affinity", "NUMA"),
-		"broken by a terminal, header and rows":          strings.NewReplacer("\tNIC0\t", "\nNIC0\t", "\tPIX\t0-7", "\nPIX\t0-7").Replace(guestTable),
-		"broken before the affinities, as mail does it":  strings.NewReplacer("\tCPU", "\nCPU", "\t0-7", "\n0-7", "\t8-15", "\n8-15").Replace(guestTable),
-		"of gpustack-runtime, with device names":         strings.NewReplacer("\tGPU0\tGPU1", "| MTHREADS | Device 0 | Device 1 ", "GPU0", "| Device 0 |", "GPU1", "| Device 1 |", "\t", " | ").Replace(guestTable),
+		"quoted twice": "> > " +
+			strings.ReplaceAll(guestTable, "\n", "\n> > "),
+		"with a prompt, a banner and colours": "Welcome to Ubuntu\n" +
+			"me@vm:~$ nvidia-smi topo -mp\n" +
+			strings.ReplaceAll(guestTable, "GPU0", "\x1b[4mGPU0\x1b[0m"),
+		"in a fenced block of Markdown": "It prints\n```txt\n" +
+			guestTable + "```\nWhy?\n",
+		"as a table of Markdown": "|" +
+			strings.NewReplacer("\t", "|", "\n", "|\n|").Replace(guestTable),
+		"with the columns of a page, which cut": strings.ReplaceAll(guestTable, "NUMA Affinity", "NUMA"),
+		"broken by a terminal, header and rows": strings.NewReplacer("\tNIC0\t", "\nNIC0\t",
+			"\tPIX\t0-7", "\nPIX\t0-7").Replace(guestTable),
+		"broken before the affinities, as mail does it": strings.NewReplacer("\tCPU", "\nCPU",
+			"\t0-7", "\n0-7", "\t8-15", "\n8-15").Replace(guestTable),
+		"of gpustack-runtime, with device names": strings.NewReplacer("\tGPU0\tGPU1",
+			"| MTHREADS | Device 0 | Device 1 ", "GPU0", "| Device 0 |", "GPU1", "| Device 1 |",
+			"\t", " | ").Replace(guestTable),
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, _, err := paste.Read([]byte(text))
@@ -77,21 +86,34 @@ func TestFormats(t *testing.T) {
 `
 	// mst status -v, as in https://github.com/k8snetworkplumbingwg/sriov-network-device-plugin/issues/601
 	const mst = "PCI devices:\n------------\n" +
-		"DEVICE_TYPE             MST                           PCI       RDMA            NET            NUMA\n" +
-		"ConnectX7(rev:0)        /dev/mst/mt4129_pciconf1      e3:00.0   mlx5_10         net-ib7        3\n\n" +
-		"ConnectX7(rev:0)        /dev/mst/mt4129_pciconf0      05:00.0   mlx5_0          net-ib0        -1\n"
+		"DEVICE_TYPE             MST                           PCI       RDMA            " +
+		"NET            NUMA\n" +
+		"ConnectX7(rev:0)        /dev/mst/mt4129_pciconf1      e3:00.0   mlx5_10         " +
+		"net-ib7        3\n\n" +
+		"ConnectX7(rev:0)        /dev/mst/mt4129_pciconf0      05:00.0   mlx5_0          " +
+		"net-ib0        -1\n"
 
 	// hwloc 1 has nodes around the objects that are near them, and no version in the file.
-	const lstopo1 = `<topology><object type="Machine" nodeset="0x3"><info name="OSName" value="Linux"/>` +
-		`<object type="NUMANode" os_index="0" nodeset="0x1"><object type="Bridge" bridge_type="0-1" bridge_pci="0000:[00-05]">` +
-		`<object type="PCIDev" pci_busid="0000:00:04.0" pci_type="0302 [10de:2330] [0000:0000] a1"/></object></object>` +
-		`<object type="NUMANode" os_index="1" nodeset="0x2"><object type="Bridge" bridge_type="0-1" bridge_pci="0000:[80-85]">` +
-		`<object type="PCIDev" pci_busid="0000:81:00.0" pci_type="0207 [15b3:1021] [0000:0000] 00"/></object></object></object></topology>`
+	const lstopo1 = `<topology><object type="Machine" nodeset="0x3">` +
+		`<info name="OSName" value="Linux"/>` +
+		`<object type="NUMANode" os_index="0" nodeset="0x1">` +
+		`<object type="Bridge" bridge_type="0-1" bridge_pci="0000:[00-05]">` +
+		`<object type="PCIDev" pci_busid="0000:00:04.0" pci_type="0302 [10de:2330] [0000:0000] ` +
+		`a1"/></object></object>` +
+		`<object type="NUMANode" os_index="1" nodeset="0x2">` +
+		`<object type="Bridge" bridge_type="0-1" bridge_pci="0000:[80-85]">` +
+		`<object type="PCIDev" pci_busid="0000:81:00.0" pci_type="0207 [15b3:1021] [0000:0000] ` +
+		`00"/></object></object></object></topology>`
 
 	// hwloc 3 has what is known of the whole machine after the objects.
 	const lstopo3 = `<topology version="3.0"><object type="Machine" nodeset="0x3">` +
-		`<object type="Package" nodeset="0x1"><object type="NUMANode" os_index="0" nodeset="0x1"/><object type="PCIDev" pci_busid="0000:00:04.0" pci_type="0302 [10de:2330]"/></object>` +
-		`<object type="Package" nodeset="0x2"><object type="NUMANode" os_index="1" nodeset="0x2"/><object type="PCIDev" pci_busid="0000:81:00.0" pci_type="0207 [15b3:1021]"/></object></object>` +
+		`<object type="Package" nodeset="0x1">` +
+		`<object type="NUMANode" os_index="0" nodeset="0x1"/>` +
+		`<object type="PCIDev" pci_busid="0000:00:04.0" pci_type="0302 [10de:2330]"/></object>` +
+		`<object type="Package" nodeset="0x2">` +
+		`<object type="NUMANode" os_index="1" nodeset="0x2"/>` +
+		`<object type="PCIDev" pci_busid="0000:81:00.0" pci_type="0207 [15b3:1021]"/></object>` +
+		`</object>` +
 		`<info name="OSName" value="%s"/></topology>`
 	const ofLstopo = "0000:00:04.0 030200 10de:2330 node 0\n0000:81:00.0 020700 15b3:1021 node 1 SYS\n"
 
@@ -104,23 +126,55 @@ func TestFormats(t *testing.T) {
 0000:05:00.0 020000 15b3:0000 node none
 0000:e3:00.0 020000 15b3:0000 node 3
 `, ""},
-		"lstopo, version 1":      {lstopo1, "lstopo nodes=true\n" + ofLstopo, ""},
-		"lstopo, version 3":      {strings.ReplaceAll(lstopo3, "%s", "Linux"), "lstopo nodes=true\n" + ofLstopo, ""},
-		"lstopo without OSName":  {strings.ReplaceAll(lstopo3, `<info name="OSName" value="%s"/>`, ""), "lstopo nodes=true\n" + ofLstopo, ""},
-		"lstopo, version 3, BSD": {strings.ReplaceAll(lstopo3, "%s", "FreeBSD"), "lstopo nodes=false\n" + strings.NewReplacer("node 0", "node unknown", "node 1 SYS", "node unknown").Replace(ofLstopo), ""},
-		"nvidia-smi topo -mp":    {guestTable, readTable, ""},
-		"nvidia-smi topo -p2p":   {" \tGPU0\tGPU1\n GPU0\tX\tGNS\n GPU1\tGNS\tX\n\nLegend:\n\n  GNS  = GPU not supported\n", "nvidia-smi nodes=false\nGPU0 030000 0000:0000 node unknown\nGPU1 030000 0000:0000 node unknown\n", "nvidia-smi topo -p2p says"},
+		"lstopo, version 1": {lstopo1, "lstopo nodes=true\n" + ofLstopo, ""},
+		"lstopo, version 3": {strings.ReplaceAll(lstopo3, "%s", "Linux"),
+			"lstopo nodes=true\n" + ofLstopo, ""},
+		"lstopo without OSName": {
+			strings.ReplaceAll(lstopo3, `<info name="OSName" value="%s"/>`, ""),
+			"lstopo nodes=true\n" + ofLstopo, "",
+		},
+		"lstopo, version 3, BSD": {strings.ReplaceAll(lstopo3, "%s", "FreeBSD"),
+			"lstopo nodes=false\n" +
+				strings.NewReplacer("node 0", "node unknown", "node 1 SYS", "node unknown").
+					Replace(ofLstopo), ""},
+		"nvidia-smi topo -mp": {guestTable, readTable, ""},
+		"nvidia-smi topo -p2p": {" \tGPU0\tGPU1\n GPU0\tX\tGNS\n GPU1\tGNS\tX\n\nLegend:\n\n" +
+			"  GNS  = GPU not supported\n", "nvidia-smi nodes=false\n" +
+			"GPU0 030000 0000:0000 node unknown\nGPU1 030000 0000:0000 node unknown\n",
+			"nvidia-smi topo -p2p says"},
 		// Where the space before it got lost, an affinity cannot be read.
-		"a table without spaces": {strings.NewReplacer("\t", "", " X ", "X").Replace(guestTable), strings.NewReplacer("true", "false", "node 0", "node unknown", "node 1", "node unknown").Replace(readTable), ""},
-		"a table cut in a word":  {strings.TrimSuffix(guestTable[:strings.Index(guestTable, "\nGPU1\tSYS\t X \tSYS")], "") + "\nGPU1\tSY", "nvidia-smi nodes=true\nGPU0 030000 0000:0000 node 0\nGPU1 030000 0000:0000 node unknown SYS\nNIC0 020000 0000:0000 node 0 PIX\n", "the table is cut: GPU1"},
-		"a table cut in columns": {"\tGPU0\tGPU1\tNIC0\tNIC1\nGPU0\t X \tPHB\nGPU1\tPHB\t X \n", "nvidia-smi nodes=false\nGPU0 030000 0000:0000 node unknown\nGPU1 030000 0000:0000 node unknown PHB\nNIC0 020000 0000:0000 node unknown\nNIC1 020000 0000:0000 node unknown\n", "the table is cut: GPU0, GPU1"},
+		"a table without spaces": {strings.NewReplacer("\t", "", " X ", "X").Replace(guestTable),
+			strings.NewReplacer("true", "false", "node 0", "node unknown",
+				"node 1", "node unknown").Replace(readTable), ""},
+		"a table cut in a word": {strings.TrimSuffix(guestTable[:strings.Index(guestTable,
+			"\nGPU1\tSYS\t X \tSYS")], "") + "\nGPU1\tSY", "nvidia-smi nodes=true\n" +
+			"GPU0 030000 0000:0000 node 0\nGPU1 030000 0000:0000 node unknown SYS\n" +
+			"NIC0 020000 0000:0000 node 0 PIX\n", "the table is cut: GPU1"},
+		"a table cut in columns": {"\tGPU0\tGPU1\tNIC0\tNIC1\nGPU0\t X \tPHB\nGPU1\tPHB\t X \n",
+			"nvidia-smi nodes=false\nGPU0 030000 0000:0000 node unknown\n" +
+				"GPU1 030000 0000:0000 node unknown PHB\nNIC0 020000 0000:0000 node unknown\n" +
+				"NIC1 020000 0000:0000 node unknown\n", "the table is cut: GPU0, GPU1"},
 		// As an issue's template cuts lines: a name, and the words under it.
-		"a table cut at the right":   {"\tGPU0\tGPU1\tNIC0\tNI\nGPU0\t X \tPHB\tPIX\tNO\nGPU1\tPHB\t X \tNODE\tPI\nNUMA node0 CPU(s): 0-7\n", "nvidia-smi nodes=false\nGPU0 030000 0000:0000 node unknown\nGPU1 030000 0000:0000 node unknown PHB\nNIC0 020000 0000:0000 node unknown PIX NODE\n", "the table is cut at the right: columns after NIC0 are missing"},
-		"a table cut after a column": {"\tGPU0\tNIC0\nGPU0\t X \tPHB\n", "nvidia-smi nodes=false\nGPU0 030000 0000:0000 node unknown\nNIC0 020000 0000:0000 node unknown PHB\n", "the table is cut at the right: columns after NIC0 are missing"},
-		"a table cut in a title":     {"\tGPU0\tNIC0\tCPU Aff\nGPU0\t X \tPIX\t0-7\nNIC0\tPIX\t X \n", "nvidia-smi nodes=false\nGPU0 030000 0000:0000 node unknown\nNIC0 020000 0000:0000 node unknown PIX\n", ""},
-		"NCCL, without classes":      {`<system version="1"><cpu numaid="0"><pci busid="0000:00:1b.0"/><pci busid="0000:00:1c.0"/></cpu></system>`, "nccl nodes=true\n0000:00:1b.0 000000 0000:0000 node 0\n0000:00:1c.0 000000 0000:0000 node 0 PHB\n", "the file has no classes"},
+		"a table cut at the right": {"\tGPU0\tGPU1\tNIC0\tNI\nGPU0\t X \tPHB\tPIX\tNO\n" +
+			"GPU1\tPHB\t X \tNODE\tPI\nNUMA node0 CPU(s): 0-7\n", "nvidia-smi nodes=false\n" +
+			"GPU0 030000 0000:0000 node unknown\nGPU1 030000 0000:0000 node unknown PHB\n" +
+			"NIC0 020000 0000:0000 node unknown PIX NODE\n",
+			"the table is cut at the right: columns after NIC0 are missing"},
+		"a table cut after a column": {"\tGPU0\tNIC0\nGPU0\t X \tPHB\n",
+			"nvidia-smi nodes=false\nGPU0 030000 0000:0000 node unknown\n" +
+				"NIC0 020000 0000:0000 node unknown PHB\n",
+			"the table is cut at the right: columns after NIC0 are missing"},
+		"a table cut in a title": {"\tGPU0\tNIC0\tCPU Aff\nGPU0\t X \tPIX\t0-7\nNIC0\tPIX\t X \n",
+			"nvidia-smi nodes=false\nGPU0 030000 0000:0000 node unknown\n" +
+				"NIC0 020000 0000:0000 node unknown PIX\n", ""},
+		"NCCL, without classes": {`<system version="1"><cpu numaid="0">` +
+			`<pci busid="0000:00:1b.0"/><pci busid="0000:00:1c.0"/></cpu></system>`,
+			"nccl nodes=true\n0000:00:1b.0 000000 0000:0000 node 0\n" +
+				"0000:00:1c.0 000000 0000:0000 node 0 PHB\n", "the file has no classes"},
 		// A GPU, a NIC with its virtual functions in one line, and the display of QEMU or a server.
-		"lstopo's text, a display": {"Machine\n  NUMANode L#0 (P#0 16GB)\n  HostBridge\n    PCI 00:01.0 (VGA)\n    PCIBridge\n      PCI 04:00.0 (3D)\n    PCIBridge\n      PCI 05:00.0 (InfiniBand)\n      2 x { PCI 05:00.7-01.0 (InfiniBand) }\n",
+		"lstopo's text, a display": {"Machine\n  NUMANode L#0 (P#0 16GB)\n  HostBridge\n" +
+			"    PCI 00:01.0 (VGA)\n    PCIBridge\n      PCI 04:00.0 (3D)\n    PCIBridge\n" +
+			"      PCI 05:00.0 (InfiniBand)\n      2 x { PCI 05:00.7-01.0 (InfiniBand) }\n",
 			`lstopo nodes=false
 0000:00:01.0 ff0000 0000:0000 node unknown
 0000:04:00.0 030200 0000:0000 node unknown PHB
@@ -128,18 +182,43 @@ func TestFormats(t *testing.T) {
 0000:05:00.7 020700 0000:0000 node unknown PHB PHB PIX
 0000:05:01.0 020700 0000:0000 node unknown PHB PHB PIX PIX
 `, ""},
-		"lstopo's text, a display alone":      {"Machine\n  NUMANode L#0 (P#0 16GB)\n  HostBridge\n    PCI 00:01.0 (VGA)\n", "lstopo nodes=false\n0000:00:01.0 030000 0000:0000 node unknown\n", "lstopo's text has no vendors"},
-		"lstopo's text, a card and a display": {"Machine\n  NUMANode L#0 (P#0 16GB)\n  HostBridge\n    PCI 00:01.0 (VGA)\n    PCIBridge\n      PCI 04:00.0 (VGA)\n        GPU(NVML) \"nvml0\"\n", "lstopo nodes=false\n0000:00:01.0 ff0000 0000:0000 node unknown\n0000:04:00.0 030000 0000:0000 node unknown PHB\n", ""},
-		"lstopo's text with ids":              {"Machine\n  NUMANode L#0 (P#0 16GB)\n  HostBridge L#0 (buses=0000:[00-05])\n    PCI L#0 (busid=0000:00:01.0 id=1a03:2000 class=0300(VGA) PCIVendor=\"ASPEED\")\n    PCIBridge L#1 (busid=0000:00:02.0 id=8086:3c08 class=0604(PCIBridge) buses=0000:[04-04])\n      PCI L#1 (busid=0000:04:00.0 id=10de:2684 class=0300(VGA))\n", "lstopo nodes=false\n0000:00:01.0 030000 1a03:2000 node unknown\n0000:04:00.0 030000 10de:2684 node unknown PHB\n", ""},
-		"lstopo's text, cut":                  {"Machine (16GB total)\n  Package L#0\n    NUMANode L#0 (P#0 16GB)\n  HostBridge\n    PCIBridge\n      PCI 03:00.1 (SATA)\n", "lstopo nodes=false\n0000:03:00.1 ff0000 0000:0000 node unknown\n", ""},
-		"rocm-smi, heading cut":               {"       GPU0         GPU1\nGPU0   0            15\nGPU1   15           0\n\n========= Hops between two GPUs =========\n       GPU0         GPU1\nGPU0   0            1\n", "rocm-smi nodes=false\nGPU0 120000 1002:0000 node unknown\nGPU1 120000 1002:0000 node unknown\n", "rocm-smi shows no paths"},
-		"table with nameless tree":            {"-[0000:00]-+-00.0\n           \\-01.0-[01]----00.0\n\n" + guestTable, readTable, "the tree has no names"},
-		"nvidia-smi -q and mst status": {"GPU 00000000:03:00.0\n    Product Name : NVIDIA H100\n\n" + mst, `nvidia-smi-list, nic-names nodes=true
+		"lstopo's text, a display alone": {"Machine\n  NUMANode L#0 (P#0 16GB)\n" +
+			"  HostBridge\n    PCI 00:01.0 (VGA)\n",
+			"lstopo nodes=false\n0000:00:01.0 030000 0000:0000 node unknown\n",
+			"lstopo's text has no vendors"},
+		"lstopo's text, a card and a display": {"Machine\n  NUMANode L#0 (P#0 16GB)\n" +
+			"  HostBridge\n    PCI 00:01.0 (VGA)\n    PCIBridge\n      PCI 04:00.0 (VGA)\n" +
+			"        GPU(NVML) \"nvml0\"\n", "lstopo nodes=false\n" +
+			"0000:00:01.0 ff0000 0000:0000 node unknown\n" +
+			"0000:04:00.0 030000 0000:0000 node unknown PHB\n", ""},
+		"lstopo's text with ids": {"Machine\n  NUMANode L#0 (P#0 16GB)\n" +
+			"  HostBridge L#0 (buses=0000:[00-05])\n" +
+			"    PCI L#0 (busid=0000:00:01.0 id=1a03:2000 class=0300(VGA) " +
+			"PCIVendor=\"ASPEED\")\n    PCIBridge L#1 (busid=0000:00:02.0 id=8086:3c08 " +
+			"class=0604(PCIBridge) buses=0000:[04-04])\n" +
+			"      PCI L#1 (busid=0000:04:00.0 id=10de:2684 class=0300(VGA))\n",
+			"lstopo nodes=false\n0000:00:01.0 030000 1a03:2000 node unknown\n" +
+				"0000:04:00.0 030000 10de:2684 node unknown PHB\n", ""},
+		"lstopo's text, cut": {"Machine (16GB total)\n  Package L#0\n" +
+			"    NUMANode L#0 (P#0 16GB)\n  HostBridge\n    PCIBridge\n      PCI 03:00.1 (SATA)\n",
+			"lstopo nodes=false\n0000:03:00.1 ff0000 0000:0000 node unknown\n", ""},
+		"rocm-smi, heading cut": {"       GPU0         GPU1\nGPU0   0            15\n" +
+			"GPU1   15           0\n\n========= Hops between two GPUs =========\n" +
+			"       GPU0         GPU1\nGPU0   0            1\n", "rocm-smi nodes=false\n" +
+			"GPU0 120000 1002:0000 node unknown\nGPU1 120000 1002:0000 node unknown\n",
+			"rocm-smi shows no paths"},
+		"table with nameless tree": {"-[0000:00]-+-00.0\n           \\-01.0-[01]----00.0\n\n" +
+			guestTable,
+			readTable, "the tree has no names"},
+		"nvidia-smi -q and mst status": {"GPU 00000000:03:00.0\n    Product Name : NVIDIA H100\n\n" +
+			mst, `nvidia-smi-list, nic-names nodes=true
 0000:03:00.0 030200 10de:0000 node unknown
 0000:05:00.0 020000 15b3:0000 node none
 0000:e3:00.0 020000 15b3:0000 node 3
 `, ""},
-		"amd-smi and ibdev2netdev": {"GPU: 0\n    BDF: 0000:03:00.0\n\n0000:05:00.0 mlx5_0 (MT4129 - X) ConnectX-7 fw 28 port 1 (ACTIVE) ==> ib0 (Up)\n", `amd-smi, nic-names nodes=false
+		"amd-smi and ibdev2netdev": {"GPU: 0\n    BDF: 0000:03:00.0\n\n" +
+			"0000:05:00.0 mlx5_0 (MT4129 - X) ConnectX-7 fw 28 port 1 (ACTIVE) " +
+			"==> ib0 (Up)\n", `amd-smi, nic-names nodes=false
 0000:03:00.0 120000 1002:0000 node unknown
 0000:05:00.0 020000 15b3:0000 node unknown
 `, "amd-smi shows no paths"},
@@ -219,7 +298,9 @@ func TestAffinity(t *testing.T) {
 
 // TestWholeTable: a title after the names, also one that is cut, says that no device is missing.
 func TestWholeTable(t *testing.T) {
-	for _, after := range []string{"\tCPU Affinity\tNUMA Affinity", "\tCPU Affinity", "\tCPU Aff", "\tC"} {
+	for _, after := range []string{
+		"\tCPU Affinity\tNUMA Affinity", "\tCPU Affinity", "\tCPU Aff", "\tC",
+	} {
 		m, _, err := paste.Read([]byte("\tGPU0\tNIC0" + after + "\nGPU0\t X \tPHB\t0-7\t0\n"))
 		expect.NoError(t, err)
 		if m.LacksDevices || len(m.Notes) > 0 {
@@ -238,10 +319,13 @@ func TestLstopoNames(t *testing.T) {
 		"      NETWORK \"ib0\"\n      RDMA \"mlx5_0\"\n"
 
 	for name, input := range map[string]string{
-		"XML of hwloc 2":  strings.NewReplacer("VERSION", "2.0", "NETWORK", "2", "RDMA", "3").Replace(nic),
-		"XML of hwloc 3":  strings.NewReplacer("VERSION", "3.0", "NETWORK", "16", "RDMA", "48").Replace(nic),
+		"XML of hwloc 2": strings.NewReplacer("VERSION", "2.0", "NETWORK", "2",
+			"RDMA", "3").Replace(nic),
+		"XML of hwloc 3": strings.NewReplacer("VERSION", "3.0", "NETWORK", "16",
+			"RDMA", "48").Replace(nic),
 		"text of hwloc 2": strings.NewReplacer("NETWORK", "Net", "RDMA", "OpenFabrics").Replace(text),
-		"text of hwloc 3": strings.NewReplacer("NETWORK", "OSDev[Network]", "RDMA", "OSDev[OpenFabrics]").Replace(text),
+		"text of hwloc 3": strings.NewReplacer("NETWORK", "OSDev[Network]",
+			"RDMA", "OSDev[OpenFabrics]").Replace(text),
 	} {
 		m, _, err := paste.Read([]byte(input))
 		expect.NoError(t, err)
