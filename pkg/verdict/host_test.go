@@ -59,7 +59,8 @@ var serverNCCL = `<system version="1">` + perSocket(`<cpu numaid="%[1]s">
   </cpu>`) + `</system>`
 
 // serverLstopo has the ports of the switch, too.
-var serverLstopo = `<topology version="2.0"><object type="Machine" nodeset="0x3"><info name="OSName" value="Linux"/>` +
+var serverLstopo = `<topology version="2.0"><object type="Machine" nodeset="0x3">` +
+	`<info name="OSName" value="Linux"/>` +
 	perSocket(`<object type="Package" nodeset="0x%[3]s">
     <object type="NUMANode" os_index="%[1]s" nodeset="0x%[3]s"/>
     <object type="Bridge" bridge_type="0-1" bridge_pci="0000:[%[2]s0-%[2]s5]">
@@ -79,7 +80,8 @@ var serverLstopo = `<topology version="2.0"><object type="Machine" nodeset="0x3"
     </object>
   </object>`) + `</object></topology>`
 
-// perSocket writes a text for each of two sockets: node 0 with buses 10 to 15, node 1 with 80 to 85.
+// perSocket writes a text for each of two sockets: node 0 with buses 10 to 15, node 1 with 80 to
+// 85.
 func perSocket(format string) string {
 	return fmt.Sprintf(format, "0", "1", "1") + fmt.Sprintf(format, "1", "8", "2")
 }
