@@ -57,8 +57,8 @@ func TestFaultWithoutAddresses(t *testing.T) {
 	list, err := nvlink.Parse(expect.File(t, "../../testdata/partitions/hgx-h100.json"))
 	expect.NoError(t, err)
 	gpus := []topology.Address{{Bus: 1}, {Bus: 2}, {Bus: 3}}
-	const three = "its 3 GPUs are not an NVLink partition, so CUDA may not start (802, system not yet " +
-		"initialized); none of this node has 3 GPUs"
+	const three = "its 3 GPUs are not an NVLink partition, so CUDA may not start (802, system " +
+		"not yet initialized); none of this node has 3 GPUs"
 	if got := list.Fault(gpus); got != three {
 		t.Errorf("three: %q, want %q", got, three)
 	}
@@ -77,8 +77,8 @@ func TestFaultWithoutAddresses(t *testing.T) {
 	}
 }
 
-// TestFaultOfUnlisted: of a GPU that failed Fabric Manager lists no partition, so a VM with it and a
-// whole partition is a fault, too. A GPU of a board without NVSwitches is none of its concern.
+// TestFaultOfUnlisted: of a GPU that failed Fabric Manager lists no partition, so a VM with it and
+// a whole partition is a fault, too. A GPU of a board without NVSwitches is none of its concern.
 func TestFaultOfUnlisted(t *testing.T) {
 	list, err := nvlink.Parse(expect.File(t, "../../testdata/partitions/hgx-h100.json"))
 	expect.NoError(t, err)

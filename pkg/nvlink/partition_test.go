@@ -149,7 +149,8 @@ func TestParseRefuses(t *testing.T) {
 		"Failed to get partition list. fmReturn: -3\n": "parse partitions: line 1, column 1: " +
 			"invalid JSON; must be what fmpm -l prints",
 		"{\r\n  \"partitionInfo\": [": "parse partitions: line 2, column ", // a file that was cut
-		"{}":                          "parse partitions: partitionInfo has 0, must be 1 to 256, as fmpm -l prints them",
+		"{}": "parse partitions: partitionInfo has 0, must be " +
+			"1 to 256, as fmpm -l prints them",
 		"[{}]": "parse partitions: line 1, column 1: must be an object; must be what fmpm -l " +
 			"prints",
 		`{"partitionInfo": [{"partitionId": "1"}]}`: "parse partitions: line 1, column 38: field " +

@@ -22,17 +22,21 @@ func TestSwitchFault(t *testing.T) {
 		{h100, 1, 0, ""},
 		{h100, 0, 4, ""}, // the VM of Fabric Manager
 		{h100, 8, 3,
-			"3 NVSwitches beside 8 GPUs: of this board 8 GPUs take 4, 16 GPUs take 4, and VMs with other numbers none, with Fabric Manager elsewhere"},
+			"3 NVSwitches beside 8 GPUs: of this board 8 GPUs take 4, 16 GPUs take 4, and VMs " +
+				"with other numbers none, with Fabric Manager elsewhere"},
 		{h100, 4, 4,
-			"4 NVSwitches beside 4 GPUs: of this board 8 GPUs take 4, 16 GPUs take 4, and VMs with other numbers none, with Fabric Manager elsewhere"},
+			"4 NVSwitches beside 4 GPUs: of this board 8 GPUs take 4, 16 GPUs take 4, and VMs " +
+				"with other numbers none, with Fabric Manager elsewhere"},
 		{h100, 1, 1,
-			"1 NVSwitch beside 1 GPU: of this board 8 GPUs take 4, 16 GPUs take 4, and VMs with other numbers none, with Fabric Manager elsewhere"},
+			"1 NVSwitch beside 1 GPU: of this board 8 GPUs take 4, 16 GPUs take 4, and VMs with " +
+				"other numbers none, with Fabric Manager elsewhere"},
 		{a100, 16, 12, ""},
 		{a100, 8, 6, ""},
 		{a100, 4, 3, ""},
 		{a100, 2, 1, ""},
 		{a100, 4, 6,
-			"6 NVSwitches beside 4 GPUs: of this board 2 GPUs take 1, 4 GPUs take 3, 8 GPUs take 6, 16 GPUs take 12, and VMs with other numbers none, with Fabric Manager elsewhere"},
+			"6 NVSwitches beside 4 GPUs: of this board 2 GPUs take 1, 4 GPUs take 3, 8 GPUs " +
+				"take 6, 16 GPUs take 12, and VMs with other numbers none, with Fabric Manager elsewhere"},
 		{b200, 4, 2, ""}, // no such board is known
 	} {
 		functions := []*topology.Function{
