@@ -74,7 +74,8 @@ func TestDomain(t *testing.T) {
 // TestLog: no spelling of a secret stays in a log: as text, on several lines, as JSON, or in a
 // domain that virt-launcher dumps. What follows an entry with a secret stays.
 func TestLog(t *testing.T) {
-	const after = `{"level":"error","msg":"cannot limit locked memory of process 84","timestamp":"2026-11-22T10:00:00Z"}` + "\n"
+	const after = `{"level":"error","msg":"cannot limit locked memory of process 84",` +
+		`"timestamp":"2026-11-22T10:00:00Z"}` + "\n"
 	for name, spelling := range secrets.Spellings {
 		entry, err := json.Marshal(map[string]string{
 			"level": "info", "msg": spelling, "reason": "a: " + spelling,
@@ -125,7 +126,11 @@ func TestVariables(t *testing.T) {
 
 // BenchmarkLog takes a line of virt-launcher.
 func BenchmarkLog(b *testing.B) {
-	line := `{"component":"virt-launcher","kind":"","level":"info","msg":"Domain name event: RESUMED (UNPAUSED) after 3 of 12 tries","name":"dgx","namespace":"default","pos":"manager.go:1250","timestamp":"2026-11-22T10:00:00.123456Z","uid":"2d5a0c3e-1f0b-4b6a-9a50-2f9b3ec4f1aa"}` + "\n"
+	line := `{"component":"virt-launcher","kind":"","level":"info",` +
+		`"msg":"Domain name event: RESUMED (UNPAUSED) after 3 of 12 tries","name":"dgx",` +
+		`"namespace":"default","pos":"manager.go:1250",` +
+		`"timestamp":"2026-11-22T10:00:00.123456Z",` +
+		`"uid":"2d5a0c3e-1f0b-4b6a-9a50-2f9b3ec4f1aa"}` + "\n"
 	text := strings.Repeat(line, 1000)
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {

@@ -27,13 +27,20 @@ func TestText(t *testing.T) {
 // devices and resources.
 func TestTextKeeps(t *testing.T) {
 	for _, text := range []string{
-		`-device {"driver":"vfio-pci","host":"0000:01:00.0","id":"ua-gpu1","bus":"pci.10","addr":"0x0"}: vfio 0000:01:00.0: group 1 is not viable`,
-		`qemu-kvm: -device vfio-pci,host=0000:01:00.0,id=ua-gpu1,bus=pci.6,addr=0x0: vfio 0000:01:00.0: failed to open /dev/vfio/1`,
-		`server error. command SyncVMI failed: "LibvirtError(Code=1, Domain=10, Message='internal error: QEMU unexpectedly closed the monitor (vm='ml_vm')`,
-		`exceeded quota: gpus, requested: requests.nvidia.com/GH100=8, used: requests.nvidia.com/GH100=4, limited: requests.nvidia.com/GH100=8`,
-		`0/3 nodes are available: 1 Insufficient nvidia.com/GH100, 3 node(s) didn't match Pod's node affinity/selector. preemption: no`,
-		`Region pc.ram: vfio_dma_map(0x55c894f82af0, 0x100000000, 0x79c00000, 0x7fe01e200000) = -12 (Cannot allocate memory)`,
-		`Failed to pull image "registry.example.com/hook-sidecar:v1": rpc error: code = NotFound desc = failed to pull and unpack image`,
+		`-device {"driver":"vfio-pci","host":"0000:01:00.0","id":"ua-gpu1","bus":"pci.10",` +
+			`"addr":"0x0"}: vfio 0000:01:00.0: group 1 is not viable`,
+		`qemu-kvm: -device vfio-pci,host=0000:01:00.0,id=ua-gpu1,bus=pci.6,addr=0x0: vfio ` +
+			`0000:01:00.0: failed to open /dev/vfio/1`,
+		`server error. command SyncVMI failed: "LibvirtError(Code=1, Domain=10, ` +
+			`Message='internal error: QEMU unexpectedly closed the monitor (vm='ml_vm')`,
+		`exceeded quota: gpus, requested: requests.nvidia.com/GH100=8, used: ` +
+			`requests.nvidia.com/GH100=4, limited: requests.nvidia.com/GH100=8`,
+		`0/3 nodes are available: 1 Insufficient nvidia.com/GH100, 3 node(s) didn't match Pod's ` +
+			`node affinity/selector. preemption: no`,
+		`Region pc.ram: vfio_dma_map(0x55c894f82af0, 0x100000000, 0x79c00000, 0x7fe01e200000) = ` +
+			`-12 (Cannot allocate memory)`,
+		`Failed to pull image "registry.example.com/hook-sidecar:v1": rpc error: code = ` +
+			`NotFound desc = failed to pull and unpack image`,
 		`MountVolume.SetUp failed for volume "x": secret "gpu-licence" not found`,
 	} {
 		if got := Text(text); got != text {
