@@ -14,12 +14,12 @@
 //
 // Supplied to it:
 //
-//   - NVML: NVLinks end at a device that is not visible, which NCCL takes for an NVSwitch. Peer access
-//     over PCIe is allowed on the host and refused in a guest without a clique.
-//   - The network: one InfiniBand port per NIC, with GPUDirect RDMA. Ports and virtual functions of a
-//     slot count as its function 0 (transport/net_ib/init.cc, ncclIbGetPciPath).
+//   - NVML: NVLinks end at a device that is not visible, which NCCL takes for an NVSwitch. Peer
+//     access over PCIe is allowed on the host and refused in a guest without a clique.
+//   - The network: one InfiniBand port per NIC, with GPUDirect RDMA. Ports and virtual functions
+//     of a slot count as its function 0 (transport/net_ib/init.cc, ncclIbGetPciPath).
 //   - A second machine, like the first.
-//   - A guest's /sys, as far as NCCL reads it: the domain as libvirt completes it, buses numbered by
-//     package tree, links as QEMU's ports advertise them (TestPorts). Judge takes a guest that has
-//     booted.
+//   - A guest's /sys, as far as NCCL reads it: the domain as libvirt completes it, buses numbered
+//     by package tree, links as QEMU's ports advertise them (TestPorts). Judge takes a guest that
+//     has booted.
 package nccl
