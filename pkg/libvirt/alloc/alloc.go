@@ -98,7 +98,7 @@ func (l Completed) Held() map[int]bool {
 	return held
 }
 
-// Simulate returns the domain as libvirt completes it. Devices are those of libvirt.Devices. The
+// Simulate returns the domain as libvirt completes it. Devices are those of libvirt.Endpoints. The
 // error says why libvirt refuses the domain.
 func Simulate(d *domain.Domain, devices []libvirt.Endpoint, m Libvirt) (Completed, error) {
 	g, _, err := complete(d, devices, m)
