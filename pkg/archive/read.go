@@ -47,18 +47,26 @@ func Parse(name string, data []byte) (Input, error) {
 	return Input{Name: name, Files: []File{{Name: name, Data: text}}}, nil
 }
 
+// tarBlock is how many bytes a header has, and the block of zeros that ends an archive.
+const tarBlock = 512
+
 // IsTar reports whether data is a tar archive (POSIX.1-2017, pax: "ustar Interchange Format").
 func IsTar(data []byte) bool {
 	const at, magic = 257, "ustar"
 	return len(data) > at && bytes.HasPrefix(data[at:], []byte(magic))
 }
 
+// errCut is the error of an archive whose end is missing.
+var errCut = errors.New("its end is missing: copy the whole archive")
+
 // unpack reads a tar archive.
 func unpack(name string, data []byte) (Input, error) {
-	in, r := Input{Name: name, IsPacked: true}, tar.NewReader(bytes.NewReader(data))
+	blocks := bytes.NewReader(data)
+	in, r := Input{Name: name, IsPacked: true}, tar.NewReader(blocks)
 	for {
+		left := blocks.Len()
 		header, err := r.Next()
-		if errors.Is(err, io.EOF) {
+		if errors.Is(err, io.EOF) && left-blocks.Len() >= tarBlock {
 			return in.settled()
 		}
 
@@ -67,6 +75,11 @@ func unpack(name string, data []byte) (Input, error) {
 			// A size that is more than there is ends in an error, and takes no memory before.
 			file = make([]byte, min(header.Size, int64(len(data))))
 			_, err = io.ReadFull(r, file)
+		}
+
+		// Without a block of zeros at its end the archive was cut between two files.
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			err = errCut
 		}
 
 		if err != nil {

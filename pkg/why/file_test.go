@@ -59,7 +59,7 @@ func TestBadFiles(t *testing.T) {
 		"read f: it is empty":         []byte(" \n"),
 		"read f: it is not text":      []byte("\x7fELF\x00\x00"),
 		"read f: it has no text file": archived(t, map[string]string{"core": "\x00"}),
-		"read f: unexpected EOF": archived(t, map[string]string{
+		"read f: its end is missing: copy the whole archive": archived(t, map[string]string{
 			"a": strings.Repeat("a", 4096),
 		})[:1024],
 	} {
