@@ -45,12 +45,12 @@ It needs the ClusterRole hostdev-collect:
 
 ` + exitStatus,
 		Example: `  kubectl hostdev collect dgx -n ml
-  kubectl hostdev why dgx -f hostdev-dgx.tar.gz`,
+  kubectl hostdev why dgx -f hostdev-ml_dgx.tar.gz`,
 		Args: someVMs,
 	}
 
 	cmd.Flags().StringVar(&flags.file, "output-file", "",
-		"write to this file; - is standard output (default: hostdev-VM.tar.gz)")
+		"write to this file; - is standard output (default: hostdev-NAMESPACE_VM.tar.gz)")
 	cmd.Flags().StringVar(&flags.directory, "directory", "",
 		"write files to this new directory instead")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -109,15 +109,19 @@ func (a *app) collect(ctx context.Context, arguments []string, flags collectFlag
 		a.Say("warning: not read: %s", gap.Why)
 	}
 
-	return a.writeArchive(collected, "hostdev-"+names[0].Name, flags)
+	// As KubeVirt names the domain: VMs of two namespaces have two files.
+	name := "hostdev-" + names[0].Namespace + "_" + names[0].Name
+	return a.writeArchive(ctx, collected, name, flags)
 }
 
 // writeArchive writes an archive with a name, and says how large it is.
-func (a *app) writeArchive(collected *archive.Archive, name string, flags collectFlags) error {
+func (a *app) writeArchive(
+	ctx context.Context, collected *archive.Archive, name string, flags collectFlags,
+) error {
 	to, size := flags.directory, 0
 	if to != "" {
 		var err error
-		if size, err = a.writeDirectory(collected, to); err != nil {
+		if size, err = a.writeDirectory(ctx, collected, to); err != nil {
 			return err
 		}
 	} else {
@@ -153,8 +157,10 @@ func (a *app) writeArchive(collected *archive.Archive, name string, flags collec
 }
 
 // writeDirectory writes an archive's files in a new directory, whose size it returns. If it cannot
-// write all, it leaves none.
-func (a *app) writeDirectory(collected *archive.Archive, to string) (size int, err error) {
+// write all, or the user stops it, it leaves none.
+func (a *app) writeDirectory(
+	ctx context.Context, collected *archive.Archive, to string,
+) (size int, err error) {
 	files, err := collected.All()
 	if err != nil {
 		return 0, err
@@ -171,7 +177,14 @@ func (a *app) writeDirectory(collected *archive.Archive, to string) (size int, e
 
 	for _, f := range files {
 		size += len(f.Data)
-		if err := a.writeIn(to, f); err != nil {
+		err := context.Cause(ctx)
+		if err == nil {
+			err = a.writeIn(to, f)
+		} else {
+			err = fmt.Errorf("write %s: interrupted, and nothing was left: %w", to, err)
+		}
+
+		if err != nil {
 			return 0, errors.Join(err, os.RemoveAll(to))
 		}
 	}

@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -13,6 +15,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"hook-sidecar/pkg/archive"
 	"hook-sidecar/pkg/cli"
 	"hook-sidecar/test/apiserver"
 	"hook-sidecar/test/expect"
@@ -160,4 +163,40 @@ func plantedLogs(t *testing.T) (log, before string) {
 	}
 
 	return log, before
+}
+
+// endsAfter is a context that is done when it was asked some times.
+type endsAfter struct {
+	context.Context
+	left int
+}
+
+// Err implements context.Context.
+func (c *endsAfter) Err() error {
+	if c.left--; c.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestCollectInterrupted: a user who stops collect while it writes a directory finds none, however
+// many files were written.
+func TestCollectInterrupted(t *testing.T) {
+	made := &archive.Archive{}
+	for _, name := range []string{"a/1.log", "b/2.log", "c/3.log"} {
+		made.Files = append(made.Files, archive.File{Name: name, Data: []byte("a line\n")})
+	}
+
+	a := &app{}
+	for written := range len(made.Files) + 1 {
+		to := filepath.Join(t.TempDir(), "made")
+		_, err := a.writeDirectory(&endsAfter{t.Context(), written}, made, to)
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("after %d files: error %v", written, err)
+		}
+
+		if _, err := os.Stat(to); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("after %d files the directory is there: %v", written, err)
+		}
+	}
 }

@@ -42,7 +42,7 @@ Exit status:
   1  it does not
   2  usage error or failure`,
 		Example: `  kubectl hostdev why dgx -n ml
-  kubectl hostdev why -f hostdev-dgx.tar.gz
+  kubectl hostdev why -f hostdev-ml_dgx.tar.gz
   kubectl hostdev why dgx -f bundle.yaml -f compute.log`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 && len(files) > 0 {
