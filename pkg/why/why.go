@@ -31,7 +31,7 @@ type Report struct {
 	Causes  []Finding `json:"causes"` // the latest first
 	// causes that are past, the latest first; none if the VM runs
 	History []Finding `json:"history"`
-	// the last five that name no cause, the latest first
+	// the last five that name no cause, the latest first; none if the state is running
 	Errors []Line `json:"errors"`
 	// if the VM requests the hook, which did not place its devices: what doctor finds in the
 	// cluster
@@ -120,6 +120,10 @@ func (e *Evidence) Diagnose() Report {
 			return f.Stage != StageGuest && f.Stage != StageMigrate
 		}
 		r.Causes, r.History = slices.DeleteFunc(r.Causes, isOther), []Finding{}
+	}
+
+	if r.State.Name == "running" { // whatever failed before
+		r.Errors = []Line{}
 	}
 
 	return r

@@ -252,6 +252,20 @@ goroutine 1 [running]:`, event(vmi, "SyncFailed", "10:05:00", "no idea"))
 	expect.Same(t, want, got, "errors (-want +got)")
 }
 
+// TestErrorsOfRunning: a VM that runs has no errors, whatever nobody knows failed before; one that
+// only its paused state keeps from running has them.
+func TestErrorsOfRunning(t *testing.T) {
+	const conditions = `, conditions: [{type: Paused, status: "True"}]`
+	for conditions, want := range map[string]int{"": 0, conditions: 1} {
+		r := evidence("kind: VirtualMachineInstance\nmetadata: {name: vm, namespace: ml}\n"+
+			"status: {phase: Running, nodeName: gpu-1"+conditions+"}\n",
+			event(vmi, "SyncFailed", "10:05:00", "no idea")).Diagnose()
+		if len(r.Errors) != want || !r.Runs() {
+			t.Errorf("%s: errors %+v, want %d", r.State.Name, r.Errors, want)
+		}
+	}
+}
+
 // TestShares: of what the scheduler finds insufficient each node's share is shown.
 func TestShares(t *testing.T) {
 	node := func(name, has string) string {
