@@ -78,7 +78,7 @@ kubectl: ## run kubectl's plugin against the parts of a cluster; needs root
 boot: ## boot results in QEMU: firmware, kernel, the guest's sysfs
 	.ci/run boot
 
-boot-sizes: ## boot devices with BARs of 64 to 256 GiB, on three generations of firmware
+boot-sizes: ## boot devices with BARs of 64 to 256 GiB, on three generations of firmware; count how BARs are mapped
 	.ci/run boot_sizes
 
 boot-largest: ## boot 247 devices with numa and 180 with mirror

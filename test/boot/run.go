@@ -137,9 +137,14 @@ type Guest struct {
 	Kernel  []string          // the kernel's messages about BARs that it had to assign
 	Passed  map[string]string // the result of the guest's VFIO for each device, by address
 	Nodes   map[string]string // files of /sys/devices/system/node
+	// what the guest's VFIO mapped, by what that was, in the order of size
+	Mapped map[string][]Mapping
 	// what `hook-sidecar snapshot` printed in the guest; nil where it did not run
 	Snapshot []byte
 }
+
+// Mapping is a request to VFIO, and how long it took: instructions, of a guest with -icount.
+type Mapping struct{ Bytes, Instructions uint64 }
 
 // Device is a PCI device of the guest.
 type Device struct {
@@ -162,7 +167,9 @@ type BAR struct{ Number, Start, End uint64 }
 
 // ReadGuest reads what the guest's init has printed.
 func ReadGuest(console []byte) (*Guest, error) {
-	guest := &Guest{Passed: map[string]string{}, Nodes: map[string]string{}}
+	guest := &Guest{
+		Passed: map[string]string{}, Nodes: map[string]string{}, Mapped: map[string][]Mapping{},
+	}
 	ended := false
 	var packed []byte
 	for lines := bufio.NewScanner(bytes.NewReader(console)); lines.Scan(); {
@@ -188,6 +195,11 @@ func ReadGuest(console []byte) (*Guest, error) {
 			file, value, _ := strings.Cut(text, " ")
 			guest.Nodes[file] = value
 
+		case "GUEST-MAPPED":
+			if err := guest.addMapping(text); err != nil {
+				return nil, err
+			}
+
 		case "GUEST-SNAPSHOT":
 			data, err := base64.StdEncoding.DecodeString(text)
 			if err != nil {
@@ -211,6 +223,18 @@ func ReadGuest(console []byte) (*Guest, error) {
 	var err error
 	guest.Snapshot, err = unpack(packed)
 	return guest, err
+}
+
+// addMapping adds what a line says of a request to VFIO: its kind, bytes, time.
+func (g *Guest) addMapping(text string) error {
+	var what string
+	var m Mapping
+	if _, err := fmt.Sscan(text, &what, &m.Bytes, &m.Instructions); err != nil {
+		return fmt.Errorf("read mapping %q: %w", text, err)
+	}
+
+	g.Mapped[what] = append(g.Mapped[what], m)
+	return nil
 }
 
 // unpack decompresses the snapshot.

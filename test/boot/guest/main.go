@@ -53,7 +53,8 @@ func run() error {
 		}
 	}
 
-	return errors.Join(snapshot(devices), printNodes(), printKernel(), passThrough(devices))
+	return errors.Join(snapshot(devices), printNodes(), printKernel(), passThrough(devices),
+		measureMapping(chosenBy("mapping", devices)))
 }
 
 // waitForPlugged waits for the device that the kernel's command line names by its

@@ -21,6 +21,9 @@ const (
 	vfioGroupStatus    = ';'<<8 + 100 + 3
 	vfioSetContainer   = ';'<<8 + 100 + 4
 	vfioGroupGetDevice = ';'<<8 + 100 + 6
+	vfioGetRegionInfo  = ';'<<8 + 100 + 8
+	vfioMapDMA         = ';'<<8 + 100 + 13
+	vfioUnmapDMA       = ';'<<8 + 100 + 14
 
 	vfioType1v2 = 3 // VFIO_TYPE1v2_IOMMU
 	vfioViable  = 1 // VFIO_GROUP_FLAGS_VIABLE
@@ -31,16 +34,7 @@ const (
 // wants groups for itself and interrupts that are remapped. It prints one line per
 // device.
 func passThrough(devices []string) error {
-	_, after, wanted := strings.Cut(read("/proc/cmdline"), "vfio=")
-	if !wanted {
-		return nil
-	}
-
-	vendor, id, _ := strings.Cut(strings.Fields(after)[0], ":")
-	chosen := slices.DeleteFunc(slices.Clone(devices), func(device string) bool {
-		return read(device, "vendor")+read(device, "device") != "0x"+vendor+"0x"+id
-	})
-
+	chosen := chosenBy("vfio", devices)
 	failed := map[string]error{}
 	for _, device := range chosen {
 		failed[device] = bindVFIO(device)
@@ -48,13 +42,33 @@ func passThrough(devices []string) error {
 
 	for _, device := range chosen {
 		result := "opened"
-		if err := cmp.Or(failed[device], openVFIO(device)); err != nil {
+		opened, err := vfioDevice{}, failed[device]
+		if err == nil {
+			opened, err = openVFIO(device)
+		}
+
+		if err = cmp.Or(err, opened.close()); err != nil {
 			result = err.Error()
 		}
+
 		fmt.Println("GUEST-VFIO", filepath.Base(device), result)
 	}
 
 	return nil
+}
+
+// chosenBy returns the devices whose vendor and device a word of the kernel's command line names:
+// vfio=1b36:0010.
+func chosenBy(word string, devices []string) []string {
+	_, after, isThere := strings.Cut(read("/proc/cmdline"), " "+word+"=")
+	if !isThere {
+		return nil
+	}
+
+	vendor, id, _ := strings.Cut(strings.Fields(after)[0], ":")
+	return slices.DeleteFunc(slices.Clone(devices), func(device string) bool {
+		return read(device, "vendor")+read(device, "device") != "0x"+vendor+"0x"+id
+	})
 }
 
 func bindVFIO(device string) error {
@@ -72,50 +86,68 @@ func bindVFIO(device string) error {
 	return os.WriteFile("/sys/bus/pci/drivers_probe", address, 0)
 }
 
-// openVFIO does what QEMU does up to the device's own file (hw/vfio/container.c).
-func openVFIO(device string) error {
+// vfioDevice is a device that VFIO has opened, with the container of its group.
+type vfioDevice struct{ container, group, device *os.File }
+
+func (v vfioDevice) close() (err error) {
+	for _, file := range []*os.File{v.device, v.group, v.container} {
+		if file != nil {
+			err = errors.Join(err, file.Close())
+		}
+	}
+
+	return err
+}
+
+// openVFIO does what QEMU does up to the device's own file (hw/vfio/container.c). What it has
+// opened is closed where it fails.
+func openVFIO(device string) (v vfioDevice, err error) {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, v.close())
+			v = vfioDevice{}
+		}
+	}()
+
 	group, err := os.Readlink(device + "/iommu_group")
 	if err != nil {
-		return err
+		return v, err
 	}
 
-	container, err := os.OpenFile("/dev/vfio/vfio", os.O_RDWR, 0)
-	if err != nil {
-		return err
+	if v.container, err = os.OpenFile("/dev/vfio/vfio", os.O_RDWR, 0); err != nil {
+		return v, err
 	}
 
-	defer container.Close()
-	members, err := openSoon("/dev/vfio/" + filepath.Base(group))
-	if err != nil {
-		return err
+	if v.group, err = openSoon("/dev/vfio/" + filepath.Base(group)); err != nil {
+		return v, err
 	}
 
-	defer members.Close()
 	status := [2]uint32{8, 0}
-	if _, err := request(members, vfioGroupStatus, unsafe.Pointer(&status)); err != nil {
-		return fmt.Errorf("read the group's status: %w", err)
+	if _, err := request(v.group, vfioGroupStatus, unsafe.Pointer(&status)); err != nil {
+		return v, fmt.Errorf("read the group's status: %w", err)
 	}
 	if status[1]&vfioViable == 0 {
-		return errors.New("the group is not viable")
+		return v, errors.New("the group is not viable")
 	}
 
-	number := int32(container.Fd())
-	if _, err := request(members, vfioSetContainer, unsafe.Pointer(&number)); err != nil {
-		return fmt.Errorf("set the group's container: %w", err)
+	number := int32(v.container.Fd())
+	if _, err := request(v.group, vfioSetContainer, unsafe.Pointer(&number)); err != nil {
+		return v, fmt.Errorf("set the group's container: %w", err)
 	}
 
-	if _, _, code := syscall.Syscall(syscall.SYS_IOCTL, container.Fd(), vfioSetIOMMU,
+	if _, _, code := syscall.Syscall(syscall.SYS_IOCTL, v.container.Fd(), vfioSetIOMMU,
 		vfioType1v2); code != 0 {
-		return fmt.Errorf("set the container's IOMMU: %w", code)
+		return v, fmt.Errorf("set the container's IOMMU: %w", code)
 	}
 
 	name := append([]byte(filepath.Base(device)), 0)
-	file, err := request(members, vfioGroupGetDevice, unsafe.Pointer(&name[0]))
+	file, err := request(v.group, vfioGroupGetDevice, unsafe.Pointer(&name[0]))
 	if err != nil {
-		return fmt.Errorf("open the device: %w", err)
+		return v, fmt.Errorf("open the device: %w", err)
 	}
 
-	return syscall.Close(int(file))
+	v.device = os.NewFile(file, filepath.Base(device))
+	return v, nil
 }
 
 // openSoon opens a file that the kernel is about to make.
