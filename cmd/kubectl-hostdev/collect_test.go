@@ -7,10 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"sigs.k8s.io/yaml"
@@ -199,4 +202,101 @@ func TestCollectInterrupted(t *testing.T) {
 			t.Errorf("after %d files the directory is there: %v", written, err)
 		}
 	}
+}
+
+// crowd is a namespace with VMs that run, each with a pod that has logs before and after a restart.
+func crowd(vms int) string {
+	var b strings.Builder
+	for i := range vms {
+		fmt.Fprintf(&b, `---
+kind: VirtualMachineInstance
+metadata: {name: vm-%[1]d, namespace: default, uid: uid-%[1]d}
+status: {phase: Running, nodeName: node-1}
+---
+kind: Pod
+metadata:
+  name: pod-%[1]d
+  namespace: default
+  labels: {kubevirt.io: virt-launcher, kubevirt.io/created-by: uid-%[1]d}
+spec: {nodeName: node-1}
+status:
+  phase: Running
+  containerStatuses:
+  - {name: compute, state: {running: {}}, lastState: {terminated: {exitCode: 1}}}
+---
+kind: Event
+metadata: {name: of-%[1]d, namespace: default}
+involvedObject: {kind: Pod, namespace: default, name: pod-%[1]d}
+---
+kind: Container
+metadata: {name: compute, namespace: default}
+pod: pod-%[1]d
+log: a line
+previous: a line from before
+commands:
+- {command: virsh, stdout: "<domain type='kvm'><name>default_vm-%[1]d</name></domain>"}
+- {command: env, stdout: "A=b"}
+- {command: sh -s, stdout: ""}
+`, i)
+	}
+
+	return strings.TrimPrefix(b.String(), "---\n")
+}
+
+// requests returns how many requests collect sends for VMs of a namespace with others.
+func requests(t *testing.T, collected, others int) int {
+	t.Helper()
+	dir := t.TempDir()
+	expect.NoError(t, os.WriteFile(filepath.Join(dir, "cluster.yaml"),
+		[]byte(crowd(collected+others)), 0o600))
+	served, err := apiserver.Read(dir, "cluster.yaml")
+	expect.NoError(t, err)
+	served.PageSize = 500
+
+	var sent atomic.Int64
+	cluster := served.Start()
+	defer cluster.Close()
+	counting := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		sent.Add(1)
+		cluster.Config.Handler.ServeHTTP(w, r)
+	}))
+	defer counting.Close()
+
+	args := []string{"collect", "-n", "default", "--server", counting.URL, "--output-file", "-"}
+	for i := range collected {
+		args = append(args, fmt.Sprint("vm-", i))
+	}
+
+	var out, errs bytes.Buffer
+	if status := run(t.Context(), args, nil, cli.Streams{
+		In: strings.NewReader(""), Out: &out, Err: &errs,
+	}); status != 0 {
+		t.Fatalf("exit status %d: %s", status, errs.String())
+	}
+
+	return int(sent.Load())
+}
+
+// TestCollectRequests: collect sends as many requests in a namespace of 300 VMs as in one that has no
+// other, and the same few for each further VM: its VM and VMI, two logs, and a command each for the
+// domain, the versions, the variables and the node's devices.
+func TestCollectRequests(t *testing.T) {
+	alone, crowded := requests(t, 1, 0), requests(t, 1, 300)
+	if alone != crowded {
+		t.Errorf("%d requests for the only VM, %d beside 300", alone, crowded)
+	}
+
+	const most = 8
+	last := alone
+	for vms := 2; vms <= 4; vms++ {
+		now := requests(t, vms, 10)
+		if more := now - last; more < 1 || more > most {
+			t.Errorf("%d requests for %d VMs, %d more than for one less, want at most %d", now, vms,
+				more, most)
+		}
+
+		last = now
+	}
+
+	t.Logf("%d requests for one VM", alone)
 }

@@ -1,23 +1,29 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"hook-sidecar/test/apiserver"
 	"hook-sidecar/test/expect"
 	"hook-sidecar/test/program"
 )
 
-// BenchmarkFleet prints the table of 1,000 VMs with 16 devices on 100 nodes, where every
-// command in a pod takes 200 ms: `make speed`.
-func BenchmarkFleet(b *testing.B) {
-	dir := b.TempDir()
+// fleet returns a directory with a cluster of 1,000 VMs with 16 devices on 100 nodes, where every
+// command in a pod takes 200 ms and compute has a log, which serves that, and the program.
+func fleet(b *testing.B, log string) (dir, server, binary string) {
+	b.Helper()
+	dir = b.TempDir()
+	expect.NoError(b, os.WriteFile(filepath.Join(dir, "log"), []byte(log), 0o600))
 	for name, from := range map[string]string{
 		"dgx.json":   inputs["dgx.json"],
 		"dgx.xml":    inputs["dgx.xml"],
@@ -35,11 +41,12 @@ func BenchmarkFleet(b *testing.B) {
 kind: Pod
 metadata: {name: pod-%[1]d, namespace: default, labels: {kubevirt.io: virt-launcher, kubevirt.io/created-by: vm-%[1]d}}
 spec: {nodeName: gpu-%[2]d}
-status: {phase: Running}
+status: {phase: Running, containerStatuses: [{name: compute, state: {running: {}}}]}
 ---
 kind: Container
 metadata: {name: compute, namespace: default}
 pod: pod-%[1]d
+logFile: log
 commands:
 - {command: virsh, file: dgx.xml, delay: 200}
 - {command: sh -s, file: host.txtar, delay: 200}
@@ -53,13 +60,18 @@ commands:
 	served, err := apiserver.Read(dir, "fleet.yaml")
 	expect.NoError(b, err)
 	served.PageSize = 500
-	server := served.Start()
-	defer server.Close()
-	binary := filepath.Join(dir, "kubectl-hostdev")
+	started := served.Start()
+	b.Cleanup(started.Close)
+	binary = filepath.Join(dir, "kubectl-hostdev")
 	expect.NoError(b, program.BuildPackage(binary, "../..", "./cmd/kubectl-hostdev"))
+	return dir, started.URL, binary
+}
 
+// BenchmarkFleet prints the table of a fleet: `make speed`.
+func BenchmarkFleet(b *testing.B) {
+	dir, server, binary := fleet(b, "")
 	for b.Loop() {
-		cmd := exec.Command(binary, "explain", "--server", server.URL, "-n", "default")
+		cmd := exec.Command(binary, "explain", "--server", server, "-n", "default")
 		cmd.Env = []string{"HOME=" + dir}
 		out, err := cmd.Output()
 		expect.NoError(b, err)
@@ -68,5 +80,42 @@ commands:
 		}
 
 		b.ReportMetric(float64(cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss)/1024, "MiB")
+	}
+}
+
+// BenchmarkCollect collects a VM of a fleet with a small log and a large one, and gets only that
+// log, for comparison: `make speed`.
+func BenchmarkCollect(b *testing.B) {
+	const line = `{"component":"virt-launcher","level":"info","msg":"Domain is in state Running reason Unknown","pos":"client.go:303","timestamp":"2026-11-24T10:00:00.000000Z"}` + "\n"
+	for name, lines := range map[string]int{"small": 100, "large": 100_000} {
+		b.Run(name+"-log", func(b *testing.B) {
+			log := strings.Repeat(line, lines)
+			dir, server, binary := fleet(b, log)
+			var alone time.Duration
+			for b.Loop() {
+				began := time.Now()
+				answer, err := http.Get(server +
+					"/api/v1/namespaces/default/pods/pod-7/log?container=compute")
+				expect.NoError(b, err)
+				read, err := io.Copy(io.Discard, answer.Body)
+				expect.NoError(b, errors.Join(err, answer.Body.Close()))
+				alone += time.Since(began)
+				if read != int64(len(log)) {
+					b.Fatalf("a log of %d bytes, want %d", read, len(log))
+				}
+
+				cmd := exec.Command(binary, "collect", "vm-7", "--server", server, "-n", "default",
+					"--output-file", filepath.Join(dir, "vm.tar.gz"))
+				cmd.Env = []string{"HOME=" + dir}
+				if out, err := cmd.CombinedOutput(); err != nil {
+					b.Fatalf("%v: %s", err, out)
+				}
+			}
+
+			each := float64(b.N)
+			b.ReportMetric((b.Elapsed()-alone).Seconds()/each, "s/collect")
+			b.ReportMetric(alone.Seconds()/each, "s/log")
+			b.ReportMetric(float64(len(log))/(1<<20), "MiB")
+		})
 	}
 }
