@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -97,11 +98,20 @@ func (p *Program) Say(format string, args ...any) {
 	fmt.Fprintln(p.Err, p.Prefix+words.Printable(fmt.Sprintf(format, args...)))
 }
 
-// Progress replaces the line of progress on a terminal.
+// Progress replaces the line of progress on a terminal. A longer text is cut: of two lines only the
+// last would be replaced.
 func (p *Program) Progress(text string) {
-	if IsTerminal(p.Err) {
-		fmt.Fprint(p.Err, "\r\x1b[K"+words.Printable(text))
+	if !IsTerminal(p.Err) {
+		return
 	}
+
+	const ellipsis = 1 // column
+	text = words.Printable(text)
+	if width := columns(p.Err.(*os.File), p.Environ); width > ellipsis && len(text) >= width {
+		text = words.AbridgeTo(text, width-1-ellipsis)
+	}
+
+	fmt.Fprint(p.Err, "\r\x1b[K"+text)
 }
 
 // waitTime is how long nobody asks what the program waits for.
