@@ -105,7 +105,7 @@ e2e: ## run everything end to end, with vfio-pci in a nested machine; needs root
 speed: ## measure calls, and compare a server with fresh processes
 	go test -run '^$$' -bench OnDefineDomain ./cmd/hook-sidecar
 	go test -run '^$$' -bench . ./test/speed ./test/sidecar
-	go test -run '^$$' -bench Fleet -benchtime 1x ./cmd/kubectl-hostdev
+	go test -run '^$$' -bench 'Fleet|Collect' -benchtime 1x ./cmd/kubectl-hostdev
 	go test -count=1 -v ./test/speed -args -steps 250
 
 lint: ## check formatting, vet, staticcheck and import rules
