@@ -28,6 +28,9 @@ import (
 	"hook-sidecar/pkg/redact"
 )
 
+// concurrency is how many logs are read at a time, and in how many pods commands run.
+const concurrency = 8
+
 // Collector collects an archive.
 type Collector struct {
 	Client   *cluster.Client
@@ -130,8 +133,12 @@ func (c *Collector) vm(ctx context.Context, name types.NamespacedName) error {
 	return nil
 }
 
-// contents reads what is in the pods of the VMs.
+// contents reads what is in the pods of the VMs, several at a time.
 func (c *Collector) contents(ctx context.Context) {
+	var group errgroup.Group
+	group.SetLimit(concurrency)
+	defer group.Wait()
+
 	for _, in := range c.vms {
 		isRead := false
 		for _, pod := range c.pods {
@@ -139,8 +146,11 @@ func (c *Collector) contents(ctx context.Context) {
 				continue
 			}
 
-			c.progress(fmt.Sprintf("libvirt and the node's devices in pod %s", pod.Name))
-			c.content(ctx, in, pod)
+			group.Go(func() error {
+				c.progress(fmt.Sprintf("libvirt and the node's devices in pod %s", pod.Name))
+				c.content(ctx, in, pod)
+				return nil
+			})
 			isRead = true
 		}
 
@@ -183,10 +193,11 @@ func (c *Collector) content(ctx context.Context, in cluster.Instance, pod *corev
 	c.mu.Lock()
 	defer c.mu.Unlock()
 
+	// Pods with several versions are read in no order: the last of these by name is kept.
 	for line := range strings.Lines(string(content.Versions)) {
 		name, version, isPair := strings.Cut(strings.TrimSpace(line), ": ")
 		if isPair && slices.Contains(versions, name) {
-			c.archive.Versions[name] = redact.Text(version)
+			c.archive.Versions[name] = max(c.archive.Versions[name], redact.Text(version))
 		}
 	}
 }

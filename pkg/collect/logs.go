@@ -42,7 +42,7 @@ type ofLog struct {
 // logs reads the logs of the VMs' pods, and what KubeVirt logs about the VMs, some at a time.
 func (c *Collector) logs(ctx context.Context) {
 	var group errgroup.Group
-	group.SetLimit(8)
+	group.SetLimit(concurrency)
 	for _, pod := range c.pods {
 		if isComponent(pod) && !c.isNear(pod) {
 			continue
