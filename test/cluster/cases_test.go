@@ -168,15 +168,19 @@ func (c *cluster) testStrict(t *testing.T) {
 // awaitWhy waits until why names the cause, of the cluster and of an archive.
 func (v vm) awaitWhy(t *testing.T, c *cluster, cause string) {
 	t.Helper()
+	output := func(words ...string) string {
+		out, _ := c.plugin(admin, words...).CombinedOutput()
+		return string(out)
+	}
+
+	name := `"name": "` + cause + `"`
 	c.await(t, "the cause "+cause, func() bool {
-		return strings.Contains(v.output(c, "hostdev", "why", v.name, "-o", "json"), `"name": "`+
-			cause+`"`)
+		return strings.Contains(output("why", v.name, "-o", "json"), name)
 	})
 
 	file := filepath.Join(t.TempDir(), v.name+".tar.gz")
-	said := v.output(c, "hostdev", "collect", v.name, "--output-file", file)
-	found := v.output(c, "hostdev", "why", "-f", file, "-o", "json")
-	if !strings.Contains(found, `"name": "`+cause+`"`) {
+	said := output("collect", v.name, "--output-file", file)
+	if found := output("why", "-f", file, "-o", "json"); !strings.Contains(found, name) {
 		t.Errorf("why of an archive does not name %s:\n%s\n%s", cause, said, found)
 	}
 }
@@ -321,8 +325,7 @@ func (c *cluster) testLife(t *testing.T) {
 func (c *cluster) testRights(t *testing.T, v vm) {
 	t.Helper()
 	as := func(words ...string) (string, error) {
-		out, err := c.command("user",
-			append([]string{"kubectl", "hostdev"}, words...)...).CombinedOutput()
+		out, err := c.plugin("user", words...).CombinedOutput()
 		return string(out), err
 	}
 

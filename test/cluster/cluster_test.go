@@ -266,6 +266,12 @@ func (c *cluster) command(user string, words ...string) *exec.Cmd {
 		}, words...)...)
 }
 
+// plugin returns a command of kubectl's plugin. An emulated node may take minutes for what a
+// command in a pod asks.
+func (c *cluster) plugin(user string, words ...string) *exec.Cmd {
+	return c.command(user, append([]string{"kubectl", "hostdev", "--timeout=5m"}, words...)...)
+}
+
 const admin = "super-admin"
 
 // kubectl runs kubectl as an administrator.

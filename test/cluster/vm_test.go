@@ -225,8 +225,8 @@ func (v vm) startAgain(t *testing.T, c *cluster, why string) {
 // explain decodes the JSON of kubectl hostdev explain about the VM.
 func (v vm) explain(t *testing.T, c *cluster, value any, flags ...string) {
 	t.Helper()
-	command := c.command(admin,
-		append([]string{"kubectl", "hostdev", "explain", v.name, "--format", "json"}, flags...)...)
+	command := c.plugin(admin,
+		append([]string{"explain", v.name, "--format", "json"}, flags...)...)
 	var errs strings.Builder
 	command.Stderr = &errs
 	out, err := command.Output()
