@@ -227,9 +227,9 @@ func buildWith(s start, p proposal, rep number.Replacement) (placing, []reasons.
 	}, result.Settled().Check(p.managed, rep.Ports)
 }
 
-// replacementFor returns the tree of a proposal as number replaces controllers with it. Where every
-// hostdev comes from an SR-IOV network KubeVirt detaches them before a migration, so their ports
-// have to stay hotpluggable.
+// replacementFor returns what number needs to replace controllers by the tree of a proposal. Where
+// every hostdev comes from an SR-IOV network KubeVirt detaches them before a migration, so their
+// ports have to stay hotpluggable.
 func replacementFor(s start, p proposal, ports bus.Ports) number.Replacement {
 	rep := number.Replacement{Current: s.current, Wanted: p.wanted, Managed: p.managed, Ports: ports}
 	for _, d := range p.decisions {

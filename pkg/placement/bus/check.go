@@ -239,23 +239,12 @@ type ExpanderBudget struct {
 // Budgets returns the use of bus numbers, slots and indexes with ports reserved for hotplug. BARs
 // are filled in later. The expander bus with the highest number is first.
 func (g Guest) Budgets(ports Ports) Budgets {
-	highest := g.HighestIndex()
-	return g.budgets(g.RootBus(ports, highest), highest)
+	settled := g.Settled()
+	highest := settled.HighestIndex()
+	return settled.budgets(settled.RootBus(ports, highest), highest)
 }
 
-// pendingBridges counts the bridges that libvirt plugs into free ports under an expander bus.
-func (g Guest) pendingBridges(expander int) int {
-	whole, isAccepted := g.Layout()
-	if !isAccepted {
-		return 0
-	}
-
-	return topology.CountFunc(g.plugs(whole), func(p plug) bool {
-		isBridge := p.other == none && p.hostdev == none
-		return isBridge && g.Node(p.at.Bus).Top() == g.Node(expander)
-	})
-}
-
+// budgets returns the use of a settled guest.
 func (g Guest) budgets(root RootBus, highest int) Budgets {
 	b := Budgets{
 		ControllerIndexes: Budget{Used: highest + 1 + root.Added, Limit: libvirt.MaxIndex + 1},
@@ -263,8 +252,7 @@ func (g Guest) budgets(root RootBus, highest int) Budgets {
 
 	end := NumberCount
 	for _, e := range g.Numbered() {
-		bridges := g.Node(e.Index).Bridges() + g.pendingBridges(e.Index)
-		used := Budget{Used: bridges, Limit: end - *e.BusNr}
+		used := Budget{Used: g.Node(e.Index).Bridges(), Limit: end - *e.BusNr}
 		b.BusNumbers.Expanders = append(b.BusNumbers.Expanders, ExpanderBudget{
 			Index: e.Index, BusNr: *e.BusNr, Budget: used,
 		})

@@ -37,9 +37,9 @@ func (g Guest) WithVersion(v alloc.Version) Guest {
 	return g
 }
 
-// pending counts the devices and bridges without an address that libvirt plugs into ports, and
-// reports whether it adds a bridge to conventional PCI on the root bus, with a port of its own.
-// Where that depends on QEMU's build, both count.
+// pending counts the devices without an address that libvirt plugs into ports, and the bridges that
+// it plugs into ports of the root bus. It reports whether libvirt adds a bridge to conventional PCI
+// there, with a port of its own. Where that depends on QEMU's build, both count.
 func (g Guest) pending() (count int, needsBridge bool) {
 	hostdevs := topology.CountFunc(g.Hostdevs, isOpenHostdev)
 	isKnown := libvirt.HasExpanderBuses(g.Domain) // else libvirt has other rules
@@ -84,7 +84,7 @@ func (g Guest) pendingOn(hasLSI bool) (count int, needsBridge bool) {
 	given := len(g.Source.Controllers)
 	for i, c := range whole.Domain.Controllers[:given] {
 		isAssigned := g.Source.Controllers[i].Address == nil && c.Address != nil
-		// A bridge takes a port that is there, also one under an expander bus.
+		// A bridge takes a port that is there. One under an expander bus costs the root bus nothing.
 		if isBridge(c) && isAssigned && isPort[c.Address.Bus] && g.isOnRootBus(c.Address.Bus) {
 			count++
 		}
@@ -115,8 +115,33 @@ func (g Guest) assigned(whole alloc.Completed) (addresses []domain.GuestAddress)
 	return addresses
 }
 
-// isOnRootBus reports whether the bus with an index is under the root bus: so are those of ports
-// that libvirt adds.
+// MostBusNumbers returns how many bus numbers the expander bus with an index takes at most: where a
+// port under it is free, libvirt may plug in each bridge that has no address, and those that it adds.
+// Which it does is known only of a whole domain.
+func (g Guest) MostBusNumbers(expander int) int {
+	n := g.Node(expander)
+	whole, isAccepted := g.Layout()
+	hasFree := func(port *topology.Node) bool { return port.Kind.IsPort() && len(port.Children) == 0 }
+	if !isAccepted || !slices.ContainsFunc(slices.Collect(n.Walk()), hasFree) {
+		return n.Bridges()
+	}
+
+	count := n.Bridges()
+	for i, c := range whole.Domain.Controllers {
+		switch {
+		case !isBridge(c):
+		case i >= len(g.Source.Controllers):
+			count++
+		case g.Source.Controllers[i].Address == nil:
+			count += g.Node(c.Index).Bridges()
+		}
+	}
+
+	return count
+}
+
+// isOnRootBus reports whether a bus is under the root bus. A bus that the guest does not have is
+// that of a port that libvirt adds there.
 func (g Guest) isOnRootBus(index int) bool {
 	n := g.Node(index)
 	return n == nil || n.Top() == g.Root()

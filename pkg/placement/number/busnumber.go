@@ -27,7 +27,7 @@ func busNumbersOf(
 
 	var taken []span // by the expander buses that stay, the highest first
 	for _, e := range beside.Numbered() {
-		taken = append(taken, span{*e.BusNr, *e.BusNr + beside.Node(e.Index).Bridges()})
+		taken = append(taken, span{*e.BusNr, *e.BusNr + beside.MostBusNumbers(e.Index)})
 	}
 
 	floor := root.BusNumbers() + libvirt.AutomaticBusNumbers(beside.Domain)
