@@ -17,11 +17,17 @@ import (
 // packed returns a tar archive of files, by name.
 func packed(t *testing.T, files ...archive.File) []byte {
 	t.Helper()
+	return packedAs(t, tar.FormatUnknown, files...)
+}
+
+// packedAs returns a tar archive in a format, which may be any.
+func packedAs(t *testing.T, format tar.Format, files ...archive.File) []byte {
+	t.Helper()
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	for _, f := range files {
 		expect.NoError(t, w.WriteHeader(&tar.Header{
-			Name: f.Name, Mode: 0o644, Size: int64(len(f.Data)),
+			Name: f.Name, Mode: 0o644, Size: int64(len(f.Data)), Format: format,
 		}))
 		_, err := w.Write(f.Data)
 		expect.NoError(t, err)
@@ -135,11 +141,16 @@ func TestParse(t *testing.T) {
 // files. One of the two blocks of zeros is an end, too (GNU tar src/list.c, read_and).
 func TestParseCut(t *testing.T) {
 	const block = 512
-	whole := packed(t, file("a", strings.Repeat("a", block)), file("b", "two"))
-	for size := block; size <= len(whole); size++ {
-		in, err := archive.Parse("cut", whole[:size])
-		if isWhole := size == len(whole)-block || size == len(whole); isWhole != (err == nil) {
-			t.Fatalf("%d of %d bytes: %d files, error %v", size, len(whole), len(in.Files), err)
+	// A long name has a header of its own, and a file may end in a block of zeros.
+	long, zeros := strings.Repeat("b", 151), strings.Repeat("a", block)+strings.Repeat("\x00", block)
+	for _, format := range []tar.Format{tar.FormatGNU, tar.FormatPAX} {
+		whole := packedAs(t, format, file("a", zeros), file(long, "two"))
+		for size := block; size <= len(whole); size++ {
+			in, err := archive.Parse("cut", whole[:size])
+			if isWhole := size == len(whole)-block || size == len(whole); isWhole != (err == nil) {
+				t.Fatalf("%s, %d of %d bytes: %d files, error %v", format, size, len(whole),
+					len(in.Files), err)
+			}
 		}
 	}
 }

@@ -64,9 +64,9 @@ func unpack(name string, data []byte) (Input, error) {
 	blocks := bytes.NewReader(data)
 	in, r := Input{Name: name, IsPacked: true}, tar.NewReader(blocks)
 	for {
-		left := blocks.Len()
+		begin := len(data) - blocks.Len()
 		header, err := r.Next()
-		if errors.Is(err, io.EOF) && left-blocks.Len() >= tarBlock {
+		if errors.Is(err, io.EOF) && endsInZeros(data[begin:len(data)-blocks.Len()]) {
 			return in.settled()
 		}
 
@@ -88,6 +88,12 @@ func unpack(name string, data []byte) (Input, error) {
 
 		in.add(header.Name, file)
 	}
+}
+
+// endsInZeros reports whether the last block is that which ends an archive: a header, also the one of
+// a long name, has something else.
+func endsInZeros(read []byte) bool {
+	return bytes.HasSuffix(read, make([]byte, tarBlock))
 }
 
 // ReadDirectory reads the text files of a directory, such as that of an archive. All its files may
