@@ -181,7 +181,7 @@ func (a *app) writeDirectory(
 		if err == nil {
 			err = a.writeIn(to, f)
 		} else {
-			err = fmt.Errorf("write %s: interrupted, and nothing was left: %w", to, err)
+			err = fmt.Errorf("write %s: interrupted: %w", to, err)
 		}
 
 		if err != nil {

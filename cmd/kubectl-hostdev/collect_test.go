@@ -277,8 +277,8 @@ func requests(t *testing.T, collected, others int) int {
 	return int(sent.Load())
 }
 
-// TestCollectRequests: collect sends as many requests in a namespace of 300 VMs as in one that has no
-// other, and the same few for each further VM: its VM and VMI, two logs, and a command each for the
+// TestCollectRequests: collect sends as many requests in a namespace of 300 VMs, one page of a list,
+// as in one that has no other, and the same few for each further VM: its VM and VMI, two logs, and a command each for the
 // domain, the versions, the variables and the node's devices.
 func TestCollectRequests(t *testing.T) {
 	alone, crowded := requests(t, 1, 0), requests(t, 1, 300)

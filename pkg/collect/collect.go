@@ -193,13 +193,24 @@ func (c *Collector) content(ctx context.Context, in cluster.Instance, pod *corev
 	c.mu.Lock()
 	defer c.mu.Unlock()
 
-	// Pods with several versions are read in no order: the last of these by name is kept.
+	// Pods are read in no order. Where their versions differ, all are kept.
 	for line := range strings.Lines(string(content.Versions)) {
 		name, version, isPair := strings.Cut(strings.TrimSpace(line), ": ")
 		if isPair && slices.Contains(versions, name) {
-			c.archive.Versions[name] = max(c.archive.Versions[name], redact.Text(version))
+			c.archive.Versions[name] = joined(c.archive.Versions[name], redact.Text(version))
 		}
 	}
+}
+
+// joined adds a version to a list in order, which may be empty.
+func joined(list, version string) string {
+	all := []string{version}
+	if list != "" {
+		all = append(all, strings.Split(list, ", ")...)
+	}
+
+	slices.Sort(all)
+	return strings.Join(slices.Compact(all), ", ")
 }
 
 // keep adds a file.
