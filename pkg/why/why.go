@@ -31,7 +31,7 @@ type Report struct {
 	Causes  []Finding `json:"causes"` // the latest first
 	// causes that are past, the latest first; none if the VM runs
 	History []Finding `json:"history"`
-	// the last five that name no cause, the latest first; none if the state is running
+	// the last five that name no cause, the latest first; of a VM that runs, those since its start
 	Errors []Line `json:"errors"`
 	// if the VM requests the hook, which did not place its devices: what doctor finds in the
 	// cluster
@@ -83,6 +83,7 @@ func (e *Evidence) Diagnose() Report {
 	r.SchemaVersion, r.Causes, r.History, r.Errors = 2, []Finding{}, []Finding{}, []Line{}
 	all := e.inOrder()
 	var passed, shown []entry
+	sinceStart := 0 // how many errors are later than the start
 	for _, n := range all {
 		if n.passed != "" {
 			passed = append(passed, n)
@@ -91,6 +92,10 @@ func (e *Evidence) Diagnose() Report {
 
 	for _, n := range slices.Backward(all) {
 		past := n.past(passed)
+		if n.passed == StageStart {
+			sinceStart = max(sinceStart, len(r.Errors))
+		}
+
 		switch {
 		case n.passed == StageStart && r.Started == nil && len(r.Causes)+len(r.Errors) == 0:
 			line := n.show()
@@ -122,8 +127,8 @@ func (e *Evidence) Diagnose() Report {
 		r.Causes, r.History = slices.DeleteFunc(r.Causes, isOther), []Finding{}
 	}
 
-	if r.State.Name == "running" { // whatever failed before
-		r.Errors = []Line{}
+	if r.State.Name == "running" { // whatever failed before it started
+		r.Errors = r.Errors[:sinceStart]
 	}
 
 	return r

@@ -252,13 +252,23 @@ goroutine 1 [running]:`, event(vmi, "SyncFailed", "10:05:00", "no idea"))
 	expect.Same(t, want, got, "errors (-want +got)")
 }
 
-// TestErrorsOfRunning: a VM that runs has no errors, whatever nobody knows failed before; one that
-// only its paused state keeps from running has them.
+// TestErrorsOfRunning: a VM that runs has the errors since its start, and none of before; one that
+// only its paused state keeps from running has all.
 func TestErrorsOfRunning(t *testing.T) {
-	const conditions = `, conditions: [{type: Paused, status: "True"}]`
-	for conditions, want := range map[string]int{"": 0, conditions: 1} {
+	const (
+		paused  = `, conditions: [{type: Paused, status: "True"}]`
+		started = `, phaseTransitionTimestamps: [{phase: Running, phaseTransitionTimestamp: "` +
+			`2026-11-22T%sZ"}]`
+	)
+
+	for status, want := range map[string]int{
+		"":                               0,
+		paused:                           1,
+		fmt.Sprintf(started, "10:06:00"): 0,
+		fmt.Sprintf(started, "10:04:00"): 1,
+	} {
 		r := evidence("kind: VirtualMachineInstance\nmetadata: {name: vm, namespace: ml}\n"+
-			"status: {phase: Running, nodeName: gpu-1"+conditions+"}\n",
+			"status: {phase: Running, nodeName: gpu-1"+status+"}\n",
 			event(vmi, "SyncFailed", "10:05:00", "no idea")).Diagnose()
 		if len(r.Errors) != want || !r.Runs() {
 			t.Errorf("%s: errors %+v, want %d", r.State.Name, r.Errors, want)
