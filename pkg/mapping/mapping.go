@@ -36,7 +36,7 @@ const (
 	// with Linux 6.1, 1,120 with 6.12, and by 1 GiB with 7.2 less than one.
 	walking = 32 << 30
 
-	// How many times as long BARs take that QEMU does not align, with a kernel that would map them by
+	// BARs that QEMU does not align take this many times as long with a kernel that would map them by
 	// large pages: it inserts each page in a fault of its own (drivers/vfio/pci/vfio_pci_core.c,
 	// vfio_pci_mmap_huge_fault). Measured: 3,400 instructions with Linux 7.2.
 	faulting = 3
