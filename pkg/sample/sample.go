@@ -20,7 +20,7 @@ type AliasedDevice struct {
 	Alias string // without libvirt's "ua-"
 }
 
-// Spec says which cells and devices a sample VM has. It has two CPUs and 4 GiB per guest cell.
+// Spec says which cells and devices a sample VM has. The VM has two CPUs and 4 GiB per guest cell.
 type Spec struct {
 	Cells   [][]int // the host nodes of each cell's memory; none for a guest without NUMA
 	Devices []AliasedDevice
