@@ -120,24 +120,39 @@ func (g Guest) assigned(whole alloc.Completed) (addresses []domain.GuestAddress)
 // Which it does is known only of a whole domain.
 func (g Guest) MostBusNumbers(expander int) int {
 	n := g.Node(expander)
-	whole, isAccepted := g.Layout()
-	hasFree := func(port *topology.Node) bool { return port.Kind.IsPort() && len(port.Children) == 0 }
-	if !isAccepted || !slices.ContainsFunc(slices.Collect(n.Walk()), hasFree) {
-		return n.Bridges()
+	count := n.Bridges()
+	ports, _ := g.openPorts()
+	isUnder := func(port int) bool { return g.Node(port).Top() == n }
+	if !slices.ContainsFunc(ports, isUnder) {
+		return count
 	}
 
-	count := n.Bridges()
-	for i, c := range whole.Domain.Controllers {
-		switch {
-		case !isBridge(c):
-		case i >= len(g.Source.Controllers):
+	whole, isAccepted := g.Layout()
+	if !isAccepted {
+		return count
+	}
+
+	for _, c := range g.pluggedBridges(whole) {
+		if given := g.Node(c.Index); given != nil {
+			count += given.Bridges()
+		} else {
 			count++
-		case g.Source.Controllers[i].Address == nil:
-			count += g.Node(c.Index).Bridges()
 		}
 	}
 
 	return count
+}
+
+// pluggedBridges returns the bridges to which libvirt gives an address, those that it adds included.
+func (g Guest) pluggedBridges(whole alloc.Completed) (bridges []domain.Controller) {
+	for i, c := range whole.Domain.Controllers {
+		isGiven := i < len(g.Source.Controllers) && g.Source.Controllers[i].Address != nil
+		if isBridge(c) && !isGiven && c.Address != nil {
+			bridges = append(bridges, c)
+		}
+	}
+
+	return bridges
 }
 
 // isOnRootBus reports whether a bus is under the root bus. A bus that the guest does not have is
@@ -335,11 +350,8 @@ func (g Guest) taken(whole alloc.Completed, leaving Devices) map[int]bool {
 		}
 	}
 
-	for i, c := range whole.Domain.Controllers {
-		isGiven := i < len(g.Source.Controllers) && g.Source.Controllers[i].Address != nil
-		if isBridge(c) && !isGiven && c.Address != nil {
-			all[c.Address.Bus] = true
-		}
+	for _, c := range g.pluggedBridges(whole) {
+		all[c.Address.Bus] = true
 	}
 
 	return all
