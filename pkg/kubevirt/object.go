@@ -27,7 +27,7 @@ type Object struct {
 	}
 }
 
-// Template is what a VirtualMachine's VMI is made from.
+// Template has the metadata and the volumes that a VirtualMachine gives its VMI.
 type Template struct {
 	Metadata struct{ Labels, Annotations map[string]string }
 	Spec     struct{ Volumes []volume }
