@@ -9,7 +9,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"kubevirt.io/api/core"
 
 	"hook-sidecar/pkg/archive"
 	"hook-sidecar/pkg/cli"
@@ -116,12 +115,12 @@ func (a *app) readVM(
 	defer cancel()
 	read := func(q cluster.Query) error { return readInto(ctx, client, q, e) }
 
-	if isUnreachable(read(kubeVirtObject("virtualmachines", name))) {
+	if isUnreachable(read(cluster.Object(cluster.VMs, name))) {
 		_, err := client.Instance(ctx, name)
 		return err
 	}
 
-	ofVMI := read(kubeVirtObject("virtualmachineinstances", name))
+	ofVMI := read(cluster.Object(cluster.VMIs, name))
 	read(cluster.Query{Resource: "pods", Namespace: name.Namespace})
 	read(cluster.Query{Resource: "events", Namespace: name.Namespace})
 	readLogs(ctx, client, name.Namespace, e)
@@ -143,16 +142,6 @@ func (a *app) readVM(
 	}
 
 	return nil
-}
-
-// kubeVirtObject returns the query for the VM or the VMI of a name.
-func kubeVirtObject(resource string, name types.NamespacedName) cluster.Query {
-	return cluster.Query{
-		Group:     core.GroupName,
-		Resource:  resource,
-		Namespace: name.Namespace,
-		Name:      name.Name,
-	}
 }
 
 // readInto adds objects or a log of the cluster to the evidence, or why they cannot be read.

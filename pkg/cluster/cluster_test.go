@@ -25,7 +25,7 @@ func TestQuery(t *testing.T) {
 			Resource: "pods", Namespace: "ml", Name: "p", Part: "log",
 		},
 		"/apis/kubevirt.io/v1/namespaces/ml/virtualmachineinstances": {
-			Group: kubeVirt, Resource: vmis, Namespace: "ml",
+			Group: kubeVirt, Resource: VMIs, Namespace: "ml",
 		},
 		"/apis/resource.k8s.io/v1beta1/resourceslices": {
 			Group: "resource.k8s.io", Version: "v1beta1", Resource: "resourceslices",
@@ -41,7 +41,7 @@ func TestQuery(t *testing.T) {
 		{"list", "", "pods", "ml"}:     {Resource: "pods", Namespace: "ml"},
 		{"get", "", "pods/log", "ml"}:  {Resource: "pods", Namespace: "ml", Name: "p", Part: "log"},
 		{"create", "", "pods", "ml"}:   {Resource: "pods", Namespace: "ml", Verb: "create"},
-		{"list", kubeVirt, vmis, "ml"}: {Group: kubeVirt, Resource: vmis, Namespace: "ml"},
+		{"list", kubeVirt, VMIs, "ml"}: {Group: kubeVirt, Resource: VMIs, Namespace: "ml"},
 	} {
 		if got := q.right(); got != want {
 			t.Errorf("right %v, want %v", got, want)
@@ -53,7 +53,7 @@ func TestQuery(t *testing.T) {
 // by a rule.
 func TestRefusals(t *testing.T) {
 	pods := right{"list", "", "pods", "ml"}
-	ofVMs := right{"list", kubeVirt, vmis, "ml"}
+	ofVMs := right{"list", kubeVirt, VMIs, "ml"}
 	forbidden := func(text string) error {
 		return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New(text))
 	}

@@ -18,8 +18,20 @@ import (
 	"hook-sidecar/pkg/words"
 )
 
-// KubeVirt serves its VMIs in v1 since 0.36.
-const kubeVirt, vmis = core.GroupName, "virtualmachineinstances"
+const kubeVirt = core.GroupName
+
+// The resources of a VM and of its VMI, which KubeVirt serves in v1 since 0.36.
+const (
+	VMs  = "virtualmachines"
+	VMIs = "virtualmachineinstances"
+)
+
+// Object returns the query for one of KubeVirt's objects: the VM or the VMI of a name.
+func Object(resource string, name types.NamespacedName) Query {
+	return Query{
+		Group: kubeVirt, Resource: resource, Namespace: name.Namespace, Name: name.Name,
+	}
+}
 
 // Instance is a VirtualMachineInstance.
 type Instance struct {
@@ -73,9 +85,7 @@ func Named(name types.NamespacedName) Instance {
 
 // Instance reads a VMI.
 func (c *Client) Instance(ctx context.Context, name types.NamespacedName) (Instance, error) {
-	data, err := c.query(ctx, fmt.Sprintf("read VMI %s", name), Query{
-		Group: kubeVirt, Resource: vmis, Namespace: name.Namespace, Name: name.Name,
-	})
+	data, err := c.query(ctx, fmt.Sprintf("read VMI %s", name), Object(VMIs, name))
 	if apierrors.IsNotFound(err) {
 		return Instance{}, c.notRunning(ctx, name)
 	}
@@ -89,10 +99,7 @@ func (c *Client) Instance(ctx context.Context, name types.NamespacedName) (Insta
 
 // notRunning returns the cause of a missing VMI: there is no such VM, or it has none yet.
 func (c *Client) notRunning(ctx context.Context, name types.NamespacedName) error {
-	_, ofVM := c.Get(ctx, Query{
-		Group: kubeVirt, Resource: "virtualmachines", Namespace: name.Namespace, Name: name.Name,
-	})
-
+	_, ofVM := c.Get(ctx, Object(VMs, name))
 	switch {
 	case ofVM == nil:
 		return reasons.WithHint("start it, and try again: virtctl start "+name.Name+" -n "+
@@ -130,7 +137,7 @@ func (c *Client) Instances(ctx context.Context, namespace, selector string) ([]I
 	for next := ""; ; {
 		q := Query{
 			Group:     kubeVirt,
-			Resource:  vmis,
+			Resource:  VMIs,
 			Namespace: namespace,
 			Parameters: map[string]string{
 				"limit": pageSize, "continue": next, "labelSelector": selector,

@@ -19,7 +19,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"kubevirt.io/api/core"
 
 	"hook-sidecar/pkg/archive"
 	"hook-sidecar/pkg/cluster"
@@ -95,14 +94,10 @@ func (c *Collector) progress(text string) {
 func (c *Collector) vm(ctx context.Context, name types.NamespacedName) error {
 	in := cluster.Instance{}
 	missing := 0
-	for _, resource := range []string{"virtualmachines", "virtualmachineinstances"} {
-		q := cluster.Query{
-			Group: core.GroupName, Resource: resource, Namespace: name.Namespace, Name: name.Name,
-		}
-
-		data, err := c.Client.Get(ctx, q)
+	for _, resource := range []string{cluster.VMs, cluster.VMIs} {
+		data, err := c.Client.Get(ctx, cluster.Object(resource, name))
 		switch {
-		case err == nil && resource == "virtualmachineinstances":
+		case err == nil && resource == cluster.VMIs:
 			in = cluster.ParseInstance(data)
 			fallthrough
 
