@@ -83,16 +83,21 @@ func scriptHosts(t *testing.T) map[string]fs.FS {
 	return hosts
 }
 
-// The script prints the same snapshot as the program takes.
-func TestScript(t *testing.T) {
+// Of a directory the program takes the same snapshot as of the file system that it is a copy
+// of, and the script prints the same.
+func TestSnapshotOfDirectory(t *testing.T) {
 	for name, fsys := range scriptHosts(t) {
 		dir := directoryOf(t, fsys)
+		want := string(take(t, fsys, ""))
+		expect.Same(t, want, string(take(t, open(t, dir), "")), "%s (-host +directory)", name)
 		for _, shell := range []string{"sh", "bash"} {
 			t.Run(name+"/"+shell, func(t *testing.T) {
-				expect.Same(t, string(take(t, open(t, dir), "")),
-					string(take(t, runScript(t, shell, dir, nil), "")), "(-program +script)")
+				expect.Same(t, want, string(take(t, runScript(t, shell, dir, nil), "")),
+					"(-program +script)")
 			})
 		}
+
+		t.Run(name+"/devices", func(t *testing.T) { checkScriptOfDevices(t, fsys, dir) })
 	}
 }
 
@@ -115,46 +120,43 @@ func withoutCapabilities(snapshot string) string {
 		`-- \S+/extended_capabilities --\n(acs .*\n)?(ats\n)?`).ReplaceAllString(snapshot, "")
 }
 
-// Of some devices the script prints what Read reads of them and of the
-// functions that belong to them, and no more functions than that.
-func TestScriptOfDevices(t *testing.T) {
-	for name, fsys := range scriptHosts(t) {
-		dir := directoryOf(t, fsys)
-		whole, _ := host.Read(fsys, nil, host.All)
-		var all []topology.DeviceID
-		for i := range whole.Functions {
-			all = append(all, topology.PCIDevice(whole.Functions[i].Address))
+// checkScriptOfDevices compares what the script prints of some devices with what Read reads of
+// them and of the functions that belong to them: it prints no more functions than that.
+func checkScriptOfDevices(t *testing.T, fsys fs.FS, dir string) {
+	t.Helper()
+	whole, _ := host.Read(fsys, nil, host.All)
+	var all []topology.DeviceID
+	for i := range whole.Functions {
+		all = append(all, topology.PCIDevice(whole.Functions[i].Address))
+	}
+
+	for _, m := range whole.MDEVs {
+		all = append(all, topology.MediatedDevice(m.UUID))
+	}
+
+	sets := [][]topology.DeviceID{all, {topology.PCIDevice(topology.Address{Bus: 0xfe})}}
+	for _, id := range all {
+		if f := whole.Function(id); f == nil || len(f.Bridges) > 0 {
+			sets = append(sets, []topology.DeviceID{id})
+		}
+	}
+
+	for _, ids := range sets[:min(len(sets), 8)] {
+		needs := host.Related | host.Details
+		want, problems := host.Read(fsys, ids, needs)
+		printed := runScript(t, "sh", dir, ids)
+		got, gotProblems := host.Read(printed, ids, needs)
+		if d := cmp.Diff(want, got, compare, emptyIsNil); d != "" {
+			t.Errorf("%v (-whole +script):\n%s", ids, d)
 		}
 
-		for _, m := range whole.MDEVs {
-			all = append(all, topology.MediatedDevice(m.UUID))
-		}
+		expect.Same(t, fmt.Sprint(problems), fmt.Sprint(gotProblems),
+			"%v: problems (-whole +script)", ids)
 
-		sets := [][]topology.DeviceID{all, {topology.PCIDevice(topology.Address{Bus: 0xfe})}}
-		for _, id := range all {
-			if f := whole.Function(id); f == nil || len(f.Bridges) > 0 {
-				sets = append(sets, []topology.DeviceID{id})
-			}
-		}
-
-		for _, ids := range sets[:min(len(sets), 8)] {
-			needs := host.Related | host.Details
-			want, problems := host.Read(fsys, ids, needs)
-			printed := runScript(t, "sh", dir, ids)
-			got, gotProblems := host.Read(printed, ids, needs)
-			if d := cmp.Diff(want, got, compare, emptyIsNil); d != "" {
-				t.Errorf("%s, %v (-whole +script):\n%s", name, ids, d)
-			}
-
-			expect.Same(t, fmt.Sprint(problems), fmt.Sprint(gotProblems),
-				"%s, %v: problems (-whole +script)", name, ids)
-
-			// and VMD's own function
-			if shown, _ := host.Read(printed, nil,
-				host.All); len(shown.Functions) > len(want.Functions)+1 {
-				t.Errorf("%s, %v: %d functions, want %d", name, ids, len(shown.Functions),
-					len(want.Functions))
-			}
+		// and VMD's own function
+		shown, _ := host.Read(printed, nil, host.All)
+		if len(shown.Functions) > len(want.Functions)+1 {
+			t.Errorf("%v: %d functions, want %d", ids, len(shown.Functions), len(want.Functions))
 		}
 	}
 }

@@ -62,17 +62,6 @@ func TestSnapshotRoundTrip(t *testing.T) {
 	}
 }
 
-// A directory gives the same snapshot as the file system that it is a copy of.
-func TestSnapshotOfDirectory(t *testing.T) {
-	for _, file := range snapshotFiles(t) {
-		source := open(t, file)
-		dir := t.TempDir()
-		expect.NoError(t, os.CopyFS(dir, source))
-		expect.Same(t, string(take(t, source, "")), string(take(t, open(t, dir), "")),
-			"%s as snapshot and as directory (-snapshot +directory)", file)
-	}
-}
-
 // Every case has the same plan on a snapshot as on its source. For the hosts of testdata
 // TestSnapshotKeepsDetails shows that all is read alike.
 func TestSnapshotPlansTheSame(t *testing.T) {

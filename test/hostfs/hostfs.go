@@ -60,6 +60,14 @@ func (f Files) Lstat(name string) (fs.FileInfo, error) {
 	return f.MapFS.Lstat(name)
 }
 
+// ReadLink implements fs.ReadLinkFS.
+func (f Files) ReadLink(name string) (string, error) {
+	if f.lacks(name) {
+		return "", &fs.PathError{Op: "readlink", Path: name, Err: fs.ErrNotExist}
+	}
+	return f.MapFS.ReadLink(name)
+}
+
 // lacks reports whether a file is missing in a directory that is no link.
 func (f Files) lacks(name string) bool {
 	dir := f.MapFS[path.Dir(name)]
