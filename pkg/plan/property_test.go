@@ -31,8 +31,9 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// everywhere runs a test for every case, on its own host with every layout, and on one
-// of the hosts in testdata with those that build the simplest and the largest tree.
+// everywhere runs a test for every case, on its own host with auto and one more layout, and on one
+// of the hosts in testdata with the layout of the simplest or of the largest tree. With WHOLE=1 it
+// does so with every layout, and with both.
 func everywhere(t *testing.T, test func(t *testing.T, m plan.Planner, req plan.Request)) {
 	hosts := hosts(t)
 	names := slices.Sorted(maps.Keys(hosts))
@@ -43,8 +44,10 @@ func everywhere(t *testing.T, test func(t *testing.T, m plan.Planner, req plan.R
 			sysfs   fs.FS
 			layouts []policy.Layout
 		}{
-			{"", c.Planner.Sysfs, append(layouts(), policy.LayoutAuto, policy.LayoutKeep)},
-			{other, hosts[other], []policy.Layout{policy.LayoutNUMA, policy.LayoutMirror}},
+			{"", c.Planner.Sysfs, append(
+				expect.Sampled(i, append(layouts(), policy.LayoutKeep)), policy.LayoutAuto)},
+			{other, hosts[other], expect.Sampled(i/2,
+				[]policy.Layout{policy.LayoutNUMA, policy.LayoutMirror})},
 		} {
 			for _, layout := range on.layouts {
 				m := c.Planner

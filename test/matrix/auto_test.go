@@ -87,11 +87,11 @@ func steps(t *testing.T, host matrix.Sysfs, domain []byte, devices []string) map
 	guest, err := tree.Read(domain)
 	expect.NoError(t, err)
 	types := []string{"PIX", "PXB", "PHB", "NODE", "SYS"}
-	spots := make([]tree.Spot, len(devices))
+	spots, guestSpots := make([]tree.Spot, len(devices)), make([]tree.Spot, len(devices))
 	for i, id := range devices {
-		if spots[i], _, err = host.Spot(id); err != nil {
-			t.Fatal(err)
-		}
+		spots[i], _, err = host.Spot(id)
+		expect.NoError(t, err)
+		guestSpots[i], _ = guest.Spot(id)
 	}
 
 	all := map[string]int{}
@@ -103,8 +103,8 @@ func steps(t *testing.T, host matrix.Sysfs, domain []byte, devices []string) map
 				continue
 			}
 
-			far := slices.Index(types,
-				guestType(guest, devices[i], devices[j])) - slices.Index(types, tree.PathType(a, b))
+			far := slices.Index(types, tree.PathType(guestSpots[i], guestSpots[j])) -
+				slices.Index(types, tree.PathType(a, b))
 			all[devices[i]+" and "+devices[j]] = max(far, -far)
 		}
 	}
