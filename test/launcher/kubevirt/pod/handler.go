@@ -159,8 +159,26 @@ func (p *pod) wait(ended <-chan struct{}) error {
 		}
 	}
 
+	p.printRegisters()
 	fmt.Println("HOST-HUNG the guest does not end")
 	return errors.New("the guest does not end")
+}
+
+// printRegisters prints where the guest hangs: HLT=1 shows that it waits for an interrupt, and
+// with nokaslr RIP is an address of its kernel as it was linked.
+func (p *pod) printRegisters() {
+	text, err := virsh("qemu-monitor-command", "--hmp", api.VMINamespaceKeyFunc(p.vmi),
+		"info registers -a")
+	if err != nil {
+		fmt.Println("POD no registers:", err)
+		return
+	}
+
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "RIP=") || strings.HasPrefix(line, "CPU#") {
+			fmt.Print("POD the guest hangs at ", line)
+		}
+	}
 }
 
 // listen serves the launcher's notifications, and closes the channel when the domain
