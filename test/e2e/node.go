@@ -260,14 +260,10 @@ func (m Machine) arguments(kernel string) []string {
 	port("pcie-root-port", "p4", "root2", 0)
 	nvme("0000:a1:00.0", "p4")
 	return append(words, "-kernel", kernel, "-initrd", m.Initramfs,
-		// Ticks, and not high resolution timers: with these the emulated CPU loses its timer now
-		// and then, and the node stalls. One CPU, since others that start with it lose theirs;
-		// host/main.go starts them. The kernel panics where its test of the timer fails, as it
-		// can on a busy machine (arch/x86/kernel/apic/io_apic.c, check_timer).
+		// One CPU, since others that start with it lose their timers; host/main.go starts them.
 		"-append",
 		"console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off nokaslr intel_iommu=on "+
-			"iommu=pt tsc=reliable random.trust_cpu=on highres=off nohz=off net.ifnames=0 "+
-			"maxcpus=1 no_timer_check",
+			"iommu=pt tsc=reliable random.trust_cpu=on net.ifnames=0 maxcpus=1 "+boot.Ticks,
 		"-chardev", "stdio,id=console,logfile="+filepath.Join(m.Share, "console"),
 		"-drive",
 		"if=none,id=root,format=raw,readonly=on,file="+filepath.Join(m.Image, "root.squashfs"),

@@ -49,10 +49,8 @@ func passthrough(t *testing.T, devices []e2e.Device) pod {
 
 	p := pod{config: config{VMI: vmi, Syncs: 1, Cells: true, Boots: true}}
 
-	// Guests in a guest hang when a second CPU starts, and like their node (e2e.Machine) when a
-	// high-resolution timer is lost.
-	arguments(p)["kernelArgs"] = arguments(p)["kernelArgs"].(string) +
-		" maxcpus=1 highres=off nohz=off no_timer_check"
+	// guests in a guest hang when a second CPU starts
+	p.addArguments("maxcpus=1 " + boot.Ticks)
 	for _, d := range devices {
 		p.add(d)
 	}
@@ -142,9 +140,10 @@ func nestedPods(t *testing.T) []nested {
 	}
 }
 
-// arguments returns the kernel's arguments.
-func arguments(p pod) object {
-	return at(p.VMI.(object), "spec", "domain", "firmware", "kernelBoot")
+// addArguments gives the guest's kernel further arguments.
+func (p pod) addArguments(arguments string) {
+	start := at(p.VMI.(object), "spec", "domain", "firmware", "kernelBoot")
+	start["kernelArgs"] = start["kernelArgs"].(string) + " " + arguments
 }
 
 func isVF(d e2e.Device) bool { return d.IDs == vfIDs }
@@ -159,7 +158,7 @@ func hotplugged(t *testing.T) pod {
 	t.Helper()
 	p := passthrough(t, slices.DeleteFunc(e2e.Devices(), isVF))
 	p.Hook = []string{"--layout", "mirror"}
-	arguments(p)["kernelArgs"] = arguments(p)["kernelArgs"].(string) + " plugged=" + vfIDs
+	p.addArguments("plugged=" + vfIDs)
 	later := passthrough(t, e2e.Devices())
 	p.Plug, p.Network = &hotplug{VMI: later.VMI, After: "GUEST-WAITS"}, later.Network
 	return p

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"hook-sidecar/test/boot"
 	"hook-sidecar/test/e2e"
 	"hook-sidecar/test/expect"
 	"hook-sidecar/test/tree"
@@ -69,10 +70,13 @@ func readObject(t *testing.T, path ...string) object {
 // plain returns a VM without devices.
 func plain(t *testing.T) pod {
 	t.Helper()
-	return pod{
+	p := pod{
 		config: config{VMI: readObject(t, "testdata", "plain.json"), Syncs: 1},
 		files:  map[string][]byte{"cpuset": []byte("0-1\n"), "host.txtar": readHost(t)},
 	}
+
+	p.addArguments(boot.Ticks)
+	return p
 }
 
 const (
