@@ -55,7 +55,7 @@ func (v vm) spec() object {
 		}, "memory": object{"guest": "384Mi"},
 		"firmware": object{"kernelBoot": object{
 			"kernelArgs": "console=ttyS0 quiet loglevel=1 panic=-1 mitigations=off nokaslr " +
-				"tsc=reliable random.trust_cpu=on maxcpus=1 stays " + boot.Ticks,
+				"tsc=reliable random.trust_cpu=on maxcpus=1 stays",
 			"container": object{
 				"image":      images["boot"],
 				"kernelPath": "/boot/vmlinuz",

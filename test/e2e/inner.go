@@ -86,7 +86,7 @@ func (i inner) domain() string {
 
 	return `<domain type="kvm"><name>e2e</name><memory unit="MiB">512</memory><vcpu>2</vcpu>
 <os><type arch="x86_64" machine="q35">hvm</type><kernel>/lab/vmlinuz</kernel><initrd>/lab/initramfs</initrd>
-<cmdline>console=ttyS0 quiet loglevel=1 panic=-1 mitigations=off nokaslr tsc=reliable random.trust_cpu=on maxcpus=1 ` + boot.Ticks + i.kernel + `</cmdline></os>
+<cmdline>console=ttyS0 quiet loglevel=1 panic=-1 mitigations=off nokaslr tsc=reliable random.trust_cpu=on maxcpus=1` + i.kernel + `</cmdline></os>
 <features><acpi></acpi><apic></apic></features>
 <cpu mode="host-passthrough"><numa><cell id="0" cpus="0" memory="256" unit="MiB"/><cell id="1" cpus="1" memory="256" unit="MiB"/></numa></cpu>
 <numatune><memory mode="strict" nodeset="0,1"/><memnode cellid="0" mode="strict" nodeset="0"/><memnode cellid="1" mode="strict" nodeset="1"/></numatune>
