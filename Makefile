@@ -61,7 +61,7 @@ cluster: ## run VMs with devices in a Kubernetes cluster with KubeVirt; needs ro
 	test/e2e/get-image $(CACHE)/e2e
 	test/cluster/get-node $(CACHE)/cluster/node $(CACHE)/e2e
 	test/boot/get-newest $(CACHE)/newest
-	$(NODE) NCCLGRAPH=$(wildcard $(CACHE)/nccl) CLUSTER=$(CACHE)/cluster go test -count=1 -v -parallel 3 -timeout 120m ./test/cluster
+	$(NODE) NCCLGRAPH=$(wildcard $(CACHE)/nccl) CLUSTER=$(CACHE)/cluster go test -count=1 -v -parallel 2 -timeout 120m ./test/cluster
 
 cloudinit: ## boot Debian with the cloud-init data that the hook answers; needs root
 	.ci/run cloudinit

@@ -28,14 +28,14 @@ const (
 
 	// boots are how often the emulated node is started until its kubelet runs.
 	boots = 6
-	// patience bounds the start of a part of the cluster and of a VM: 90 s on a machine that has
+	// patience bounds each start of a part of the cluster and of a VM: 90 s on a machine that has
 	// nothing else to do.
-	patience = 8 * time.Minute
+	patience = 10 * time.Minute
 	// silence is how long a guest may take from its start to its report: a minute where it does not
 	// hang, which a guest in a guest under emulation sometimes does.
 	silence = 3 * time.Minute
 	// again is how many VMs may be started once more.
-	again = 3
+	again = 4
 )
 
 // cluster is the cluster.

@@ -168,10 +168,26 @@ func (v vm) phase(c *cluster) string {
 	return strings.TrimSpace(v.output(c, "get", "vmi", v.name, "-o", "jsonpath={.status.phase}"))
 }
 
-// boots waits until the guest has printed its report.
+// boots waits until the guest has printed its report, and starts the VM again where the emulated
+// node was too slow.
 func (v vm) boots(t *testing.T, c *cluster) *boot.Guest {
 	t.Helper()
-	var console string
+	for {
+		console, fault := v.awaitReport(t, c)
+		if fault == "" {
+			guest, err := boot.ReadGuest([]byte(console))
+			expect.NoError(t, err)
+			return guest
+		}
+
+		v.startAgain(t, c, fault)
+	}
+}
+
+// awaitReport waits for the guest's report, and returns the console's text or what keeps this start
+// of the VM from having one.
+func (v vm) awaitReport(t *testing.T, c *cluster) (console, fault string) {
+	t.Helper()
 	var running time.Time
 	c.await(t, "guest "+v.name, func() bool {
 		switch phase := v.phase(c); {
@@ -186,26 +202,36 @@ func (v vm) boots(t *testing.T, c *cluster) *boot.Guest {
 			}
 
 			if time.Since(running) > silence {
-				v.startAgain(t, c, "its guest hangs")
-				running = time.Time{}
+				fault = "its guest hangs"
 			}
 
 		case phase != "Failed" && phase != "Succeeded":
-
-		// virt-launcher gives a hook one second for its first answer, which an emulated node that
-		// is busy does not always have.
-		case strings.Contains(v.logs(c, "compute"), "panic: rpc error: code = DeadlineExceeded"):
-			v.startAgain(t, c, "the node was too slow, virt-launcher gave up")
 		default:
-			t.Fatalf("%s is %s", v.name, phase)
+			if fault = v.gaveUp(c); fault == "" {
+				t.Fatalf("%s is %s", v.name, phase)
+			}
 		}
 
-		return false
+		return fault != ""
 	})
 
-	guest, err := boot.ReadGuest([]byte(console))
-	expect.NoError(t, err)
-	return guest
+	return console, fault
+}
+
+// gaveUp returns why virt-launcher has given up on hooks that an emulated node did not run in time:
+// all have five minutes for their sockets, and each has one second for its first answer (KubeVirt
+// pkg/hooks/manager.go). It is "" where something else has ended the pod.
+func (v vm) gaveUp(c *cluster) string {
+	log := v.logs(c, "compute")
+
+	switch {
+	case strings.Contains(log, "panic: rpc error: code = DeadlineExceeded"):
+		return "a hook did not answer in time"
+	case strings.Contains(log, "panic: Failed to collect all expected sidecar hook sockets"):
+		return "the hooks did not start in time"
+	}
+
+	return ""
 }
 
 // startAgain starts the VM again, which is counted.
