@@ -219,8 +219,8 @@ func (v vm) awaitReport(t *testing.T, c *cluster) (console, fault string) {
 }
 
 // gaveUp returns why virt-launcher has given up on hooks that an emulated node did not run in time:
-// all have five minutes for their sockets, and each has one second for its first answer (KubeVirt
-// pkg/hooks/manager.go). It is "" where something else has ended the pod.
+// it waits four to six minutes for their sockets (its --qemu-timeout), and one second for the first
+// answer of each (KubeVirt pkg/hooks/manager.go). It is "" where something else has ended the pod.
 func (v vm) gaveUp(c *cluster) string {
 	log := v.logs(c, "compute")
 
