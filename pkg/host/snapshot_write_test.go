@@ -149,7 +149,7 @@ func TestSnapshotHoldsNoIdentity(t *testing.T) {
 cpus 0 0-3
 pci0000:00/0000:00:01.0/0000:01:00.0 node=0 group=7 driver=vfio-pci
 pci0000:00/0000:00:01.0/0000:01:00.0/4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01 type=nvidia-222
-`)
+`).Leaves()
 
 	const nic = "devices/pci0000:00/0000:00:01.0/0000:01:00.0/"
 	secrets := map[string]string{
@@ -170,7 +170,7 @@ pci0000:00/0000:00:01.0/0000:01:00.0/4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01 type=n
 	}
 
 	for name, secret := range secrets {
-		host.MapFS[name] = &fstest.MapFile{Data: []byte(secret), Mode: 0o444}
+		host[name] = &fstest.MapFile{Data: []byte(secret), Mode: 0o444}
 	}
 
 	data := string(take(t, host, ""))
@@ -185,17 +185,17 @@ pci0000:00/0000:00:01.0/0000:01:00.0/4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01 type=n
 
 // A file that cannot be read is reported and left out. The rest is taken.
 func TestSnapshotReportsWhatItLeavesOut(t *testing.T) {
-	files := expect.Host(t, "pci0000:00/0000:00:01.0/0000:01:00.0 group=7")
+	files := expect.Host(t, "pci0000:00/0000:00:01.0/0000:01:00.0 group=7").Leaves()
 	const gpu = "devices/pci0000:00/0000:00:01.0/0000:01:00.0"
-	files.MapFS[gpu+"/reset_method"] = &fstest.MapFile{
+	files[gpu+"/reset_method"] = &fstest.MapFile{
 		Data: []byte("flr\n-- devices/evil --\n"), Mode: 0o444,
 	}
 
-	files.MapFS[gpu+"/driver"] = &fstest.MapFile{
+	files[gpu+"/driver"] = &fstest.MapFile{
 		Data: []byte("../../../../../../etc"), Mode: fs.ModeSymlink | 0o777,
 	}
 
-	files.MapFS["bus/pci/devices/nonsense"] = &fstest.MapFile{Data: []byte("x"), Mode: 0o444}
+	files["bus/pci/devices/nonsense"] = &fstest.MapFile{Data: []byte("x"), Mode: 0o444}
 	snapshot, problems, err := host.TakeSnapshot(files)
 	expect.NoError(t, err)
 	var sources []string

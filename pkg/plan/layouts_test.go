@@ -156,7 +156,7 @@ func shapes(trees []string) []string {
 // indexes: an orphan shows up as an empty tree.
 func expanderTrees(d *tree.Tree) []string {
 	under := map[int][]string{}
-	for id, h := range d.Hostdevs() {
+	for id, h := range d.Hostdevs {
 		if h.At != nil {
 			under[h.At.Bus] = append(under[h.At.Bus], fmt.Sprintf("%s.%d", id, h.At.Function))
 		}

@@ -146,7 +146,7 @@ func read(t *testing.T, xml []byte) *tree.Tree {
 // comparePlan compares where each hostdev of the domain is with the plan.
 func comparePlan(t *testing.T, plan *placement.Plan, got *tree.Tree) {
 	t.Helper()
-	seen := got.Hostdevs()
+	seen := got.Hostdevs
 	for _, d := range plan.Devices {
 		want := "<nil>"
 		if d.Address != nil {

@@ -146,8 +146,6 @@ func crowded(t *testing.T, devices int) (plan.Request, plan.Planner) {
 			node, node, pair/2%32, node, pair+1, node, pair+2, i%2, ids[i], node, i)
 	}
 
-	sysfs := expect.Host(t, host)
-	return plan.Request{
-		Domain: matrix.Domain(matrix.GuestNUMA{{0}, {1}}, ids),
-	}, plan.Planner{Sysfs: sysfs}
+	read, _, _ := plan.Planner{Sysfs: expect.Host(t, host)}.WholeHost()
+	return plan.Request{Domain: matrix.Domain(matrix.GuestNUMA{{0}, {1}}, ids)}, read
 }

@@ -42,11 +42,12 @@ import (
 	"testing/fstest"
 )
 
-// Files is a sysfs in memory. Each directory is in the map, so that it is found, and the
+// Files is a sysfs in memory. Each directory is in the map, so that it is found and listed, and the
 // lack of a file noticed, without looking at all others as fstest does.
 type Files struct {
 	fstest.MapFS
 	kernel string
+	names  map[string][]string // what is in each directory, sorted
 }
 
 // Kernel returns the release of the host's kernel, as package host asks for it.
@@ -66,6 +67,25 @@ func (f Files) ReadLink(name string) (string, error) {
 		return "", &fs.PathError{Op: "readlink", Path: name, Err: fs.ErrNotExist}
 	}
 	return f.MapFS.ReadLink(name)
+}
+
+// ReadDir implements fs.ReadDirFS.
+func (f Files) ReadDir(name string) ([]fs.DirEntry, error) {
+	names, isDirectory := f.names[name]
+	if !isDirectory {
+		return f.MapFS.ReadDir(name) // by a link, or none
+	}
+
+	entries := make([]fs.DirEntry, len(names))
+	for i, base := range names {
+		info, err := f.MapFS.Lstat(path.Join(name, base))
+		if err != nil {
+			return nil, err
+		}
+		entries[i] = fs.FileInfoToDirEntry(info)
+	}
+
+	return entries, nil
 }
 
 // lacks reports whether a file is missing in a directory that is no link.
@@ -118,7 +138,13 @@ func Parse(text string) (Files, error) {
 		}
 	}
 
-	return Files{h.files, kernel}, nil
+	names := map[string][]string{}
+	for _, name := range slices.Sorted(maps.Keys(h.files)) {
+		dir := path.Dir(name)
+		names[dir] = append(names[dir], path.Base(name))
+	}
+
+	return Files{h.files, kernel, names}, nil
 }
 
 type host struct {

@@ -94,7 +94,7 @@ func hgx(t *testing.T) pod {
 	read, err := tree.Read(domain)
 	expect.NoError(t, err)
 	address := map[string]string{} // by the name in the VMI
-	for id, d := range read.Hostdevs() {
+	for id, d := range read.Hostdevs {
 		alias := d.Find("alias").Attr("name")
 		address[alias[strings.LastIndex(alias, "-")+1:]] = id
 	}
@@ -175,7 +175,7 @@ func vgpu(t *testing.T) pod {
 
 // devicesOf returns the passed-through devices of a domain.
 func devicesOf(read *tree.Tree) (all []e2e.Device) {
-	for id := range read.Hostdevs() {
+	for id := range read.Hostdevs {
 		all = append(all, e2e.Device{ID: id})
 	}
 	return all

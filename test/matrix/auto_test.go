@@ -6,6 +6,7 @@ import (
 	"maps"
 	"path"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -20,11 +21,37 @@ import (
 	"hook-sidecar/test/tree"
 )
 
+// TestMain collects garbage less often, as that of package plan.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400)
+	m.Run()
+}
+
+// wholeHost is a host of which all has been read, once for all domains.
+type wholeHost struct {
+	matrix.Sysfs
+	planner plan.Planner
+	spots   map[string]tree.Spot
+}
+
+func newWholeHost(t *testing.T, sysfs fs.FS, devices []string) wholeHost {
+	t.Helper()
+	h := wholeHost{Sysfs: matrix.Sysfs{FS: sysfs}, spots: map[string]tree.Spot{}}
+	h.planner, _, _ = plan.Planner{Sysfs: sysfs}.WholeHost()
+	for _, id := range devices {
+		spot, _, err := h.Spot(id)
+		expect.NoError(t, err)
+		h.spots[id] = spot
+	}
+
+	return h
+}
+
 // everyMachine runs a test for the devices and the cells of each host of
 // testdata, of the atlas and of random hosts.
 func everyMachine(
 	t *testing.T,
-	test func(t *testing.T, host matrix.Sysfs, numa matrix.GuestNUMA, devices []string),
+	test func(t *testing.T, host wholeHost, numa matrix.GuestNUMA, devices []string),
 ) {
 	files, err := filepath.Glob("../../testdata/hosts/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -32,10 +59,11 @@ func everyMachine(
 	}
 
 	for _, file := range files {
-		host := matrix.Sysfs{FS: readHost(t, file)}
-		devices, err := host.Endpoints()
+		sysfs := readHost(t, file)
+		devices, err := matrix.Sysfs{FS: sysfs}.Endpoints()
 		expect.NoError(t, err)
 
+		host := newWholeHost(t, sysfs, devices)
 		for _, numa := range []matrix.GuestNUMA{{{0}, {1}}, {{0, 1}}, {{0}}, nil} {
 			t.Run(fmt.Sprintf("%s/cells %v", filepath.Base(file), numa), func(t *testing.T) {
 				test(t, host, numa, devices)
@@ -46,7 +74,7 @@ func everyMachine(
 	for _, m := range atlas.Machines {
 		vm := m.VM(t)
 		t.Run(m.Title, func(t *testing.T) {
-			test(t, vm.Spots(), vm.NUMA, vm.Devices)
+			test(t, newWholeHost(t, vm.Sysfs, vm.Devices), vm.NUMA, vm.Devices)
 		})
 	}
 
@@ -54,16 +82,16 @@ func everyMachine(
 		h := matrix.NewRandomHost(seed)
 		host := expect.Host(t, h.Text)
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
-			test(t, matrix.Sysfs{FS: host}, h.NUMA, h.Devices)
+			test(t, newWholeHost(t, host, h.Devices), h.NUMA, h.Devices)
 		})
 	}
 }
 
 func run(
-	t *testing.T, host matrix.Sysfs, flags map[policy.Key]string, domain []byte,
+	t *testing.T, m plan.Planner, flags map[policy.Key]string, domain []byte,
 ) (after []byte, fits bool) {
 	t.Helper()
-	m := plan.Planner{Sysfs: host.FS, Source: policy.Source{Flags: flags}}
+	m.Source = policy.Source{Flags: flags}
 	result := m.Read(plan.Request{Domain: domain}).Plan()
 	if result.Err != nil {
 		t.Fatal(result.Err)
@@ -82,15 +110,14 @@ func withLayout(layout policy.Layout) map[policy.Key]string {
 // domain: 0 is as on the host. Left out are pairs of two PCIe roots for which the
 // host does not say both NUMA nodes, and pairs of one PCIe root on two nodes: what
 // they are is open, and the cell counts more.
-func steps(t *testing.T, host matrix.Sysfs, domain []byte, devices []string) map[string]int {
+func steps(t *testing.T, host wholeHost, domain []byte, devices []string) map[string]int {
 	t.Helper()
 	guest, err := tree.Read(domain)
 	expect.NoError(t, err)
 	types := []string{"PIX", "PXB", "PHB", "NODE", "SYS"}
 	spots, guestSpots := make([]tree.Spot, len(devices)), make([]tree.Spot, len(devices))
 	for i, id := range devices {
-		spots[i], _, err = host.Spot(id)
-		expect.NoError(t, err)
+		spots[i] = host.spots[id]
 		guestSpots[i], _ = guest.Spot(id)
 	}
 
@@ -122,16 +149,16 @@ func guestType(guest *tree.Tree, a, b string) string {
 // TestAuto: what auto builds has each pair at least as near to the host's path
 // type as every layout that misleads nobody and fits.
 func TestAuto(t *testing.T) {
-	everyMachine(t, func(t *testing.T, host matrix.Sysfs, numa matrix.GuestNUMA, devices []string) {
+	everyMachine(t, func(t *testing.T, host wholeHost, numa matrix.GuestNUMA, devices []string) {
 		first := matrix.Domain(numa, devices)
 		for name, flags := range map[string]map[policy.Key]string{
 			"":                   withLayout(policy.LayoutAuto),
 			"with nccl-topology": {policy.KeyLayout: "auto", policy.KeyNCCLTopology: "fwcfg"},
 		} {
-			domain, _ := run(t, host, flags, first)
+			domain, _ := run(t, host.planner, flags, first)
 			auto := steps(t, host, domain, devices)
 			honest := []policy.Layout{policy.LayoutNUMA, policy.LayoutRoot}
-			if name != "" || !mirrorMisleads(t, host, devices) {
+			if name != "" || !mirrorMisleads(host, devices) {
 				honest = append(honest, policy.LayoutSwitch, policy.LayoutMirror)
 			}
 
@@ -142,7 +169,7 @@ func TestAuto(t *testing.T) {
 			}
 
 			for _, layout := range honest {
-				other, fits := run(t, host, withLayout(layout), first)
+				other, fits := run(t, host.planner, withLayout(layout), first)
 				if !fits {
 					continue
 				}
@@ -163,11 +190,11 @@ func TestAuto(t *testing.T) {
 // on the host, and no path of NCCL's that crosses a slow uplink.
 func TestAutoAsCore(t *testing.T) {
 	compared := map[matrix.CoreTree]int{}
-	everyMachine(t, func(t *testing.T, host matrix.Sysfs, numa matrix.GuestNUMA, devices []string) {
-		auto, _ := run(t, host, withLayout(policy.LayoutAuto), matrix.Domain(numa, devices))
+	everyMachine(t, func(t *testing.T, host wholeHost, numa matrix.GuestNUMA, devices []string) {
+		auto, _ := run(t, host.planner, withLayout(policy.LayoutAuto), matrix.Domain(numa, devices))
 		got := current(t, host, auto).GPUDirect()
 		for _, form := range matrix.CoreTrees {
-			came, err := form.Domain(host, numa, devices)
+			came, err := form.Domain(host.Sysfs, numa, devices)
 			expect.NoError(t, err)
 			core := current(t, host, came)
 			if core.SlowsNCCL() || claims(t, host, came, devices) {
@@ -189,27 +216,25 @@ func TestAutoAsCore(t *testing.T) {
 }
 
 // current returns the plan of a domain as it is.
-func current(t *testing.T, host matrix.Sysfs, domain []byte) *placement.Plan {
+func current(t *testing.T, host wholeHost, domain []byte) *placement.Plan {
 	t.Helper()
-	planner := plan.Planner{Sysfs: host.FS, Details: true}
+	planner := host.planner
+	planner.Details = true
 	result := planner.Read(plan.Request{Domain: domain}).Current()
 	expect.NoError(t, result.Err)
 	return result.Plan
 }
 
 // claims reports whether two devices share a switch in a domain and not on the host.
-func claims(t *testing.T, host matrix.Sysfs, domain []byte, devices []string) bool {
+func claims(t *testing.T, host wholeHost, domain []byte, devices []string) bool {
 	t.Helper()
 	guest, err := tree.Read(domain)
 	expect.NoError(t, err)
 	isNear := func(pathType string) bool { return pathType == "PIX" || pathType == "PXB" }
 	for i, a := range devices {
 		for _, b := range devices[:i] {
-			spotA, _, errA := host.Spot(a)
-			spotB, _, errB := host.Spot(b)
-			expect.NoError(t, errA)
-			expect.NoError(t, errB)
-			if isNear(guestType(guest, a, b)) && !isNear(tree.PathType(spotA, spotB)) {
+			if isNear(guestType(guest, a, b)) &&
+				!isNear(tree.PathType(host.spots[a], host.spots[b])) {
 				return true
 			}
 		}
@@ -232,26 +257,18 @@ func right(steps map[string]int) int {
 
 // mirrorMisleads reports whether two GPUs, accelerators or NICs are passed through
 // and one of them shares a switch of the host with another device.
-func mirrorMisleads(t *testing.T, host matrix.Sysfs, devices []string) bool {
-	t.Helper()
+func mirrorMisleads(host wholeHost, devices []string) bool {
 	paired, shares := 0, false
 	for _, a := range devices {
-		if !isClass(host, a, "0x02", "0x03", "0x120000") {
+		if !isClass(host.Sysfs, a, "0x02", "0x03", "0x120000") {
 			continue
 		}
 
 		paired++
 		for _, b := range devices {
-			spotA, foundA, errA := host.Spot(a)
-			spotB, foundB, errB := host.Spot(b)
-			if errA != nil || errB != nil {
-				t.Fatal(errA, errB)
-			}
-
+			pathType := tree.PathType(host.spots[a], host.spots[b])
 			sameSlot := strings.TrimRight(a, "01234567") == strings.TrimRight(b, "01234567")
-			if a != b && foundA && foundB && !sameSlot &&
-				strings.HasPrefix(tree.PathType(spotA, spotB), "P") &&
-				tree.PathType(spotA, spotB) != "PHB" {
+			if a != b && !sameSlot && strings.HasPrefix(pathType, "P") && pathType != "PHB" {
 				shares = true
 			}
 		}
@@ -289,11 +306,11 @@ func isClass(host matrix.Sysfs, id string, classes ...string) bool {
 // begin with, and with WHOLE=1 that of each layout.
 func TestNeverWorse(t *testing.T) {
 	machine := 0
-	everyMachine(t, func(t *testing.T, host matrix.Sysfs, numa matrix.GuestNUMA, devices []string) {
+	everyMachine(t, func(t *testing.T, host wholeHost, numa matrix.GuestNUMA, devices []string) {
 		first := matrix.Domain(numa, devices)
 		trees := map[policy.Layout][]byte{}
 		for _, layout := range append(policy.TreeLayouts(), policy.LayoutAuto) {
-			if placed, fits := run(t, host, withLayout(layout), first); fits {
+			if placed, fits := run(t, host.planner, withLayout(layout), first); fits {
 				trees[layout] = placed
 			}
 		}
@@ -306,7 +323,7 @@ func TestNeverWorse(t *testing.T) {
 				"": placed, ", one unplaced": withoutOneAddress(placed, devices),
 			} {
 				for to, fresh := range trees {
-					after, fits := run(t, host, withLayout(to), domain)
+					after, fits := run(t, host.planner, withLayout(to), domain)
 					if fits {
 						what := fmt.Sprintf("%s%s to %s", from, state, to)
 						compareSteps(t, what+", as it came", host, domain, after, devices)
@@ -319,7 +336,7 @@ func TestNeverWorse(t *testing.T) {
 }
 
 func compareSteps(
-	t *testing.T, what string, host matrix.Sysfs, before, after []byte, devices []string,
+	t *testing.T, what string, host wholeHost, before, after []byte, devices []string,
 ) {
 	t.Helper()
 

@@ -17,13 +17,13 @@ import (
 // domain without a tree.
 func TestCoreTrees(t *testing.T) {
 	wrong := map[matrix.CoreTree]int{}
-	everyMachine(t, func(t *testing.T, host matrix.Sysfs, numa matrix.GuestNUMA, devices []string) {
-		fresh, _ := run(t, host, withLayout(policy.LayoutAuto), matrix.Domain(numa, devices))
+	everyMachine(t, func(t *testing.T, host wholeHost, numa matrix.GuestNUMA, devices []string) {
+		fresh, _ := run(t, host.planner, withLayout(policy.LayoutAuto), matrix.Domain(numa, devices))
 		freshSteps := steps(t, host, fresh, devices)
 		for _, form := range matrix.CoreTrees {
-			came, err := form.Domain(host, numa, devices)
+			came, err := form.Domain(host.Sysfs, numa, devices)
 			expect.NoError(t, err)
-			after, _ := run(t, host, withLayout(policy.LayoutAuto), came)
+			after, _ := run(t, host.planner, withLayout(policy.LayoutAuto), came)
 			before, now := steps(t, host, came, devices), steps(t, host, after, devices)
 			t.Logf("%s: %d of %d pairs as on the host, with auto %d, fresh %d", form, right(before),
 				len(before), right(now), right(freshSteps))

@@ -45,13 +45,13 @@ func TestHosts(t *testing.T) {
 
 	lib := oracle.New(t)
 	for _, file := range files {
-		host := readHost(t, file)
-		sysfs := matrix.Sysfs{FS: host}
-		devices, err := sysfs.Endpoints()
+		sysfs := readHost(t, file)
+		devices, err := matrix.Sysfs{FS: sysfs}.Endpoints()
 		if err != nil || len(devices) < 2 {
 			t.Fatalf("%s: devices %v, %v", file, devices, err)
 		}
 
+		host := newWholeHost(t, sysfs, devices)
 		for _, numa := range []matrix.GuestNUMA{{{0}, {1}}, {{0, 1}}, {{0}}, nil} {
 			checkLayouts(t, lib, fmt.Sprintf("%s/cells %v", filepath.Base(file), numa), host,
 				devices, numa)
@@ -78,7 +78,7 @@ func TestTrees(t *testing.T) {
 		}
 
 		name := fmt.Sprintf("seed %d", seed)
-		fitted += checkLayouts(t, lib, name, host, h.Devices, h.NUMA)
+		fitted += checkLayouts(t, lib, name, newWholeHost(t, host, h.Devices), h.Devices, h.NUMA)
 		if t.Failed() {
 			t.Fatalf("%s: cells %v, devices %v of the host\n%s", name, h.NUMA, h.Devices, h.Text)
 		}
@@ -117,7 +117,7 @@ func TestTreesLibvirt(t *testing.T) {
 // checkLayouts checks every layout, for the domain of a first call and for that of
 // a later one, which libvirt has read back. It returns how many plans fit.
 func checkLayouts(
-	t *testing.T, lib *oracle.Libvirt, name string, host fs.FS, devices []string,
+	t *testing.T, lib *oracle.Libvirt, name string, host wholeHost, devices []string,
 	numa matrix.GuestNUMA,
 ) (fitted int) {
 	first := matrix.Domain(numa, devices)
@@ -129,7 +129,7 @@ func checkLayouts(
 	for _, layout := range policy.TreeLayouts() {
 		for call, domain := range [][]byte{first, later} {
 			t.Run(fmt.Sprintf("%s/%s/call %d", name, layout, call+1), func(t *testing.T) {
-				c := checker{T: t, layout: layout, host: matrix.Sysfs{FS: host}, numa: numa}
+				c := checker{T: t, layout: layout, host: host, numa: numa}
 				if c.check(domain, devices) {
 					fitted++
 				}
@@ -144,7 +144,7 @@ func checkLayouts(
 type checker struct {
 	*testing.T
 	layout policy.Layout
-	host   matrix.Sysfs
+	host   wholeHost
 	numa   matrix.GuestNUMA
 }
 
@@ -158,11 +158,8 @@ type device struct {
 
 // check returns false if the plan does not fit.
 func (c checker) check(domain []byte, devices []string) bool {
-	m := plan.Planner{
-		Sysfs:  c.host.FS,
-		Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: string(c.layout)}},
-	}
-
+	m := c.host.planner
+	m.Source = policy.Source{Flags: withLayout(c.layout)}
 	result := m.Read(plan.Request{Domain: domain}).Plan()
 	if result.Err != nil {
 		c.Fatal(result.Err)

@@ -39,7 +39,7 @@ func TestNVSwitches(t *testing.T) {
 		policy.LayoutRoot:   {"PHB", "NODE"},
 		policy.LayoutNUMA:   {"PHB", "PHB"},
 	} {
-		after, _ := run(t, host, withLayout(layout), domain)
+		after, _ := run(t, plan.Planner{Sysfs: host.FS}, withLayout(layout), domain)
 		guest, err := tree.Read(after)
 		expect.NoError(t, err)
 

@@ -144,7 +144,7 @@ func comparePredictions(t *testing.T, result plan.Result, with []byte) (count in
 	t.Helper()
 	read, err := tree.Read(with)
 	expect.NoError(t, err)
-	buses, hostdevs := read.Buses(), read.Hostdevs()
+	buses, hostdevs := read.Buses(), read.Hostdevs
 	for _, d := range result.Plan.Devices {
 		if d.Predicted == nil {
 			continue

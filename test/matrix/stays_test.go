@@ -42,7 +42,7 @@ func newMixed(t *testing.T, seed uint64, lib readback.Lib) mixed {
 	sysfs := expect.Host(t, m.Text)
 	m.domain = matrix.Domain(m.NUMA, m.Devices)
 	if m.IntN(2) == 0 {
-		m.domain, _ = run(t, matrix.Sysfs{FS: sysfs}, m.layout(), m.domain)
+		m.domain, _ = run(t, plan.Planner{Sysfs: sysfs}, m.layout(), m.domain)
 	}
 
 	m.addControllers(t)
@@ -112,7 +112,7 @@ func (m *mixed) addControllers(t *testing.T) {
 
 	kind := m.IntN(3)
 	for i, id := range m.Devices {
-		if kind == 0 || len(m.Devices) > 8 || read.Hostdevs()[id].At != nil {
+		if kind == 0 || len(m.Devices) > 8 || read.Hostdevs[id].At != nil {
 			continue
 		}
 
@@ -188,7 +188,7 @@ func (m *mixed) degrade(t *testing.T, domain *tree.Tree) hostfs.Files {
 	lines := strings.Split(m.Text, "\n")
 	for i, line := range lines {
 		path, settings, _ := strings.Cut(line, " ")
-		h, isPassed := domain.Hostdevs()[path[strings.LastIndex(path, "/")+1:]]
+		h, isPassed := domain.Hostdevs[path[strings.LastIndex(path, "/")+1:]]
 		switch isFunction := strings.Contains(settings,
 			"driver=vfio-pci") && !strings.Contains(settings, "physfn"); {
 		case isFunction && m.IntN(12) == 0:
@@ -308,7 +308,7 @@ func (m mixed) compareAddresses(t *testing.T, result plan.Result) {
 	}
 
 	for _, d := range result.Plan.Devices {
-		was, is := before.Hostdevs()[d.ID.String()].At, after.Hostdevs()[d.ID.String()].At
+		was, is := before.Hostdevs[d.ID.String()].At, after.Hostdevs[d.ID.String()].At
 		if d.Outcome != placement.Placed &&
 			(fmt.Sprint(was) != fmt.Sprint(is) || before.RootBus(was) != after.RootBus(is)) {
 			t.Errorf("%s is %s, %s, and goes from %v to %v", d.ID, d.Outcome, d.Reason, was, is)
@@ -333,12 +333,12 @@ func (m mixed) comparePairs(t *testing.T, result plan.Result, without, with []by
 
 	types := []string{"PIX", "PXB", "PHB", "NODE", "SYS"}
 	for i, a := range m.Devices {
+		spotA, isShownA, err := m.host.Spot(a)
+		expect.NoError(t, err)
+
 		for _, b := range m.Devices[:i] {
-			spotA, isShownA, errA := m.host.Spot(a)
-			spotB, isShownB, errB := m.host.Spot(b)
-			if errA != nil || errB != nil {
-				t.Fatal(errA, errB)
-			}
+			spotB, isShownB, err := m.host.Spot(b)
+			expect.NoError(t, err)
 
 			host, was, is := tree.PathType(spotA, spotB), guestType(before, a, b), guestType(after,
 				a, b)

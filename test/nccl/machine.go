@@ -93,7 +93,7 @@ func Guest(host fs.FS, domain []byte) (Machine, error) {
 		m.functions[buses[index].Dir] = port(c, PortLink(root, c), nodeOf(t, c.At))
 	}
 
-	for id, d := range t.Hostdevs() {
+	for id, d := range t.Hostdevs {
 		if d.At == nil || d.Attr("type") != "pci" {
 			continue
 		}

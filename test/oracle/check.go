@@ -79,8 +79,8 @@ func (l *Libvirt) Examine(domain []byte) (readback []byte, findings []string, er
 
 // hostdevs compares where hostdevs are: each is still there, at its address.
 func hostdevs(want, got *tree.Tree) (findings []string) {
-	read := got.Hostdevs()
-	for id, planned := range want.Hostdevs() {
+	read := got.Hostdevs
+	for id, planned := range want.Hostdevs {
 		device, exists := read[id]
 		switch {
 		case !exists:

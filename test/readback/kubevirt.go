@@ -41,7 +41,9 @@ type field struct {
 // schema is the table of fields.txt, by type.
 type schema map[string][]field
 
-func (v Version) schema() schema {
+var schemas = map[Version]schema{V190: readSchema(V190), Main: readSchema(Main)}
+
+func readSchema(v Version) schema {
 	table := schema{}
 	for line := range strings.Lines(fieldTable) {
 		words := strings.Fields(line)
@@ -101,7 +103,7 @@ func (v Version) parse(domain []byte) (*tree.Node, error) {
 		return nil, fmt.Errorf("read domain: root element is <%s>", in.Name)
 	}
 
-	return v.schema().keep(in, "domain", "DomainSpec")
+	return schemas[v].keep(in, "domain", "DomainSpec")
 }
 
 // keep copies the fields of one type out of an element; in is nil when the

@@ -60,6 +60,7 @@ type Controller struct {
 // Tree is the PCI Express tree of a domain.
 type Tree struct {
 	Devices     []Device           // in the order of the document, with the controllers
+	Hostdevs    map[string]Device  // those that are passed through, by ID
 	Controllers map[int]Controller // by index, with 0, the root bus
 	Cells       []int              // the guest's NUMA cells
 }
@@ -79,7 +80,11 @@ func Read(domain []byte) (*Tree, error) {
 
 // Of returns the tree of a domain that has been read.
 func Of(root *Node) *Tree {
-	t := &Tree{Controllers: map[int]Controller{0: {BusNr: Unknown, Cell: Unknown}}}
+	t := &Tree{
+		Hostdevs:    map[string]Device{},
+		Controllers: map[int]Controller{0: {BusNr: Unknown, Cell: Unknown}},
+	}
+
 	for _, cell := range root.Find("cpu", "numa").All("cell") {
 		t.Cells = append(t.Cells, Number(cell.Attr("id")))
 	}
@@ -104,6 +109,9 @@ func Of(root *Node) *Tree {
 		}
 
 		t.Devices = append(t.Devices, device)
+		if device.ID != "" {
+			t.Hostdevs[device.ID] = device
+		}
 	}
 
 	// libvirt gives each the lowest free index (src/conf/domain_postparse.c,
@@ -154,18 +162,6 @@ func hostID(device *Node) string {
 	return ""
 }
 
-// Hostdevs returns the devices that are passed through, by ID.
-func (t *Tree) Hostdevs() map[string]Device {
-	all := map[string]Device{}
-	for _, device := range t.Devices {
-		if device.ID != "" {
-			all[device.ID] = device
-		}
-	}
-
-	return all
-}
-
 // Above returns the controllers above an address: the one that it is on, the one that this one is
 // on, up to the root bus. A controller without an address has nothing above it.
 func (t *Tree) Above(at *Address) (above []Controller) {
@@ -195,7 +191,7 @@ func (t *Tree) RootBus(at *Address) int {
 // Spot returns the place of a hostdev, on expander bus 0 where that is pcie.0. It is false for a
 // device that is not under an expander bus.
 func (t *Tree) Spot(id string) (Spot, bool) {
-	at := t.Hostdevs()[id].At
+	at := t.Hostdevs[id].At
 	bus := t.RootBus(at)
 	spot := Spot{Root: fmt.Sprint("expander bus ", bus), Slot: id, Node: Unknown}
 	for _, bridge := range slices.Backward(t.Above(at)) {
