@@ -52,10 +52,13 @@ runtimeRequestTimeout: 10m
 nodeStatusUpdateFrequency: 10s
 $(printf '%s\n' "$@")
 C
+# An emulated node has no CPU time for garbage collections and statistics.
+export GOGC=400
 containerd > "/lab/log/$name.containerd" 2>&1 < /dev/null &
 until [[ -S /run/containerd/containerd.sock ]]; do sleep 0.2; done
 # As systemd would, with Restart=always.
 while true; do
-  kubelet --config /etc/kubelet/config.yaml --kubeconfig "/lab/pki/$name.conf" --hostname-override "$name" --node-ip "$address" -v 2 || true
+  kubelet --config /etc/kubelet/config.yaml --kubeconfig "/lab/pki/$name.conf" --hostname-override "$name" --node-ip "$address" \
+    --housekeeping-interval 1m -v 2 || true
   sleep 1
 done >> "/lab/log/$name.kubelet" 2>&1 < /dev/null &

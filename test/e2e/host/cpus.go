@@ -11,34 +11,58 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// settled is the age of a process that will not become QEMU: libvirt's child does so soon after it
+// has begun.
+const settled = time.Minute
+
 // holdInnerMachines keeps all threads of each inner QEMU on one CPU, the last of its
 // control group. The emulated SVM takes an interrupt of another CPU between VMRUN and STGI,
 // where the global interrupt flag has to hold it back, and the node's kernel panics in
 // __svm_vcpu_run. A vCPU whose QEMU has no thread elsewhere gets next to no such
-// interrupts. It looks for QEMUs in these intervals.
+// interrupts. It looks for QEMUs in these intervals, and not at processes that have settled: with
+// two hundred of them that took a third of an emulated CPU.
 func holdInnerMachines(every time.Duration) {
-	for range time.Tick(every) {
-		programs, _ := filepath.Glob("/proc/[0-9]*/cmdline") // a valid pattern
-		for _, file := range programs {
-			if program, _, _ := strings.Cut(read(file),
-				"\x00"); !strings.HasPrefix(filepath.Base(program), "qemu-") {
-				continue
+	began := map[string]time.Time{} // when a process was first seen, or last seen as QEMU
+	for now := range time.Tick(every) {
+		processes, _ := filepath.Glob("/proc/[0-9]*") // a valid pattern
+		seen := make(map[string]time.Time, len(processes))
+		for _, process := range processes {
+			since, isKnown := began[process]
+			if !isKnown {
+				since = now
 			}
 
-			process := filepath.Dir(file)
-			cpu, err := lastCPU(process)
-			if err != nil { // it has ended meanwhile
-				continue
+			if now.Sub(since) < settled && isQEMU(process) {
+				since = now
+				hold(process)
 			}
 
-			var one unix.CPUSet
-			one.Set(cpu)
-			threads, _ := filepath.Glob(filepath.Join(process, "task", "[0-9]*"))
-			for _, thread := range threads {
-				if id, err := strconv.Atoi(filepath.Base(thread)); err == nil {
-					_ = unix.SchedSetaffinity(id, &one) // one that has ended meanwhile needs no CPU
-				}
-			}
+			seen[process] = since
+		}
+
+		began = seen
+	}
+}
+
+// isQEMU reports whether a directory of /proc is that of a QEMU.
+func isQEMU(process string) bool {
+	program, _, _ := strings.Cut(read(process+"/cmdline"), "\x00")
+	return strings.HasPrefix(filepath.Base(program), "qemu-")
+}
+
+// hold keeps all threads of a process on one CPU. One that has ended meanwhile needs none.
+func hold(process string) {
+	cpu, err := lastCPU(process)
+	if err != nil {
+		return
+	}
+
+	var one unix.CPUSet
+	one.Set(cpu)
+	threads, _ := filepath.Glob(filepath.Join(process, "task", "[0-9]*"))
+	for _, thread := range threads {
+		if id, err := strconv.Atoi(filepath.Base(thread)); err == nil {
+			_ = unix.SchedSetaffinity(id, &one)
 		}
 	}
 }
