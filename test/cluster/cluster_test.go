@@ -31,9 +31,9 @@ const (
 	// patience bounds each start of a part of the cluster and of a VM: 90 s on a machine that has
 	// nothing else to do.
 	patience = 10 * time.Minute
-	// silence is how long a guest may take from its start to its report: a minute where it does not
-	// hang, which a guest in a guest under emulation sometimes does.
-	silence = 3 * time.Minute
+	// silence is how long a guest may take from its start to its report: one minute, or three on a
+	// slow machine, where it does not hang, which a guest in a guest under emulation sometimes does.
+	silence = 5 * time.Minute
 	// again is how many VMs may be started once more.
 	again = 4
 )
