@@ -72,17 +72,16 @@ func built(t testing.TB) string {
 	return filepath.Join(programDir, "hook-sidecar")
 }
 
-// root makes the root of a container: the program, /sys and a directory for the
-// socket, the only one that the program's user can write to.
+// root makes the root of containers: the program, /sys and the place of the sockets' directory.
 func root(t testing.TB, host string) string {
 	t.Helper()
 	dir := hookstest.Dir(t)
 	expect.NoError(t, os.CopyFS(filepath.Join(dir, "sys"), expect.Host(t, host)))
-	sockets := filepath.Join(dir, "var", "run", "kubevirt-hooks")
 	file, err := os.ReadFile(built(t))
 	if err := errors.Join(err,
 		os.WriteFile(filepath.Join(dir, "hook-sidecar"), file, 0o555),
-		os.MkdirAll(sockets, 0o755), os.Chown(sockets, userID, userID), os.Chmod(dir, 0o555),
+		os.MkdirAll(filepath.Join(dir, "var", "run", "kubevirt-hooks"), 0o755),
+		os.Chmod(dir, 0o555),
 	); err != nil {
 		t.Fatal(err)
 	}
@@ -90,14 +89,14 @@ func root(t testing.TB, host string) string {
 	return dir
 }
 
-// enter makes a root read-only except for the socket's directory, as a pod's
-// readOnlyRootFilesystem does, puts the process into control groups, which takes
-// milliseconds, writes the time to a file and executes the program, as user 107 without
-// capabilities (capabilities(7): they are lost with the change from user 0) and without
-// a way to gain any.
-const enter = `dir=$1; groups=$2; stamp=$3; shift 3
+// enter makes a root read-only and mounts the directory for the socket, the only one that the
+// program's user can write to, as a pod with readOnlyRootFilesystem has it. It puts the process
+// into control groups, which takes milliseconds, writes the time to a file and executes it, as
+// user 107 without capabilities (capabilities(7): they are lost with the change from user 0) and
+// without a way to gain any.
+const enter = `dir=$1; sockets=$2; groups=$3; stamp=$4; shift 4
 mount --bind "$dir" "$dir"
-mount --bind "$dir/var/run/kubevirt-hooks" "$dir/var/run/kubevirt-hooks"
+mount --bind "$sockets" "$dir/var/run/kubevirt-hooks"
 mount -o remount,bind,ro "$dir"
 for group in $groups; do echo $$ > "$group/cgroup.procs"; done
 date +%s%N > "$stamp"
@@ -107,9 +106,11 @@ exec setpriv --no-new-privs chroot --userspec=107:107 --groups=107 "$dir" /hook-
 // it.
 func start(t testing.TB, dir string, groups []group, args ...string) *container {
 	t.Helper()
+	sockets := hookstest.Dir(t)
+	expect.NoError(t, os.Chown(sockets, userID, userID))
 	s := &container{
 		log:    &bytes.Buffer{},
-		socket: filepath.Join(dir, "var", "run", "kubevirt-hooks", "hostdev-limits.sock"),
+		socket: filepath.Join(sockets, "hostdev-limits.sock"),
 		stamp:  filepath.Join(t.TempDir(), "started"),
 	}
 
@@ -119,7 +120,7 @@ func start(t testing.TB, dir string, groups []group, args ...string) *container 
 	}
 
 	s.process = exec.Command("unshare", append([]string{"--mount", "--propagation", "private",
-		"/bin/sh", "-euc", enter, "sh", dir, strings.Join(dirs, " "), s.stamp}, args...)...)
+		"/bin/sh", "-euc", enter, "sh", dir, sockets, strings.Join(dirs, " "), s.stamp}, args...)...)
 	s.process.Stderr, s.process.Env = s.log, []string{
 		"CONTAINER_NAME=limits", "PATH=/usr/sbin:/usr/bin:/sbin:/bin",
 	}

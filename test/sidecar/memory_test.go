@@ -23,6 +23,7 @@ type request struct {
 // TestMemory: whatever a request contains or makes the program build, the sidecar stays
 // within its memory and answers the next call. The goal is for domains of real VMs.
 func TestMemory(t *testing.T) {
+	t.Parallel()
 	needRoot(t)
 	four, host := onDevices(4)
 	sixteen, _ := onDevices(16)
@@ -77,7 +78,10 @@ func TestMemory(t *testing.T) {
 	}
 
 	for _, r := range requests {
-		t.Run(r.name, func(t *testing.T) { r.test(t, four) })
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			r.test(t, four)
+		})
 	}
 }
 
