@@ -75,8 +75,8 @@ func BenchmarkFleet(b *testing.B) {
 		cmd.Env = []string{"HOME=" + dir}
 		out, err := cmd.Output()
 		expect.NoError(b, err)
-		if rows := strings.Count(string(out), "root 112, mirror 120"); rows != 1000 {
-			b.Fatalf("%d rows, want 1000", rows)
+		if rows := strings.Count(string(out), "mirror 8 GPUs direct, 120 pairs"); rows != 1000 {
+			b.Fatalf("%d rows, want 1000:\n%.600s", rows, out)
 		}
 
 		b.ReportMetric(float64(cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss)/1024, "MiB")
