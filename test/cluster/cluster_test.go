@@ -35,7 +35,7 @@ const (
 	// slow machine, where it does not hang, which a guest in a guest under emulation sometimes does.
 	silence = 5 * time.Minute
 	// again is how many VMs may be started once more.
-	again = 4
+	again = 3
 )
 
 // cluster is the cluster.

@@ -190,8 +190,8 @@ func (v vm) awaitReport(t *testing.T, c *cluster) (console, fault string) {
 	t.Helper()
 	var running time.Time
 	c.await(t, "guest "+v.name, func() bool {
-		switch phase := v.phase(c); {
-		case phase == "Running":
+		switch phase := v.phase(c); phase {
+		case "Running":
 			if running.IsZero() {
 				running = time.Now()
 			}
@@ -205,8 +205,7 @@ func (v vm) awaitReport(t *testing.T, c *cluster) (console, fault string) {
 				fault = "its guest hangs"
 			}
 
-		case phase != "Failed" && phase != "Succeeded":
-		default:
+		case "Failed", "Succeeded":
 			if fault = v.gaveUp(c); fault == "" {
 				t.Fatalf("%s is %s", v.name, phase)
 			}

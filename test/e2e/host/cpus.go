@@ -20,7 +20,7 @@ const settled = time.Minute
 // where the global interrupt flag has to hold it back, and the node's kernel panics in
 // __svm_vcpu_run. A vCPU whose QEMU has no thread elsewhere gets next to no such
 // interrupts. It looks for QEMUs in these intervals, and not at processes that have settled: with
-// two hundred of them that took a third of an emulated CPU.
+// two hundred of them that took 42% of an emulated CPU.
 func holdInnerMachines(every time.Duration) {
 	began := map[string]time.Time{} // when a process was first seen, or last seen as QEMU
 	for now := range time.Tick(every) {
