@@ -47,7 +47,7 @@ func TestManyCalls(t *testing.T) {
 	}
 
 	var first []byte
-	var open int
+	open := s.descriptors(t)
 	took := make([]time.Duration, count)
 	for i := range count {
 		begin := time.Now()
@@ -58,7 +58,7 @@ func TestManyCalls(t *testing.T) {
 		}
 
 		if i == 0 {
-			first, open = got, s.descriptors(t)
+			first = got
 		}
 
 		if !bytes.Equal(got, first) {
@@ -74,8 +74,17 @@ func TestManyCalls(t *testing.T) {
 		t.Errorf("peak of %.1f MiB after %d calls, more than %d", peak, count, goalMiB)
 	}
 
-	if now := s.descriptors(t); now > open {
-		t.Errorf("%d open files, %d after the first call", now, open)
+	s.closesFiles(t, open)
+}
+
+// closesFiles waits until no more files than before are open: the program works on for its log
+// after the last answer, and notices a closed connection when it reads from it.
+func (s *container) closesFiles(t *testing.T, before int) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); s.descriptors(t) > before; {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d open files, %d before", s.descriptors(t), before)
+		}
 	}
 }
 
@@ -129,12 +138,13 @@ func TestManyAtOnce(t *testing.T) {
 func TestHangUps(t *testing.T) {
 	s, domain := sidecarWith(t, 64)
 	client, _ := s.dial(t)
+	open := s.descriptors(t)
 	begin := time.Now()
 	if _, err := client.OnDefineDomain(t.Context(), hooks.V1alpha3, domain, nil); err != nil {
 		t.Fatal(err)
 	}
 
-	whole, open := time.Since(begin), s.descriptors(t)
+	whole := time.Since(begin)
 	cut := 0
 	const clients = 100
 	for i := range clients {
@@ -163,12 +173,7 @@ func TestHangUps(t *testing.T) {
 		t.Errorf("the call after: %v", err)
 	}
 
-	// The server notices a closed connection soon, when it reads from it.
-	for deadline := time.Now().Add(10 * time.Second); s.descriptors(t) > open; {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d open files, %d before", s.descriptors(t), open)
-		}
-	}
+	s.closesFiles(t, open)
 }
 
 // TestTermDuringCalls: at SIGTERM during calls each is answered or refused, none is
