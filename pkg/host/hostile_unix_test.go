@@ -85,7 +85,7 @@ func TestReadHostOpensFewFiles(t *testing.T) {
 		}
 	}
 
-	sys := t.TempDir()
+	sys := expect.MemoryDir(t)
 	expect.NoError(t, os.CopyFS(sys, files))
 	var before syscall.Rlimit
 	expect.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before))

@@ -37,6 +37,26 @@ func Host(tb testing.TB, text string) hostfs.Files {
 	return host
 }
 
+// MemoryDir returns an empty directory that is removed when the test ends. It is in memory where
+// there is /dev/shm: a host has thousands of small files, for which a disk takes seconds.
+func MemoryDir(tb testing.TB) string {
+	tb.Helper()
+	parent := "/dev/shm"
+	if _, err := os.Stat(parent); err != nil {
+		parent = ""
+	}
+
+	dir, err := os.MkdirTemp(parent, "host")
+	NoError(tb, err)
+	tb.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			tb.Error(err)
+		}
+	})
+
+	return dir
+}
+
 // Same fails the test, which goes on, where two values differ. The text says what they
 // are, and which one is - and which +.
 func Same(tb testing.TB, minus, plus any, format string, args ...any) {

@@ -75,7 +75,7 @@ func built(t testing.TB) string {
 // root makes the root of containers: the program, /sys and the place of the sockets' directory.
 func root(t testing.TB, host string) string {
 	t.Helper()
-	dir := hookstest.Dir(t)
+	dir := expect.MemoryDir(t)
 	expect.NoError(t, os.CopyFS(filepath.Join(dir, "sys"), expect.Host(t, host)))
 	file, err := os.ReadFile(built(t))
 	if err := errors.Join(err,
@@ -90,12 +90,14 @@ func root(t testing.TB, host string) string {
 }
 
 // enter makes a root read-only and mounts the directory for the socket, the only one that the
-// program's user can write to, as a pod with readOnlyRootFilesystem has it. It puts the process
+// program's user can write to, as a pod with readOnlyRootFilesystem has it. The program is mounted,
+// too: its pages are those of a file on disk, not in memory as the root may be. It puts the process
 // into control groups, which takes milliseconds, writes the time to a file and executes it, as
 // user 107 without capabilities (capabilities(7): they are lost with the change from user 0) and
 // without a way to gain any.
-const enter = `dir=$1; sockets=$2; groups=$3; stamp=$4; shift 4
+const enter = `dir=$1; program=$2; sockets=$3; groups=$4; stamp=$5; shift 5
 mount --bind "$dir" "$dir"
+mount --bind "$program" "$dir/hook-sidecar"
 mount --bind "$sockets" "$dir/var/run/kubevirt-hooks"
 mount -o remount,bind,ro "$dir"
 for group in $groups; do echo $$ > "$group/cgroup.procs"; done
@@ -120,7 +122,8 @@ func start(t testing.TB, dir string, groups []group, args ...string) *container 
 	}
 
 	s.process = exec.Command("unshare", append([]string{"--mount", "--propagation", "private",
-		"/bin/sh", "-euc", enter, "sh", dir, sockets, strings.Join(dirs, " "), s.stamp}, args...)...)
+		"/bin/sh", "-euc", enter, "sh", dir, built(t), sockets, strings.Join(dirs, " "), s.stamp},
+		args...)...)
 	s.process.Stderr, s.process.Env = s.log, []string{
 		"CONTAINER_NAME=limits", "PATH=/usr/sbin:/usr/bin:/sbin:/bin",
 	}

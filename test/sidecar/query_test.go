@@ -44,7 +44,7 @@ func TestLogQueries(t *testing.T) {
 	}
 
 	domain, host := onDevices(2)
-	sys := filepath.Join(t.TempDir(), "sys")
+	sys := filepath.Join(expect.MemoryDir(t), "sys")
 	expect.NoError(t, os.CopyFS(sys, expect.Host(t, host)))
 	var log bytes.Buffer
 	program := exec.Command(built(t), "onDefineDomain", "--sysfs", sys, "--domain", string(domain),
