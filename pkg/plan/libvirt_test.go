@@ -26,9 +26,9 @@ func TestLibvirt(t *testing.T) {
 			}
 
 			planned := c.Planner.Read(c.Request).Plan()
-			readback := lib.CheckChanged(t, planned.Domain, c.Request.Domain)
-			if readback != nil && !bytes.Equal(planned.Domain, c.Request.Domain) {
-				sameBusNumbers(t, c, planned.Plan, readback)
+			examined := lib.CheckChanged(t, planned.Domain, c.Request.Domain)
+			if examined != nil && !bytes.Equal(planned.Domain, c.Request.Domain) {
+				sameBusNumbers(t, c, planned.Plan, examined.Domain)
 			}
 		})
 	}

@@ -19,31 +19,40 @@ import (
 	"hook-sidecar/test/tree"
 )
 
-// TestNothingElseMoves defines each domain in libvirt as it is and as the hook returns it,
-// with one layout, and with WHOLE=1 with every layout: libvirt accepts it, has every device where
-// it is planned, and no disk, NIC, filesystem or controller other than for PCI elsewhere.
+// TestNothingElseMoves defines every second domain in libvirt as it is and as the hook returns it
+// with one layout, and with WHOLE=1 each domain with every layout: libvirt accepts it, has every
+// device where it is planned, and no disk, NIC, filesystem or controller other than for PCI
+// elsewhere.
 func TestNothingElseMoves(t *testing.T) {
 	t.Parallel()
 	lib := oracle.New(t)
 	for n, d := range definable(t) {
-		without, _, err := lib.Examine(d.domain)
+		if n%2 == 1 && !expect.IsWhole() {
+			continue
+		}
+
+		without, err := lib.Examine(d.domain)
 		if err != nil {
 			continue // libvirt refuses it with the hook or without
 		}
 
-		want := unmoved(t, without)
-		for _, layout := range expect.Sampled(n, layouts()) {
+		want, short := unmoved(without.Tree), without.Tree.BusShortages()
+		for _, layout := range expect.Sampled(n/2, layouts()) {
 			t.Run(d.name+"/"+string(layout), func(t *testing.T) {
 				m := d.host
 				m.Source = laidOut(m.Source, layout)
 				planned := m.Read(plan.Request{Domain: d.domain, VMI: d.vmi}).Plan()
 				got := lib.CheckChanged(t, planned.Domain, d.domain)
-				expect.Same(t, want, unmoved(t, got),
+				if got == nil {
+					return
+				}
+
+				expect.Same(t, want, unmoved(got.Tree),
 					"disks, NICs or controllers move (-without the hook +with it)")
 
 				// libvirt adds no more bridges than were counted.
-				for _, shortage := range shortages(t, got) {
-					if !slices.Contains(shortages(t, without), shortage) {
+				for _, shortage := range got.Tree.BusShortages() {
+					if !slices.Contains(short, shortage) {
 						t.Error(shortage)
 					}
 				}
@@ -104,7 +113,7 @@ func readBack(t *testing.T, lib readback.Lib, domain []byte) map[string]string {
 	t.Helper()
 	back, err := lib(domain)
 	expect.NoError(t, err)
-	return unmoved(t, back)
+	return unmoved(read(t, back))
 }
 
 // lastCall returns the domain of a later call with root ports for hotplug.
@@ -148,7 +157,9 @@ func definable(t *testing.T) []definition {
 		}
 	}
 
-	for sample, host := range boots() {
+	hostOf := boots()
+	for _, sample := range slices.Sorted(maps.Keys(hostOf)) {
+		host := hostOf[sample]
 		files, err := filepath.Glob(filepath.Join(root, "testdata", "samples", sample+"*.xml"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("no sample %s: %v", sample, err)
@@ -174,24 +185,13 @@ func laidOut(s policy.Source, layout policy.Layout) policy.Source {
 	return s
 }
 
-// shortages returns the root buses with too few bus numbers.
-func shortages(t *testing.T, readback []byte) []string {
-	t.Helper()
-	read, err := tree.Read(readback)
-	expect.NoError(t, err)
-	return read.BusShortages()
-}
-
 // ownExpander matches the line of a device under an expander bus of the user's own. Its bus
 // numbers may change, where devices beside it leave or the expander bus has no busNr.
 var ownExpander = regexp.MustCompile(`^(expander bus) \d+( .*) at .*`)
 
 // unmoved returns where a guest sees the devices that the hook must not move.
-func unmoved(t *testing.T, readback []byte) map[string]string {
-	t.Helper()
-	read, err := tree.Read(readback)
-	expect.NoError(t, err)
-	seen := read.Seen()
+func unmoved(readback *tree.Tree) map[string]string {
+	seen := readback.Seen()
 	maps.DeleteFunc(seen, func(label, _ string) bool {
 		kind, rest, _ := strings.Cut(label, " ")
 		return !slices.Contains([]string{"disk", "interface", "filesystem"}, kind) &&

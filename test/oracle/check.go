@@ -18,14 +18,18 @@ import (
 // when the domain was refused.
 func (l *Libvirt) Check(tb testing.TB, domain []byte) (readback []byte) {
 	tb.Helper()
-	return l.CheckChanged(tb, domain, nil)
+	if examined := l.CheckChanged(tb, domain, nil); examined != nil {
+		return examined.Domain
+	}
+
+	return nil
 }
 
 // CheckChanged does what Check does, but for findings that libvirt has of the domain without the
-// hook, too.
-func (l *Libvirt) CheckChanged(tb testing.TB, domain, withoutHook []byte) (readback []byte) {
+// hook, too. It returns nil when the domain was refused.
+func (l *Libvirt) CheckChanged(tb testing.TB, domain, withoutHook []byte) *Examined {
 	tb.Helper()
-	readback, findings, err := l.Examine(domain)
+	examined, err := l.Examine(domain)
 	if err != nil {
 		skipWithoutEmulator(tb, err)
 		tb.Errorf("libvirt refuses the domain: %v", err)
@@ -33,17 +37,19 @@ func (l *Libvirt) CheckChanged(tb testing.TB, domain, withoutHook []byte) (readb
 	}
 
 	var known []string
-	if len(findings) > 0 && withoutHook != nil {
-		_, known, _ = l.Examine(withoutHook)
+	if len(examined.Findings) > 0 && withoutHook != nil {
+		if before, err := l.Examine(withoutHook); err == nil {
+			known = before.Findings
+		}
 	}
 
-	for _, finding := range findings {
+	for _, finding := range examined.Findings {
 		if !slices.Contains(known, finding) {
 			tb.Errorf("libvirt accepts the domain, but: %s", finding)
 		}
 	}
 
-	return readback
+	return examined
 }
 
 // skipWithoutEmulator skips a test for whose architecture another Debian has no
@@ -55,26 +61,34 @@ func skipWithoutEmulator(tb testing.TB, err error) {
 	}
 }
 
+// Examined is what libvirt makes of a domain.
+type Examined struct {
+	Domain   []byte     // as `dumpxml --inactive` prints it
+	Tree     *tree.Tree // of Domain
+	Findings []string
+}
+
 // Examine checks as Check does, and returns the findings. The error is libvirt's
 // refusal.
-func (l *Libvirt) Examine(domain []byte) (readback []byte, findings []string, err error) {
+func (l *Libvirt) Examine(domain []byte) (*Examined, error) {
 	prepared, _ := prepare(domain, rulesOf(l.version))
-	if readback, err = l.Define(prepared); err != nil {
-		return nil, nil, err
+	readback, err := l.Define(prepared)
+	if err != nil {
+		return nil, err
 	}
 
 	want, err := tree.Read(prepared)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 
 	got, err := tree.Read(readback)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 
-	return readback, slices.Concat(hostdevs(want, got), controllers(want, got), added(want, got),
-		faults(want, got)), nil
+	return &Examined{readback, got, slices.Concat(hostdevs(want, got), controllers(want, got),
+		added(want, got), faults(want, got))}, nil
 }
 
 // hostdevs compares where hostdevs are: each is still there, at its address.

@@ -5,6 +5,8 @@
 package oracle
 
 import (
+	"bytes"
+	"encoding/xml"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -203,14 +205,9 @@ func (l *Libvirt) Define(domain []byte) (readback []byte, err error) {
 }
 
 func (l *Libvirt) define(domain []byte, command string) (readback []byte, err error) {
-	root, err := tree.Parse(domain)
+	name, err := nameOf(domain)
 	if err != nil {
-		return nil, err
-	}
-
-	name := root.Find("name")
-	if name == nil {
-		return nil, errors.New("define domain: no <name>")
+		return nil, fmt.Errorf("define domain: %w", err)
 	}
 
 	l.mu.Lock()
@@ -220,9 +217,31 @@ func (l *Libvirt) define(domain []byte, command string) (readback []byte, err er
 		return nil, err
 	}
 
-	quoted := quote(name.Text)
+	quoted := quote(name)
 	return l.virsh(command + quote(l.inside(file)) + "; dumpxml --inactive " + quoted +
 		"; undefine --nvram " + quoted)
+}
+
+// nameOf reads a domain up to its name, which is among its first elements.
+func nameOf(domain []byte) (name string, err error) {
+	decoder := xml.NewDecoder(bytes.NewReader(domain))
+	for depth := 0; ; {
+		token, err := decoder.Token()
+		if err != nil {
+			return "", fmt.Errorf("read <name>: %w", err)
+		}
+
+		switch element := token.(type) {
+		case xml.StartElement:
+			depth++
+			if depth == 2 && element.Name.Local == "name" {
+				err = decoder.DecodeElement(&name, &element)
+				return name, err
+			}
+		case xml.EndElement:
+			depth--
+		}
+	}
 }
 
 // Readback returns what this libvirt makes of a domain in a boot, without what it is known to

@@ -118,7 +118,7 @@ func TestRefused(t *testing.T) {
 
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			_, _, err := libvirt.Examine(change(t, c.from, c.to))
+			_, err := libvirt.Examine(change(t, c.from, c.to))
 			if err == nil || !strings.Contains(err.Error(), c.words) {
 				t.Errorf("error %v, want one with %q", err, c.words)
 			}
@@ -126,7 +126,7 @@ func TestRefused(t *testing.T) {
 	}
 
 	t.Run("no XML", func(t *testing.T) {
-		if _, _, err := libvirt.Examine([]byte("<domain>")); err == nil {
+		if _, err := libvirt.Examine([]byte("<domain>")); err == nil {
 			t.Error("no error")
 		}
 	})
@@ -170,15 +170,15 @@ func TestAcceptedButWrong(t *testing.T) {
 
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			_, findings, err := libvirt.Examine(change(t, c.pairs...))
+			examined, err := libvirt.Examine(change(t, c.pairs...))
 			if err != nil {
 				t.Fatalf("libvirt refuses: %v", err)
 			}
 
-			if !slices.ContainsFunc(findings, func(f string) bool {
+			if !slices.ContainsFunc(examined.Findings, func(f string) bool {
 				return strings.Contains(f, c.words)
 			}) {
-				t.Errorf("findings %q, want one with %q", findings, c.words)
+				t.Errorf("findings %q, want one with %q", examined.Findings, c.words)
 			}
 		})
 	}

@@ -136,6 +136,7 @@ func TestManyAtOnce(t *testing.T) {
 
 // TestHangUps: clients that hang up at any moment of a call leak nothing.
 func TestHangUps(t *testing.T) {
+	t.Parallel()
 	s, domain := sidecarWith(t, 64)
 	client, _ := s.dial(t)
 	open := s.descriptors(t)

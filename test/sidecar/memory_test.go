@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"hook-sidecar/pkg/hooks"
+	"hook-sidecar/test/expect"
 )
 
 // request is one that a sidecar has to answer within its memory.
@@ -85,12 +86,17 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// test makes five calls with the request, and one with another domain.
+// test makes three calls with the request, five with WHOLE=1, and one with another domain.
 func (r request) test(t *testing.T, next []byte) {
+	count := 3
+	if expect.IsWhole() {
+		count = 5
+	}
+
 	s := start(t, r.root, []group{memoryGroup(t)})
 	client, _ := s.dial(t)
 	failed := ""
-	for range 5 {
+	for range count {
 		got, err := client.OnDefineDomain(t.Context(), hooks.V1alpha3, r.domain, r.vmi)
 		switch {
 		case r.refused == tooLarge && err != nil:
