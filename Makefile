@@ -90,7 +90,7 @@ newest: ## repeat the tests with libvirt, QEMU, firmware and kernel of Debian te
 alloc: ## compare the simulation of libvirt, and results, with libvirts on ten thousand random domains
 	.ci/run alloc
 
-whole: ## run the tests that sample in `go test` with every layout of every domain
+whole: ## run all of what `go test` samples: every layout of every domain, more devices and calls
 	.ci/run whole
 
 nccl: ## judge hosts and guests by NCCL's own topology code; check the table of docs/comparison.md
