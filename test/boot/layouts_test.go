@@ -45,10 +45,6 @@ func (b *bench) largest(t *testing.T, layout string, newMachine func(int) *machi
 	})
 }
 
-// LargestVariable names the environment variable that, set to 1, adds the largest
-// machines of each layout with both firmwares, which takes minutes.
-const LargestVariable = "BOOT_LARGEST"
-
 // TestLayouts boots the largest machines that each layout has budgets for, or as
 // many devices as boot in a minute and a half, more PCIe roots than the root bus has slots, and
 // devices with several functions.

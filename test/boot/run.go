@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -18,9 +19,22 @@ import (
 	"time"
 )
 
-// silence is how long a guest may print nothing. A firmware prints nothing
-// while it numbers the buses.
-const silence = 90 * time.Second
+// LargestVariable names the environment variable that, set to 1, adds the largest
+// machines of each layout with both firmwares, which takes minutes.
+const LargestVariable = "BOOT_LARGEST"
+
+// SizesVariable names the environment variable that, set to 1, boots all of
+// TestSizes instead of those that pin the check in a minute.
+const SizesVariable = "BOOT_SIZES"
+
+// silence returns how long a guest may print nothing. A firmware prints nothing while it numbers
+// the buses and maps BARs: with the most devices and the largest BARs OVMF needs minutes.
+func silence() time.Duration {
+	if os.Getenv(LargestVariable) == "1" || os.Getenv(SizesVariable) == "1" {
+		return 5 * time.Minute
+	}
+	return 90 * time.Second
+}
 
 // ErrHung is the error of a guest that the watchdog stopped.
 var ErrHung = errors.New("the guest hangs")
@@ -69,7 +83,7 @@ func (l *Lab) run(
 	ctx context.Context, args []string, firmware Firmware,
 ) (console []byte, err error) {
 	qemu := l.system.qemu()
-	return Run(ctx, silence, qemu[0],
+	return Run(ctx, silence(), qemu[0],
 		slices.Concat(qemu[1:], l.system.arguments(), firmware.arguments(), args)...)
 }
 

@@ -15,10 +15,6 @@ import (
 	"hook-sidecar/test/expect"
 )
 
-// SizesVariable names the environment variable that, set to 1, boots all of
-// TestSizes instead of those that pin the check in a minute.
-const SizesVariable = "BOOT_SIZES"
-
 // CPUs of both vendors: firmware trusts a different number of address bits of each. OVMF uses more
 // than 40 only with pages of 1 GiB.
 const (

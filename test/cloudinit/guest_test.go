@@ -18,7 +18,7 @@ import (
 // uuid is the machine's, and cloud-init's instance-id as KubeVirt gives it.
 const uuid = "5d307ca9-b3ef-428c-8861-06e72d69f223"
 
-// patience is the longest time of a boot under emulation. It takes one to two minutes, and over six
+// patience is the longest time of a boot under emulation. It takes one to two minutes, and eight
 // beside other guests on two slow CPUs.
 const patience = 15 * time.Minute
 
