@@ -2,7 +2,6 @@ package host_test
 
 import (
 	"io/fs"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -15,8 +14,7 @@ import (
 // them, and what decides their places.
 func BenchmarkReadHost(b *testing.B) {
 	snapshot := open(b, filepath.Join(hostsDir, "x86-2n8g-hgx-h100.txtar"))
-	dir := b.TempDir()
-	expect.NoError(b, os.CopyFS(dir, snapshot))
+	dir := expect.HostDir(b, snapshot)
 	whole, _ := host.Read(snapshot, nil, host.All)
 	var ids []topology.DeviceID
 	for i := range whole.Functions {

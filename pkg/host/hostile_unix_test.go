@@ -85,8 +85,7 @@ func TestReadHostOpensFewFiles(t *testing.T) {
 		}
 	}
 
-	sys := expect.MemoryDir(t)
-	expect.NoError(t, os.CopyFS(sys, files))
+	sys := expect.HostDir(t, files)
 	var before syscall.Rlimit
 	expect.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before))
 	limited := before

@@ -264,8 +264,7 @@ func TestReadHostIsPartOfWholeHost(t *testing.T) {
 func TestReadHostFromDirectory(t *testing.T) {
 	for _, name := range []string{"x86-2n8g-hgx-h100", "x86-2n2g-t4-vgpu", "x86-1n2g-rtx-audio"} {
 		snapshot := open(t, filepath.Join(hostsDir, name+".txtar"))
-		dir := filepath.Join(expect.MemoryDir(t), "sys")
-		expect.NoError(t, os.CopyFS(dir, snapshot))
+		dir := expect.HostDir(t, snapshot)
 		want, _ := host.Read(snapshot, nil, host.All)
 		got, problems := host.Read(open(t, dir), nil, host.All)
 		expect.Problems(t, problems, nil)

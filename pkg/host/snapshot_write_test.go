@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -242,9 +241,7 @@ func BenchmarkSnapshot(b *testing.B) {
 	}
 
 	host := expect.Host(b, text.String())
-	dir := b.TempDir()
-	expect.NoError(b, os.CopyFS(dir, host))
-
+	dir := expect.HostDir(b, host)
 	for name, fsys := range map[string]fs.FS{"memory": host, "directory": open(b, dir)} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {

@@ -150,11 +150,7 @@ var many = map[string]func(n int) string{
 // TestManyDevices: 256 devices are read in every format, and the most with WHOLE=1.
 // BenchmarkManyDevices says how fast.
 func TestManyDevices(t *testing.T) {
-	count := most / 4
-	if expect.IsWhole() {
-		count = most
-	}
-
+	count := expect.Count(most/4, most)
 	for format, text := range many {
 		m, _, err := paste.Read([]byte(text(count)))
 		expect.NoError(t, err)

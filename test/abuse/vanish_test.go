@@ -19,8 +19,7 @@ import (
 // hotplug or an unbind. Each call either places it or leaves it, and returns a
 // domain with every device in it.
 func TestSysfsVanishes(t *testing.T) {
-	dir := expect.MemoryDir(t)
-	expect.NoError(t, os.CopyFS(dir, hostOfOne(t)))
+	dir := expect.HostDir(t, hostOfOne(t))
 	sysfs, err := host.OpenSysfs(dir)
 	expect.NoError(t, err)
 	stop := make(chan struct{})

@@ -3,7 +3,9 @@ package expect
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -54,6 +56,14 @@ func MemoryDir(tb testing.TB) string {
 		}
 	})
 
+	return dir
+}
+
+// HostDir returns a directory with the files and links of a host, as MemoryDir does.
+func HostDir(tb testing.TB, host fs.FS) string {
+	tb.Helper()
+	dir := filepath.Join(MemoryDir(tb), "sys")
+	NoError(tb, os.CopyFS(dir, host))
 	return dir
 }
 
@@ -111,6 +121,14 @@ func Sampled[T any](n int, all []T) []T {
 		return all
 	}
 	return all[n%len(all):][:1]
+}
+
+// Count returns how often a test tries something: few times, or whole times if IsWhole.
+func Count(few, whole int) int {
+	if IsWhole() {
+		return whole
+	}
+	return few
 }
 
 // IsWhole reports whether tests that sample are to try everything: WHOLE=1 in the environment

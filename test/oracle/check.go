@@ -61,11 +61,11 @@ func skipWithoutEmulator(tb testing.TB, err error) {
 	}
 }
 
-// Examined is what libvirt makes of a domain.
+// Examined holds a domain as libvirt reads it back, and what is wrong with it.
 type Examined struct {
 	Domain   []byte     // as `dumpxml --inactive` prints it
 	Tree     *tree.Tree // of Domain
-	Findings []string
+	Findings []string   // what Check reports
 }
 
 // Examine checks as Check does, and returns the findings. The error is libvirt's

@@ -41,11 +41,7 @@ func TestManyCalls(t *testing.T) {
 	t.Parallel()
 	s, domain := sidecarWith(t, 2)
 	client, _ := s.dial(t)
-	count := 1_000
-	if expect.IsWhole() {
-		count = 10_000
-	}
-
+	count := expect.Count(1_000, 10_000)
 	var first []byte
 	open := s.descriptors(t)
 	took := make([]time.Duration, count)

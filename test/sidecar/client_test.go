@@ -24,11 +24,6 @@ import (
 func TestInfoDuringCall(t *testing.T) {
 	needRoot(t)
 	const goal = 100 * time.Millisecond
-	count := 1
-	if expect.IsWhole() {
-		count = 3
-	}
-
 	_, host := onDevices(4)
 	dir := root(t, host)
 	for name, groups := range map[string]func() []group{
@@ -38,7 +33,7 @@ func TestInfoDuringCall(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := start(t, dir, groups())
 			client, _ := s.dial(t)
-			calls := longestCalls(t, client, count)
+			calls := longestCalls(t, client, expect.Count(1, 3))
 			var took []time.Duration
 			for {
 				took = append(took, s.askInfo(t))

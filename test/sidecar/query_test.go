@@ -5,7 +5,6 @@ package sidecar
 import (
 	"bytes"
 	"encoding/json"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -44,8 +43,7 @@ func TestLogQueries(t *testing.T) {
 	}
 
 	domain, host := onDevices(2)
-	sys := filepath.Join(expect.MemoryDir(t), "sys")
-	expect.NoError(t, os.CopyFS(sys, expect.Host(t, host)))
+	sys := expect.HostDir(t, expect.Host(t, host))
 	var log bytes.Buffer
 	program := exec.Command(built(t), "onDefineDomain", "--sysfs", sys, "--domain", string(domain),
 		"--vmi",
