@@ -252,9 +252,9 @@ func archived(archives []archive.Input, name string) string {
 	found := ""
 	for _, in := range archives {
 		for _, vm := range in.Collected.VMs {
-			namespace, of, _ := strings.Cut(vm, "/")
+			namespace, archivedName, _ := strings.Cut(vm, "/")
 			switch {
-			case name != "" && of != name:
+			case name != "" && archivedName != name:
 			case found != "" && found != namespace:
 				return ""
 			default:

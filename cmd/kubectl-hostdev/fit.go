@@ -391,16 +391,16 @@ var fitReads = []resourcesOf{
 
 // fitResources returns the resources that fit reads, as kubectl get takes them.
 func fitResources() (names []string) {
-	for _, of := range fitReads {
-		names = append(names, of.names...)
+	for _, resources := range fitReads {
+		names = append(names, resources.names...)
 	}
 	return names
 }
 
 // listObjects reads the objects of a cluster, as far as the user may.
 func (a *app) listObjects(ctx context.Context, client *cluster.Client) (files []fit.File) {
-	for _, of := range fitReads {
-		files = append(files, a.list(ctx, client, of.group, of.names...)...)
+	for _, resources := range fitReads {
+		files = append(files, a.list(ctx, client, resources.group, resources.names...)...)
 	}
 	return files
 }

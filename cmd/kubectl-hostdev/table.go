@@ -97,14 +97,14 @@ func (a *app) table(ctx context.Context, flags explainFlags) error {
 		return err
 	})
 
-	var ofRunning []error // for the others their row is the answer
+	var failed []error // for the others their row is the answer
 	for i, in := range all {
 		if in.IsRunning() || in.Err != nil {
-			ofRunning = append(ofRunning, failures[i])
+			failed = append(failed, failures[i])
 		}
 	}
 
-	return cmp.Or(err, failure(ofRunning))
+	return cmp.Or(err, failure(failed))
 }
 
 // row reads one VM of the table.

@@ -120,13 +120,13 @@ func (a *app) readVM(
 		return err
 	}
 
-	ofVMI := read(cluster.Object(cluster.VMIs, name))
+	vmiErr := read(cluster.Object(cluster.VMIs, name))
 	read(cluster.Query{Resource: "pods", Namespace: name.Namespace})
 	read(cluster.Query{Resource: "events", Namespace: name.Namespace})
 	readLogs(ctx, client, name.Namespace, e)
 
 	r := e.Diagnose()
-	if ofVMI != nil && r.State.Name == "unknown" &&
+	if vmiErr != nil && r.State.Name == "unknown" &&
 		len(r.Causes)+len(r.History)+len(r.Errors) == 0 {
 		_, err := client.Instance(ctx, name)
 		return err // says what there is

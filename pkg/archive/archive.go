@@ -82,23 +82,23 @@ func (f File) IsObjects() bool { return strings.HasPrefix(f.Name, "objects/") }
 
 // Log returns the pod and the container whose log a file is.
 func (f File) Log() (namespace, pod, container string, isLog bool) {
-	namespace, pod, container, isLog = f.ofPod(".log")
+	namespace, pod, container, isLog = f.podFile(".log")
 	return namespace, pod, strings.TrimSuffix(container, ".previous"), isLog
 }
 
 // Snapshot returns the pod through which a file, a node's snapshot, was read.
 func (f File) Snapshot() (namespace, pod string, isSnapshot bool) {
-	namespace, pod, _, isSnapshot = f.ofPod(".txtar")
+	namespace, pod, _, isSnapshot = f.podFile(".txtar")
 	return namespace, pod, isSnapshot
 }
 
-// ofPod returns the pod that a file with an ending is about, and the file's name without it.
-func (f File) ofPod(ending string) (namespace, pod, name string, isOf bool) {
+// podFile returns the pod that a file with an ending is about, and the file's name without it.
+func (f File) podFile(ending string) (namespace, pod, name string, hasEnding bool) {
 	parts := strings.Split(f.Name, "/")
 	if len(parts) != 4 || parts[0] != "pods" {
 		return "", "", "", false
 	}
 
-	name, isOf = strings.CutSuffix(parts[3], ending)
-	return parts[1], parts[2], name, isOf
+	name, hasEnding = strings.CutSuffix(parts[3], ending)
+	return parts[1], parts[2], name, hasEnding
 }

@@ -11,9 +11,9 @@ import (
 
 // PolicyFlags are the policy as flags.
 type PolicyFlags struct {
-	flags      *pflag.FlagSet
-	keep, lock []string
-	ofHook     bool
+	flags            *pflag.FlagSet
+	keep, lock       []string
+	annotationsFirst bool
 }
 
 // AddPolicyFlags adds the flags of a command that plans.
@@ -41,7 +41,7 @@ func AddPolicyFlags(flags *pflag.FlagSet) *PolicyFlags {
 // are locked.
 func AddHookPolicyFlags(flags *pflag.FlagSet) *PolicyFlags {
 	p := AddPolicyFlags(flags)
-	p.ofHook = true
+	p.annotationsFirst = true
 	flags.StringSliceVar(&p.lock, "lock", nil, "policy keys whose annotations are ignored")
 	return p
 }
@@ -49,7 +49,7 @@ func AddHookPolicyFlags(flags *pflag.FlagSet) *PolicyFlags {
 // Given returns the keys that were set on the command line, checked.
 func (p *PolicyFlags) Given() (policy.Source, error) {
 	source := policy.Source{
-		Flags: map[policy.Key]string{}, Keep: p.keep, AnnotationsFirst: p.ofHook,
+		Flags: map[policy.Key]string{}, Keep: p.keep, AnnotationsFirst: p.annotationsFirst,
 	}
 
 	for _, key := range policy.Keys() {

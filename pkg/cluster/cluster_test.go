@@ -53,7 +53,7 @@ func TestQuery(t *testing.T) {
 // by a rule.
 func TestRefusals(t *testing.T) {
 	pods := right{"list", "", "pods", "ml"}
-	ofVMs := right{"list", kubeVirt, VMIs, "ml"}
+	listVMs := right{"list", kubeVirt, VMIs, "ml"}
 	forbidden := func(text string) error {
 		return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New(text))
 	}
@@ -78,7 +78,7 @@ func TestRefusals(t *testing.T) {
 				"ask for the verb impersonate",
 		},
 		"no KubeVirt": {
-			ofVMs, &apierrors.StatusError{ErrStatus: metav1.Status{
+			listVMs, &apierrors.StatusError{ErrStatus: metav1.Status{
 				Status: metav1.StatusFailure, Code: 404, Reason: metav1.StatusReasonNotFound,
 			}}, "name another cluster with --context",
 		},

@@ -71,7 +71,7 @@ func HasLibvirt(pod *corev1.Pod) bool {
 // labels and annotations (KubeVirt pkg/virt-controller/services/template.go), and lets the API
 // server generate the end of its name.
 func IsLauncherOf(pod *corev1.Pod, in Instance) bool {
-	const ofVM, domain, longest = "vm.kubevirt.io/name", "kubevirt.io/domain", 58
+	const vmLabel, domainAnnotation, longest = "vm.kubevirt.io/name", "kubevirt.io/domain", 58
 	if pod.Namespace != in.Namespace {
 		return false
 	}
@@ -80,5 +80,6 @@ func IsLauncherOf(pod *corev1.Pod, in Instance) bool {
 	isGenerated := strings.HasPrefix(pod.Name, begin[:min(len(begin), longest)]) &&
 		!strings.Contains(pod.Name[min(len(begin), longest):], "-")
 	return in.UID != "" && pod.Labels[v1.CreatedByLabel] == string(in.UID) ||
-		pod.Labels[ofVM] == in.Name || pod.Annotations[domain] == in.Name || isGenerated
+		pod.Labels[vmLabel] == in.Name || pod.Annotations[domainAnnotation] == in.Name ||
+		isGenerated
 }

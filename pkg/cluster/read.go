@@ -92,8 +92,8 @@ func (c *Client) VM(ctx context.Context, in Instance, scope Scope) (RunningVM, e
 
 	var hook string
 	vm.Host, hook, err = c.host(ctx, pod, vm.IDs)
-	ofHook := container(pod, hook)
-	vm.Hook, vm.HookArgs = hook != "", slices.Concat(ofHook.Command, ofHook.Args)
+	hookContainer := container(pod, hook)
+	vm.Hook, vm.HookArgs = hook != "", slices.Concat(hookContainer.Command, hookContainer.Args)
 
 	if err == nil && scope == NodeAndEnviron {
 		vm.Environ, _ = c.environ(ctx, pod) // without it, its check is skipped

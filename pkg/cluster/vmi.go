@@ -99,14 +99,14 @@ func (c *Client) Instance(ctx context.Context, name types.NamespacedName) (Insta
 
 // notRunning returns the cause of a missing VMI: there is no such VM, or it has none yet.
 func (c *Client) notRunning(ctx context.Context, name types.NamespacedName) error {
-	_, ofVM := c.Get(ctx, Object(VMs, name))
+	_, err := c.Get(ctx, Object(VMs, name))
 	switch {
-	case ofVM == nil:
+	case err == nil:
 		return reasons.WithHint("start it, and try again: virtctl start "+name.Name+" -n "+
 			name.Namespace+
 			"; kubectl get vm shows its status", fmt.Errorf("VM %s has no VMI: it is stopped, or "+
 			"waits to start", name))
-	case apierrors.IsNotFound(ofVM):
+	case apierrors.IsNotFound(err):
 		return reasons.WithHint(c.suggestion(ctx, name)+
 			"name its namespace with -n; kubectl get vmi -A lists all that run",
 			fmt.Errorf("there is no VM %s", name))

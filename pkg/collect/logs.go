@@ -32,8 +32,8 @@ func isComponent(pod *corev1.Pod) bool {
 	return app == "virt-handler" || app == "virt-controller"
 }
 
-// ofLog says which log to read.
-type ofLog struct {
+// podLog is a log of a pod: of one of its containers, now or before its restart.
+type podLog struct {
 	pod       *corev1.Pod
 	container string
 	before    bool // its restart
@@ -47,9 +47,9 @@ func (c *Collector) logs(ctx context.Context) {
 		if isComponent(pod) && !c.isNear(pod) {
 			continue
 		}
-		for _, of := range logsOf(pod) {
+		for _, log := range logsOf(pod) {
 			group.Go(func() error {
-				c.log(ctx, of)
+				c.readLog(ctx, log)
 				return nil
 			})
 		}
@@ -69,7 +69,7 @@ func (c *Collector) isNear(component *corev1.Pod) bool {
 }
 
 // logsOf returns the logs that a pod has.
-func logsOf(pod *corev1.Pod) (all []ofLog) {
+func logsOf(pod *corev1.Pod) (all []podLog) {
 	status := pod.Status
 	for _, s := range slices.Concat(status.InitContainerStatuses, status.ContainerStatuses) {
 		if s.Name == console {
@@ -77,25 +77,25 @@ func logsOf(pod *corev1.Pod) (all []ofLog) {
 		}
 
 		if s.State.Running != nil || s.State.Terminated != nil {
-			all = append(all, ofLog{pod, s.Name, false})
+			all = append(all, podLog{pod, s.Name, false})
 		}
 
 		if s.LastTerminationState.Terminated != nil {
-			all = append(all, ofLog{pod, s.Name, true})
+			all = append(all, podLog{pod, s.Name, true})
 		}
 	}
 
 	return all
 }
 
-// log reads a log. A container that never ran has none.
-func (c *Collector) log(ctx context.Context, of ofLog) {
-	name := archive.OfPod(of.pod.Namespace, of.pod.Name, archive.LogOf(of.container, of.before))
-	c.progress("log of " + of.pod.Name + ", " + of.container)
+// readLog reads a log. A container that never ran has none.
+func (c *Collector) readLog(ctx context.Context, log podLog) {
+	name := archive.OfPod(log.pod.Namespace, log.pod.Name, archive.LogOf(log.container, log.before))
+	c.progress("log of " + log.pod.Name + ", " + log.container)
 	data, err := c.Client.Get(ctx, cluster.Query{
-		Resource: "pods", Namespace: of.pod.Namespace, Name: of.pod.Name, Part: "log",
+		Resource: "pods", Namespace: log.pod.Namespace, Name: log.pod.Name, Part: "log",
 		Parameters: map[string]string{
-			"container": of.container, "previous": fmt.Sprint(of.before),
+			"container": log.container, "previous": fmt.Sprint(log.before),
 			"tailLines": fmt.Sprint(lastLines), "limitBytes": fmt.Sprint(maxLog),
 		},
 	})
@@ -112,7 +112,7 @@ func (c *Collector) log(ctx context.Context, of ofLog) {
 	}
 
 	text := string(data)
-	if isComponent(of.pod) {
+	if isComponent(log.pod) {
 		text = c.aboutVMs(text)
 	}
 
@@ -174,14 +174,14 @@ func namesWhole(line, name string) bool {
 	}
 }
 
-const ofNames = "abcdefghijklmnopqrstuvwxyz0123456789-."
+const nameCharacters = "abcdefghijklmnopqrstuvwxyz0123456789-."
 
 func endsName(text string) bool {
-	return text != "" && strings.Contains(ofNames, text[len(text)-1:])
+	return text != "" && strings.Contains(nameCharacters, text[len(text)-1:])
 }
 
 // beginsName reports whether a name goes on in a text. A sentence may end after it.
 func beginsName(text string) bool {
 	text = strings.TrimPrefix(text, ".")
-	return text != "" && strings.Contains(ofNames[:len(ofNames)-1], text[:1])
+	return text != "" && strings.Contains(nameCharacters[:len(nameCharacters)-1], text[:1])
 }

@@ -281,10 +281,10 @@ func used(item object) object {
 }
 
 // only returns some fields of an object.
-func only(of object, names ...string) object {
+func only(whole object, names ...string) object {
 	kept := object{}
 	for _, name := range names {
-		if value, has := of[name]; has {
+		if value, has := whole[name]; has {
 			kept[name] = value
 		}
 	}

@@ -70,12 +70,12 @@ func (c *Collector) isMigration(namespace string, item object) bool {
 
 // isEvent reports whether an event is about one of the VMs, its pods or its volumes.
 func (c *Collector) isEvent(namespace string, event object) bool {
-	of, _ := event["involvedObject"].(object)
-	name, _ := of["name"].(string)
-	isOf := func(vm cluster.Instance) bool {
+	involved, _ := event["involvedObject"].(object)
+	name, _ := involved["name"].(string)
+	isNamed := func(vm cluster.Instance) bool {
 		return namespace == vm.Namespace && strings.Contains(name, vm.Name)
 	}
 
-	return of["namespace"] == namespace && (c.isPod(namespace, name) ||
-		slices.Contains(c.volumes[namespace], name) || slices.ContainsFunc(c.vms, isOf))
+	return involved["namespace"] == namespace && (c.isPod(namespace, name) ||
+		slices.Contains(c.volumes[namespace], name) || slices.ContainsFunc(c.vms, isNamed))
 }

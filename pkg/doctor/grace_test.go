@@ -13,7 +13,7 @@ import (
 // but two in backends/iommufd.c.
 func graceTests(t *testing.T) map[string]map[string]test {
 	written := cases.Named(t, "../..", "grace-gb200")
-	of := func(host string, changes []string, want ...string) test {
+	edited := func(host string, changes []string, want ...string) test {
 		domain := string(written.Request.Domain)
 		for i := 0; i < len(changes); i += 2 {
 			if !strings.Contains(domain, changes[i]) {
@@ -26,7 +26,7 @@ func graceTests(t *testing.T) map[string]map[string]test {
 	}
 
 	host := string(written.Section("host"))
-	changed := func(old, now, want string) test { return of(host, []string{old, now}, want) }
+	changed := func(old, now, want string) test { return edited(host, []string{old, now}, want) }
 	const (
 		smmu = " (set pciBus to the index of the expander bus above the GPU)"
 		own  = " (give each GPU eight cells of its own without memory and CPUs, after " +
@@ -49,7 +49,7 @@ func graceTests(t *testing.T) map[string]map[string]test {
 	)
 
 	return map[string]map[string]test{"grace": {
-		"as written":                 of(host, nil, pass),
+		"as written":                 edited(host, nil, pass),
 		"no Grace elements":          {given{host: aHost, domain: domainOf(gpu)}, nil},
 		"iommufd of the whole VM":    changed(`<driver iommufd="yes"></driver>`, "", pass),
 		"a NIC names a cell of CPUs": changed(nic, nic+`<acpi nodeset="0"></acpi>`, pass),
@@ -80,7 +80,7 @@ func graceTests(t *testing.T) map[string]map[string]test {
 			"FAIL 0008:01:00.0 is under the accelerated SMMUv3 of pci.1 and has no iommufd: "+
 				"QEMU: vfio-pci endpoint devices without an iommufd backend not allowed when "+
 				"using arm-smmuv3,accel=on (add <driver iommufd='yes'/> to the hostdev)"),
-		"an emulated NIC": of(host, []string{
+		"an emulated NIC": edited(host, []string{
 			"<memballoon", port, `<alias name="ua-default">`, onPort + `<alias name="ua-default">`,
 		},
 			"FAIL <interface> is under the accelerated SMMUv3 of pci.1: QEMU: Emulated endpoint "+
@@ -89,10 +89,10 @@ func graceTests(t *testing.T) map[string]map[string]test {
 		"a second GPU": changed(`bus="0x03" slot="0x00"`, `bus="0x01" slot="0x01"`,
 			"FAIL 0018:01:00.0 is under the accelerated SMMUv3 of pci.1 with 0008:01:00.0 of "+
 				"another PCIe root: QEMU: IOMMU_VDEVICE_ALLOC failed: Invalid argument"+separate),
-		"a NIC": of(host, []string{"<memballoon", port, nic, nic + onPort},
+		"a NIC": edited(host, []string{"<memballoon", port, nic, nic + onPort},
 			"FAIL 0000:01:00.0 is under the accelerated SMMUv3 of pci.1 with 0008:01:00.0 of "+
 				"another PCIe root: QEMU: IOMMU_VDEVICE_ALLOC failed: Invalid argument"+separate),
-		"GB300, which KubeVirt does not know": of(strings.Replace(host, "device=0x2941",
+		"GB300, which KubeVirt does not know": edited(strings.Replace(host, "device=0x2941",
 			"device=0x31c2", 1), []string{
 			`<acpi nodeset="2-9"></acpi>`, "",
 		},
@@ -101,13 +101,13 @@ func graceTests(t *testing.T) map[string]map[string]test {
 				"10de:2342, 2348 and 2941, and no version 2345 or GB300's 31c2)"),
 	}, "bar-window": {
 		// Each GPU's window begins at a multiple of its BAR of 1 TiB.
-		"pcihole64 under the BARs": of(strings.ReplaceAll(host, "bar=37,24", "bar=40,24"), nil,
+		"pcihole64 under the BARs": edited(strings.ReplaceAll(host, "bar=37,24", "bar=40,24"), nil,
 			"FAIL 64-bit BARs of 2.1 TiB take 4.1 TiB with alignment and hotplug ports, the "+
 				"window has 2 TiB: pcihole64 (set pcihole64 of the pcie-root controller to a "+
 				"larger power of two (libvirt 12.8))"),
-		"pcihole64": of(host, nil,
+		"pcihole64": edited(host, nil,
 			"PASS 64-bit BARs of 256.1 GiB, the window has 2 TiB: pcihole64"),
 	}, "guest-numa": {
-		"cells of GPUs are no sockets": of(host, nil, "PASS 2 guest NUMA cells"),
+		"cells of GPUs are no sockets": edited(host, nil, "PASS 2 guest NUMA cells"),
 	}}
 }

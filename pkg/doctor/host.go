@@ -48,9 +48,9 @@ func (in Inputs) IsGuest() bool {
 }
 
 // hostHint returns a hint about the host's firmware, or for a guest about its configuration.
-func (in Inputs) hostHint(hint, ofGuest string) string {
+func (in Inputs) hostHint(hint, guestHint string) string {
 	if in.IsGuest() {
-		return "this machine is a guest: give it " + ofGuest +
+		return "this machine is a guest: give it " + guestHint +
 			"; for the host of a VM run doctor on its node"
 	}
 	return hint

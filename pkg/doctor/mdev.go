@@ -167,13 +167,13 @@ func vgpuCapacity(in Inputs) []Result {
 					warn(staleHint+"; with MIG, create GPU instances first",
 						"%s has no vGPU, and none can be created", gpu))...)
 		case len(types) == 1 && !isMIG(s.types[types[0]].name):
-			of, exist := s.types[types[0]], len(vgpus[gpu])
-			if have := exist + of.available; have < of.most {
+			mdevType, exist := s.types[types[0]], len(vgpus[gpu])
+			if have := exist + mdevType.available; have < mdevType.most {
 				found = append(found,
 					about(topology.PCIDevice(gpu),
 						warn(staleHint,
 							"%s gives %d of %d vGPUs of type %s: %d exist, %d can be created",
-							gpu, have, of.most, types[0], exist, of.available))...)
+							gpu, have, mdevType.most, types[0], exist, mdevType.available))...)
 			}
 		}
 	}

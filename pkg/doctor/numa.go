@@ -49,8 +49,8 @@ func vcpuNodes(in Inputs) []Result {
 	far := map[string][]topology.DeviceID{}
 	for _, d := range in.Plan.Devices {
 		vcpus, pinned := "the vCPUs", all
-		if of := in.pinnedNodes(d.Cell); d.Cell != nil && len(of) > 0 {
-			vcpus, pinned = fmt.Sprintf("the vCPUs of cell %d", *d.Cell), of
+		if nodes := in.pinnedNodes(d.Cell); d.Cell != nil && len(nodes) > 0 {
+			vcpus, pinned = fmt.Sprintf("the vCPUs of cell %d", *d.Cell), nodes
 		}
 
 		if node, known := d.HostNode.Node(); known && !pinned[node] && in.hasCPUs(node) {

@@ -19,7 +19,7 @@ type Clique struct {
 }
 
 // Cliques returns the cliques of qemu:override, in document order.
-func (d *Domain) Cliques() []Clique { return of[Clique](d.Fragments) }
+func (d *Domain) Cliques() []Clique { return fragmentsOf[Clique](d.Fragments) }
 
 // CliqueMark is the mark of cliques that Apply may add, replace and remove.
 const CliqueMark Mark = cliqueProperty

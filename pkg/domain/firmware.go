@@ -58,7 +58,7 @@ func (f FirmwareEntry) replace(e *editor, at []*xmledit.Element) {
 // requires an entry in it.
 func placeFirmwareEntries(e *editor) error {
 	e.removeFrom(slices.Collect(all(e.xml.Root(), "sysinfo")), nil)
-	for _, f := range of[FirmwareEntry](e.added) {
+	for _, f := range fragmentsOf[FirmwareEntry](e.added) {
 		e.edit(e.addFirmwareEntry(f.print()))
 	}
 

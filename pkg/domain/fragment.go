@@ -63,8 +63,8 @@ func (d *Domain) Marked(mark Mark) []Fragment {
 	})
 }
 
-// of returns the fragments of a kind.
-func of[F Fragment](all []Fragment) []F {
+// fragmentsOf returns the fragments of a kind.
+func fragmentsOf[F Fragment](all []Fragment) []F {
 	var found []F
 	for _, f := range all {
 		if one, ok := f.(F); ok {

@@ -36,7 +36,7 @@ type IOMMU struct {
 var iommuKind = kind{read: readIOMMUs, place: placeIOMMUs}
 
 // IOMMUs returns the iommu devices, in document order.
-func (d *Domain) IOMMUs() []IOMMU { return of[IOMMU](d.Fragments) }
+func (d *Domain) IOMMUs() []IOMMU { return fragmentsOf[IOMMU](d.Fragments) }
 
 // HasIOMMU reports whether the guest has an IOMMU, be it in qemu:commandline.
 func (d *Domain) HasIOMMU() bool { return len(d.IOMMUs()) > 0 || d.CommandLineIOMMU() }
@@ -198,7 +198,7 @@ func placeIOMMUs(e *editor) error {
 		}
 	}
 
-	for _, i := range of[IOMMU](e.added) {
+	for _, i := range fragmentsOf[IOMMU](e.added) {
 		suffix := ""
 		if i.IOAPIC {
 			suffix = e.addIOAPIC()

@@ -25,7 +25,7 @@ const (
 const OptionPrefix = "hook-sidecar-"
 
 // Options returns the options of qemu:commandline, in document order.
-func (d *Domain) Options() []Option { return of[Option](d.Fragments) }
+func (d *Domain) Options() []Option { return fragmentsOf[Option](d.Fragments) }
 
 // ID returns the id of an option, "" without one. QEMU refuses two options of a name with one id
 // (util/qemu-option.c, qemu_opts_create).
@@ -74,10 +74,15 @@ func (o Option) fwcfgName() string {
 // the one that counts, and its value; nil without one.
 func (d *Domain) Global(driver, property string) (last *Option, value string) {
 	for _, o := range d.Options() {
-		if of, name, set := o.global(); o.Name == OptionGlobal && of == driver && name == property {
+		if o.Name != OptionGlobal {
+			continue
+		}
+
+		if owner, name, set := o.global(); owner == driver && name == property {
 			last, value = &o, set
 		}
 	}
+
 	return last, value
 }
 
@@ -157,7 +162,7 @@ func (o Option) replace(e *editor, at []*xmledit.Element) {
 
 // placeOptions adds options after all others: libvirt reads all elements as one list.
 func placeOptions(e *editor) error {
-	added := of[Option](e.added)
+	added := fragmentsOf[Option](e.added)
 	_, last := pairArgs(e.xml.Root())
 	if len(added) > 0 && last != nil && optionName(last.Value("value")) != "" {
 		return errors.New("add options of QEMU: the last one in qemu:commandline has no value, " +

@@ -16,7 +16,7 @@ type override interface {
 // placeOverrides adds the overrides of a kind to qemu:override.
 func placeOverrides[O override](e *editor) error {
 	prefix, _ := e.qemuPrefix(overrides)
-	for _, o := range of[O](e.added) {
+	for _, o := range fragmentsOf[O](e.added) {
 		e.qemu[overrides] = append(e.qemu[overrides], o.printOverride(prefix))
 	}
 	return nil

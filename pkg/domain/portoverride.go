@@ -41,7 +41,7 @@ func (o PortOverride) Mark() Mark {
 }
 
 // PortOverrides returns the overrides of controllers, in document order.
-func (d *Domain) PortOverrides() []PortOverride { return of[PortOverride](d.Fragments) }
+func (d *Domain) PortOverrides() []PortOverride { return fragmentsOf[PortOverride](d.Fragments) }
 
 // QEMUAlias returns the alias that libvirt gives a PCI controller: the user's, else one by its
 // index (libvirt src/qemu/qemu_alias.c, qemuAssignDeviceControllerAlias).

@@ -11,12 +11,12 @@ import (
 
 // kind is a kind of finding.
 type kind struct {
-	code     reasons.Code
-	severity Severity // "" stands for Warn
-	check    string   // of doctor, which reports it; "" stands for warnings
-	remedy   string   // of those that have none of their own
-	ofTree   bool     // it is about the tree of a layout, so a device has to be in one
-	find     func(*placement.Plan) []Finding
+	code      reasons.Code
+	severity  Severity // "" stands for Warn
+	check     string   // of doctor, which reports it; "" stands for warnings
+	remedy    string   // of those that have none of their own
+	needsTree bool     // it is about the tree of a layout, so a device has to be in one
+	find      func(*placement.Plan) []Finding
 }
 
 // speedRemedy is the remedy for an emulated port that shows NCCL a false speed.
@@ -33,12 +33,12 @@ var kinds = []kind{
 			"I/O BAR, and UEFI has room for 9",
 	},
 	{
-		code: "switch-port-hotplug", ofTree: true, find: switchPortHotplug,
+		code: "switch-port-hotplug", needsTree: true, find: switchPortHotplug,
 		remedy: "choose layout root or numa for a VM with only SR-IOV networks, or boot it with " +
 			"SeaBIOS",
 	},
 	{
-		code: "launch-security", check: "launch-security", ofTree: true, find: launchSecurity,
+		code: "launch-security", check: "launch-security", needsTree: true, find: launchSecurity,
 		remedy: "check that the guest has every device: confidential guests with expander buses " +
 			"are not tested",
 	},
@@ -49,12 +49,12 @@ var kinds = []kind{
 			"device out",
 	},
 	{
-		code: "viommu", check: "viommu", ofTree: true, find: untestedIOMMU,
+		code: "viommu", check: "viommu", needsTree: true, find: untestedIOMMU,
 		remedy: "check the guest's IOMMU groups: with expander buses only an <iommu> of model " +
 			"intel is tested",
 	},
 	{
-		code: "viommu-shared-group", check: "viommu", ofTree: true, find: sharedGroups,
+		code: "viommu-shared-group", check: "viommu", needsTree: true, find: sharedGroups,
 		remedy: "choose layout root or numa, where each device has a root port and a group of " +
 			"its own, or pass these devices to one nested guest",
 	},
@@ -78,16 +78,16 @@ var kinds = []kind{
 			"activates before it starts: kubectl hostdev fit shows those that are free",
 	},
 	{
-		code: "gpudirect-rdma-off", ofTree: true, find: gpuDirectOff,
+		code: "gpudirect-rdma-off", needsTree: true, find: gpuDirectOff,
 		remedy: "set port-speed=host with layout auto or mirror; else nccl-topology; else " +
 			"NCCL_NET_GDR_LEVEL=PHB in the guest, which does not bring the host's NIC",
 	},
 	{
-		code: "merged-switches", ofTree: true, find: mergedSwitches,
+		code: "merged-switches", needsTree: true, find: mergedSwitches,
 		remedy: "none for NCCL; to show the host's switches, set port-speed=host or nccl-topology " +
 			"with layout auto, or choose layout mirror",
 	},
-	{code: "switch-port-link-speed", ofTree: true, find: slowUplinks, remedy: speedRemedy},
+	{code: "switch-port-link-speed", needsTree: true, find: slowUplinks, remedy: speedRemedy},
 	{code: "port-link-speed", find: slowRootPorts, remedy: speedRemedy},
 }
 
@@ -132,7 +132,7 @@ func OfGroup(host *topology.Host, function *topology.Function) []Finding {
 
 // in returns the findings of a kind in a plan.
 func (k kind) in(plan *placement.Plan) []Finding {
-	if k.ofTree && !slices.ContainsFunc(plan.Devices, isInTree) {
+	if k.needsTree && !slices.ContainsFunc(plan.Devices, isInTree) {
 		return nil
 	}
 	return k.complete(k.find(plan))

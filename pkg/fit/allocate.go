@@ -29,15 +29,15 @@ type offer struct {
 // fill lets the scheduler's allocator allocate the devices of pools to one VM after the other,
 // until one gets none. Where they take GPUs of partitions, those of a VM are one.
 func (n *node) fill(
-	ctx context.Context, claims []*resourceapi.ResourceClaim, pools []*pool, of offer,
+	ctx context.Context, claims []*resourceapi.ResourceClaim, pools []*pool, o offer,
 ) counted {
 	if n.takesGPUs(ctx, claims) {
-		return n.fillPartitions(ctx, claims, pools, of)
+		return n.fillPartitions(ctx, claims, pools, o)
 	}
 
 	c := counted{}
-	for c.times < of.room {
-		got, why := n.allocate(ctx, claims, pools, of.inUse)
+	for c.times < o.room {
+		got, why := n.allocate(ctx, claims, pools, o.inUse)
 		if why != "" {
 			c.why = why
 			return c
@@ -406,9 +406,10 @@ func taintsOf(d *resourceapi.Device, tolerations []resourceapi.DeviceToleration)
 	for _, t := range d.Taints {
 		isHard := t.Effect == resourceapi.DeviceTaintEffectNoSchedule ||
 			t.Effect == resourceapi.DeviceTaintEffectNoExecute
-		isTolerated := slices.ContainsFunc(tolerations, func(of resourceapi.DeviceToleration) bool {
-			return resourceclaim.ToleratesTaint(of, t)
-		})
+		isTolerated := slices.ContainsFunc(tolerations,
+			func(toleration resourceapi.DeviceToleration) bool {
+				return resourceclaim.ToleratesTaint(toleration, t)
+			})
 
 		if isHard && !isTolerated {
 			value := ""

@@ -31,7 +31,7 @@ func (n *node) bounds(counts map[string]int) *Bounds {
 		// a device may be in a slice several times
 		isNew := d.Address != "" && !slices.Contains(ids, d.pci)
 		if kind >= 0 && d.State == free && isNew {
-			ids, m.ofDevice = append(ids, d.pci), append(m.ofDevice, kind)
+			ids, m.driverOf = append(ids, d.pci), append(m.driverOf, kind)
 		}
 	}
 
@@ -55,9 +55,9 @@ func (n *node) bounds(counts map[string]int) *Bounds {
 	b := &Bounds{Best: best.pairs(), Worst: worst.pairs()}
 	var oneNode *tally
 	for _, onNode := range m.split(devices, topology.SYS) {
-		of := m.choose(onNode, topology.NODE, tally.isFarther)[complete]
-		if of != nil && (oneNode == nil || of.isFarther(*oneNode)) {
-			oneNode = of
+		farthest := m.choose(onNode, topology.NODE, tally.isFarther)[complete]
+		if farthest != nil && (oneNode == nil || farthest.isFarther(*oneNode)) {
+			oneNode = farthest
 		}
 	}
 
@@ -140,7 +140,7 @@ type mixes struct {
 	drivers  []string
 	all      [][]int // the number of devices per driver, by the number of the mix
 	steps    []int   // by which the number of a mix rises with a device of a driver
-	ofDevice []int   // driver per device
+	driverOf []int   // driver per device
 	types    [][]topology.PathType
 }
 
@@ -217,7 +217,7 @@ func (m *mixes) choose(
 	found := make([]*tally, len(m.all))
 	found[0] = &tally{}
 	if len(devices) == 1 {
-		if step := m.steps[m.ofDevice[devices[0]]]; step < len(found) {
+		if step := m.steps[m.driverOf[devices[0]]]; step < len(found) {
 			found[step] = &tally{}
 		}
 		return found
@@ -235,15 +235,15 @@ func (m *mixes) join(
 	as, bs []*tally, t topology.PathType, isBetter func(tally, tally) bool,
 ) []*tally {
 	found := make([]*tally, len(m.all))
-	for a, ofA := range as {
-		for b, ofB := range bs {
+	for a, pairsA := range as {
+		for b, pairsB := range bs {
 			sum, isWanted := m.sum(a, b)
-			if ofA == nil || ofB == nil || !isWanted {
+			if pairsA == nil || pairsB == nil || !isWanted {
 				continue
 			}
 
-			both := *ofA
-			for between, count := range ofB {
+			both := *pairsA
+			for between, count := range pairsB {
 				both[between] += count
 			}
 

@@ -39,15 +39,15 @@ func TestBounds(t *testing.T) {
 			}
 
 			compared++
-			ofOne := -1
+			gotOneNode := -1
 			if got.OneNode != nil {
-				ofOne = got.OneNode.distance()
+				gotOneNode = got.OneNode.distance()
 			}
 
-			if got.Best.distance() != best || got.Worst.distance() != worst || ofOne != oneNode {
+			if got.Best.distance() != best || got.Worst.distance() != worst || gotOneNode != oneNode {
 				t.Errorf("%s, %v of %d: distances %d, %d, %d of %v, want %d, %d, %d", name, counts,
 					len(n.devices),
-					got.Best.distance(), got.Worst.distance(), ofOne, got, best, worst, oneNode)
+					got.Best.distance(), got.Worst.distance(), gotOneNode, got, best, worst, oneNode)
 			}
 		}
 	}

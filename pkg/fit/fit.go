@@ -56,8 +56,8 @@ type Node struct {
 	// NVLink partitions of its GPUs, as far as they are known
 	Partitions []Partition `json:"partitions"`
 
-	order     []Partition // that the VMs get which fit now
-	ofUnknown int         // GPUs of a VM that have to be a partition, where none is known
+	order         []Partition // that the VMs get which fit now
+	gpusOfUnknown int         // GPUs of a VM that have to be a partition, where none is known
 }
 
 // Count answers for each node, or for the one that the objects single out.
@@ -67,9 +67,9 @@ func (f *Fleet) Count(ctx context.Context, s Shape) (Answer, error) {
 	}
 
 	var nodes []*node
-	for _, of := range f.Nodes {
-		if f.Only == "" || f.Only == of.Name {
-			nodes = append(nodes, f.node(of))
+	for _, object := range f.Nodes {
+		if f.Only == "" || f.Only == object.Name {
+			nodes = append(nodes, f.node(object))
 		}
 	}
 
@@ -81,18 +81,18 @@ func (f *Fleet) Count(ctx context.Context, s Shape) (Answer, error) {
 			return answer, errors.New("count NVLink partitions: " + n.problem)
 		}
 
-		of, err := n.answer(ctx, s)
+		onNode, err := n.answer(ctx, s)
 		if err = cmp.Or(ctx.Err(), err); err != nil {
 			return answer, err
 		}
 
-		if of.Empty > 0 && len(s.Devices) > 0 && f.Hosts[n.Name] == nil {
+		if onNode.Empty > 0 && len(s.Devices) > 0 && f.Hosts[n.Name] == nil {
 			unread = append(unread, n.Name)
 		}
 
-		answer.Nodes = append(answer.Nodes, of)
-		answer.Now += of.Now
-		answer.Empty += of.Empty
+		answer.Nodes = append(answer.Nodes, onNode)
+		answer.Now += onNode.Now
+		answer.Empty += onNode.Empty
 	}
 
 	for _, n := range nodes {
@@ -159,7 +159,7 @@ func (n *node) answer(ctx context.Context, s Shape) (Node, error) {
 	}
 
 	out.Devices, out.Partitions, out.order = n.devices, n.shown(now.order), now.order
-	out.ofUnknown = n.ofUnknownPartitions(s, first)
+	out.gpusOfUnknown = n.gpusOfUnknownPartitions(s, first)
 	host := n.host
 	if n.Hosts[n.Name] == nil {
 		host = hostOf(chosen) // among these a device of several places is settled

@@ -75,14 +75,14 @@ func New(o Objects) *Fleet {
 
 // requests returns the request that each device of an allocation is for.
 func requests(a *resourceapi.AllocationResult) map[structured.DeviceID]string {
-	of := map[structured.DeviceID]string{}
+	requestOf := map[structured.DeviceID]string{}
 	for _, r := range ptr.Deref(a, resourceapi.AllocationResult{}).Devices.Results {
 		if !ptr.Deref(r.AdminAccess, false) { // which takes nothing
-			of[structured.MakeDeviceID(r.Driver, r.Pool, r.Device)] = r.Request
+			requestOf[structured.MakeDeviceID(r.Driver, r.Pool, r.Device)] = r.Request
 		}
 	}
 
-	return of
+	return requestOf
 }
 
 // List and Get make a fleet a structured.DeviceClassLister.
@@ -111,11 +111,11 @@ func poolsOf(all []*resourceapi.ResourceSlice) (pools []*pool) {
 	type key struct{ driver, name string }
 	known := map[key]*pool{}
 	for _, s := range all {
-		of := key{s.Spec.Driver, s.Spec.Pool.Name}
-		p := known[of]
+		k := key{s.Spec.Driver, s.Spec.Pool.Name}
+		p := known[k]
 		if p == nil {
-			p = &pool{driver: of.driver, name: of.name}
-			known[of], pools = p, append(pools, p)
+			p = &pool{driver: k.driver, name: k.name}
+			known[k], pools = p, append(pools, p)
 		}
 
 		switch newest := p.generation(); {
@@ -159,17 +159,17 @@ func (p *pool) isShared() bool {
 }
 
 // devices returns the devices of the pool that a node reaches.
-func (p *pool) devices(of *corev1.Node) (found []*resourceapi.Device) {
+func (p *pool) devices(node *corev1.Node) (found []*resourceapi.Device) {
 	for _, s := range p.slices {
 		spec := &s.Spec
 		isPerDevice := ptr.Deref(spec.PerDeviceNodeSelection, false)
-		if !isPerDevice && !reaches(of, spec.NodeName, spec.AllNodes, spec.NodeSelector) {
+		if !isPerDevice && !reaches(node, spec.NodeName, spec.AllNodes, spec.NodeSelector) {
 			continue
 		}
 
 		for i := range spec.Devices {
 			d := &spec.Devices[i]
-			if !isPerDevice || reaches(of, d.NodeName, d.AllNodes, d.NodeSelector) {
+			if !isPerDevice || reaches(node, d.NodeName, d.AllNodes, d.NodeSelector) {
 				found = append(found, d)
 			}
 		}
@@ -181,15 +181,15 @@ func (p *pool) devices(of *corev1.Node) (found []*resourceapi.Device) {
 // reaches reports whether a node is one of those that a slice or a device names, as
 // k8s.io/dynamic-resource-allocation/structured (internal/stable/pools_stable.go, NodeMatches)
 // has it. A selector that cannot be parsed, about which the allocator complains, names none.
-func reaches(of *corev1.Node, name *string, all *bool, selector *corev1.NodeSelector) bool {
+func reaches(node *corev1.Node, name *string, all *bool, selector *corev1.NodeSelector) bool {
 	switch {
 	case ptr.Deref(name, "") != "":
-		return *name == of.Name
+		return *name == node.Name
 	case ptr.Deref(all, false):
 		return true
 	case selector != nil:
 		parsed, err := nodeaffinity.NewNodeSelector(selector)
-		return err == nil && parsed.Match(of)
+		return err == nil && parsed.Match(node)
 	}
 
 	return false

@@ -30,11 +30,11 @@ const (
 // PartitionsOf returns the NVLink partitions of a node, which need not be among the objects, with
 // the addresses of its GPUs as far as they are known. It is empty where nothing says them.
 func (f *Fleet) PartitionsOf(name string) (nvlink.List, error) {
-	of := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	object := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	if i := slices.IndexFunc(f.Nodes, func(n *corev1.Node) bool { return n.Name == name }); i >= 0 {
-		of = f.Nodes[i]
+		object = f.Nodes[i]
 	}
-	return f.node(of).list()
+	return f.node(object).list()
 }
 
 // list returns the partitions that a file lists, else those of the node's annotation, else those
@@ -110,9 +110,9 @@ func (n *node) publishedPartitions() (found []nvlink.Partition) {
 		for name, a := range d.published.Attributes {
 			size, isPartition := strings.CutPrefix(qualify(string(name), d.Driver),
 				partitionAttribute)
-			of, err := strconv.Atoi(size)
+			gpus, err := strconv.Atoi(size)
 			if isPartition && err == nil && a.IntValue != nil {
-				k := key{of, int(*a.IntValue)}
+				k := key{gpus, int(*a.IntValue)}
 				members[k] = append(members[k], module)
 			}
 		}

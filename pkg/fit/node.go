@@ -66,10 +66,13 @@ type node struct {
 	problem    string      // why they were not read; "" where they were, or where nothing has them
 }
 
-func (f *Fleet) node(of *corev1.Node) *node {
-	n := &node{Fleet: f, Node: of, devices: []OfferedDevice{}, matching: map[string][]OfferedDevice{}}
+func (f *Fleet) node(object *corev1.Node) *node {
+	n := &node{
+		Fleet: f, Node: object,
+		devices: []OfferedDevice{}, matching: map[string][]OfferedDevice{},
+	}
 	for _, p := range f.pools {
-		published := p.devices(of)
+		published := p.devices(object)
 		if len(published) > 0 {
 			n.pools = append(n.pools, p)
 		}
@@ -79,12 +82,12 @@ func (f *Fleet) node(of *corev1.Node) *node {
 		}
 	}
 
-	n.host = f.Hosts[of.Name]
+	n.host = f.Hosts[object.Name]
 
 	if n.host == nil {
 		n.host = hostOf(n.devices)
 	} else {
-		n.devices = append(n.devices, n.ofPlugins()...)
+		n.devices = append(n.devices, n.pluginDevices()...)
 	}
 
 	slices.SortStableFunc(n.devices, func(a, b OfferedDevice) int {
@@ -237,8 +240,8 @@ func mostShared[T any](values []T, shares func(T) int) T {
 	return slices.MaxFunc(values, func(a, b T) int { return cmp.Compare(shares(a), shares(b)) })
 }
 
-// ofPlugins returns the devices of the host that KubeVirt's device plugins give out.
-func (n *node) ofPlugins() (devices []OfferedDevice) {
+// pluginDevices returns the devices of the host that KubeVirt's device plugins give out.
+func (n *node) pluginDevices() (devices []OfferedDevice) {
 	for _, k := range n.KubeVirts {
 		permitted := ptr.Deref(k.Spec.Configuration.PermittedHostDevices, v1.PermittedHostDevices{})
 		for _, p := range permitted.PciHostDevices {

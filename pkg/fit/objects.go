@@ -124,8 +124,8 @@ func (p *parser) document(document []byte) error {
 }
 
 // object reads one object. Its list gives it kind and version, unless it has its own.
-func (p *parser) object(of metav1.TypeMeta, data []byte) error {
-	head := metav1.PartialObjectMetadata{TypeMeta: of}
+func (p *parser) object(inherited metav1.TypeMeta, data []byte) error {
+	head := metav1.PartialObjectMetadata{TypeMeta: inherited}
 	if err := json.Unmarshal(data, &head); err != nil {
 		return fmt.Errorf("parse objects: %w", err)
 	}

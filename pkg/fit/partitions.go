@@ -269,17 +269,17 @@ func compareSizes(a, b map[int]int) int {
 
 // fillPartitions does what fill does where the GPUs of a VM have to be a partition.
 func (n *node) fillPartitions(
-	ctx context.Context, claims []*resourceapi.ResourceClaim, pools []*pool, of offer,
+	ctx context.Context, claims []*resourceapi.ResourceClaim, pools []*pool, o offer,
 ) counted {
 	c := counted{}
-	for c.times < of.room {
-		got, partition, why := n.allocatePartition(ctx, claims, pools, of)
+	for c.times < o.room {
+		got, partition, why := n.allocatePartition(ctx, claims, pools, o)
 		if why != "" {
 			c.why = why
 			return c
 		}
 
-		of.inUse.Insert(slices.Collect(maps.Keys(got))...)
+		o.inUse.Insert(slices.Collect(maps.Keys(got))...)
 		c.times, c.order = c.times+1, append(c.order, partition)
 		if c.times == 1 {
 			c.first = got
@@ -292,17 +292,17 @@ func (n *node) fillPartitions(
 // allocatePartition allocates devices to one VM whose GPUs are exactly those of a partition: the
 // scheduler's allocator sees no others.
 func (n *node) allocatePartition(
-	ctx context.Context, claims []*resourceapi.ResourceClaim, pools []*pool, of offer,
+	ctx context.Context, claims []*resourceapi.ResourceClaim, pools []*pool, o offer,
 ) (given, Partition, string) {
 	// the cause, if there are too few in any case
-	_, why := n.allocate(ctx, claims, pools, of.inUse.Clone())
+	_, why := n.allocate(ctx, claims, pools, o.inUse.Clone())
 	if why != "" {
 		return nil, Partition{}, why
 	}
 
 	all := n.gpus()
-	for _, p := range n.usable(of.inUse, of.isEmpty) {
-		got, why := n.allocate(ctx, claims, pools, of.inUse.Union(all.Difference(p.devices)))
+	for _, p := range n.usable(o.inUse, o.isEmpty) {
+		got, why := n.allocate(ctx, claims, pools, o.inUse.Union(all.Difference(p.devices)))
 		if why == "" && n.covers(got, p) {
 			return got, p, ""
 		}

@@ -18,9 +18,9 @@ func TestPools(t *testing.T) {
 		return "devices: [" + strings.Join(devices, ", ") + "]"
 	}
 
-	slice := func(pool string, of int, fields ...string) string {
+	slice := func(pool string, count int, fields ...string) string {
 		return fmt.Sprintf("kind: ResourceSlice\nspec: {driver: x, pool: {name: %s, "+
-			"generation: 1, resourceSliceCount: %d}, %s}", pool, of, strings.Join(fields, ", "))
+			"generation: 1, resourceSliceCount: %d}, %s}", pool, count, strings.Join(fields, ", "))
 	}
 
 	const onA = "nodeSelector: {nodeSelectorTerms: [{matchFields: [{key: metadata.name, " +

@@ -11,11 +11,11 @@ import (
 	"hook-sidecar/pkg/words"
 )
 
-// ofUnknownPartitions returns how many GPUs a VM gets that have to be an NVLink partition, though
-// nothing lists those of the node: some of the GPUs of a board with NVSwitches, more than one. It
-// returns 0 where there is nothing to say. The VM gets these devices of claims, or s.Devices. With
-// NVSwitches of its own it runs Fabric Manager itself.
-func (n *node) ofUnknownPartitions(s Shape, first given) int {
+// gpusOfUnknownPartitions returns how many GPUs a VM gets that have to be an NVLink partition,
+// though nothing lists those of the node: some of the GPUs of a board with NVSwitches, more than
+// one. It returns 0 where there is nothing to say. The VM gets these devices of claims, or
+// s.Devices. With NVSwitches of its own it runs Fabric Manager itself.
+func (n *node) gpusOfUnknownPartitions(s Shape, first given) int {
 	if len(n.partitions) > 0 || n.problem != "" {
 		return 0
 	}
@@ -84,8 +84,8 @@ func unknownNotes(nodes []Node) (notes []string) {
 	var names []string
 	gpus := 0
 	for _, n := range nodes {
-		if n.ofUnknown > 0 {
-			names, gpus = append(names, n.Name), max(gpus, n.ofUnknown)
+		if n.gpusOfUnknown > 0 {
+			names, gpus = append(names, n.Name), max(gpus, n.gpusOfUnknown)
 		}
 	}
 

@@ -36,10 +36,10 @@ func shared(paths [][]*topology.Node) []*topology.Node {
 	return common
 }
 
-// ofSwitch adds the links of the ports of a switch and of all switches under it, and returns the
+// addLinks adds the links of the ports of a switch and of all switches under it, and returns the
 // link of its upstream port; the zero Link if the host has none. The first above nodes of each
 // host path lead to the switch above this one.
-func (h hostLinks) ofSwitch(
+func (h hostLinks) addLinks(
 	upstream *topology.Node, above int, links map[*topology.Node]topology.Link,
 ) topology.Link {
 	paths := h.paths(upstream)
@@ -63,7 +63,7 @@ func (h hostLinks) ofSwitch(
 
 	for _, port := range upstream.Children {
 		if port.Kind == topology.DownstreamPort {
-			links[port] = h.ofDownstream(port, len(common), uplink, links)
+			links[port] = h.downstreamLink(port, len(common), uplink, links)
 		}
 	}
 
@@ -80,9 +80,9 @@ func lastSwitch(path []*topology.Node) int {
 	return -1
 }
 
-// ofDownstream returns the link of a switch's downstream port: of the switch under it, or of the
+// downstreamLink returns the link of a switch's downstream port: of the switch under it, or of the
 // device. One without a passthrough device has the uplink's.
-func (h hostLinks) ofDownstream(
+func (h hostLinks) downstreamLink(
 	port *topology.Node, above int, uplink topology.Link, links map[*topology.Node]topology.Link,
 ) topology.Link {
 	paths := h.paths(port)
@@ -92,7 +92,7 @@ func (h hostLinks) ofDownstream(
 
 	for _, child := range port.Children {
 		if child.Kind == topology.UpstreamPort {
-			return h.ofSwitch(child, above, links)
+			return h.addLinks(child, above, links)
 		}
 	}
 

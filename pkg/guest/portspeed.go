@@ -134,7 +134,7 @@ func (p *portSpeed) addSwitch(rootPort *topology.Node) {
 	links := map[*topology.Node]topology.Link{}
 	for _, upstream := range rootPort.Children {
 		if upstream.Kind == topology.UpstreamPort {
-			links[rootPort] = p.ofSwitch(upstream, 0, links)
+			links[rootPort] = p.addLinks(upstream, 0, links)
 		}
 	}
 

@@ -13,8 +13,8 @@ const live = "/sys"
 // Kernel returns the release of a host's kernel, such as "6.1.0-50-amd64": this machine's, or that
 // which the comment of a snapshot names. It is "" where it is not known.
 func Kernel(sysfs fs.FS) string {
-	if of, hasKernel := sysfs.(interface{ Kernel() string }); hasKernel {
-		return of.Kernel()
+	if snapshot, hasKernel := sysfs.(interface{ Kernel() string }); hasKernel {
+		return snapshot.Kernel()
 	}
 	return ""
 }

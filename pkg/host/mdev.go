@@ -64,10 +64,11 @@ const (
 func (r *hostReader) mdevTypes(dir string) []topology.MDEVType {
 	var types []topology.MDEVType
 	for _, id := range r.entries(path.Join(dir, mdevTypes)) {
-		of := path.Join(dir, mdevTypes, id)
-		available := of + "/available_instances"
+		typeDir := path.Join(dir, mdevTypes, id)
+		available := typeDir + "/available_instances"
 		types = append(types, topology.MDEVType{
-			ID: id, Name: r.file(of + "/name"), Max: maxInstances(r.file(of + "/description")),
+			ID: id, Name: r.file(typeDir + "/name"),
+			Max:       maxInstances(r.file(typeDir + "/description")),
 			Available: parsed(r, available, r.file(available), parseNumber),
 		})
 	}

@@ -19,7 +19,7 @@ type Function struct {
 // Of makes the file of functions, for a guest whose domain is not known. A switch has the fastest
 // link of the functions under it, and an address that no device of the guest has.
 func Of(functions []Function) File {
-	b := ofFunctions{cpus: map[int]*element{}, switches: map[*topology.Node]*element{}}
+	b := functionBuilder{cpus: map[int]*element{}, switches: map[*topology.Node]*element{}}
 	links := fastestUnder(functions)
 	library := RCCL
 	for _, f := range functions {
@@ -45,15 +45,15 @@ func Of(functions []Function) File {
 	return b.file
 }
 
-// ofFunctions collects the elements of a file.
-type ofFunctions struct {
+// functionBuilder collects the elements of a file.
+type functionBuilder struct {
 	file     File
 	cpus     map[int]*element
 	switches map[*topology.Node]*element
 }
 
 // cpu returns the CPU of a NUMA node.
-func (b *ofFunctions) cpu(node int) *element {
+func (b *functionBuilder) cpu(node int) *element {
 	if b.cpus[node] == nil {
 		c := &element{name: "cpu", node: node}
 		c.set("numaid", strconv.Itoa(node))
@@ -64,7 +64,7 @@ func (b *ofFunctions) cpu(node int) *element {
 }
 
 // pciSwitch returns the element of a switch, which it adds under a parent once.
-func (b *ofFunctions) pciSwitch(
+func (b *functionBuilder) pciSwitch(
 	n *topology.Node, parent *element, link *topology.Link,
 ) *element {
 	if b.switches[n] == nil {

@@ -78,12 +78,12 @@ func Parse(data []byte) (List, error) {
 			"fmpm -l prints them", count, maxPartitions)
 	}
 
-	for i, of := range file.Partitions {
-		if of.ID == nil {
+	for i, entry := range file.Partitions {
+		if entry.ID == nil {
 			return list, fmt.Errorf("parse partitions: entry %d has no partitionId", i+1)
 		}
-		if err := list.add(of); err != nil {
-			return list, fmt.Errorf("partition %d: %w", *of.ID, err)
+		if err := list.add(entry); err != nil {
+			return list, fmt.Errorf("partition %d: %w", *entry.ID, err)
 		}
 	}
 
@@ -92,9 +92,9 @@ func Parse(data []byte) (List, error) {
 }
 
 // add adds a partition with an ID, and the addresses of its GPUs.
-func (l *List) add(of printedPartition) error {
-	p := Partition{ID: int(*of.ID), IsActive: of.IsActive != 0}
-	for _, gpu := range of.GPUs {
+func (l *List) add(entry printedPartition) error {
+	p := Partition{ID: int(*entry.ID), IsActive: entry.IsActive != 0}
+	for _, gpu := range entry.GPUs {
 		if gpu.Module == nil {
 			return errors.New("a GPU has no physicalId")
 		}
@@ -110,8 +110,8 @@ func (l *List) add(of printedPartition) error {
 	switch {
 	case len(p.Modules) == 0:
 		return errors.New("no gpuInfo")
-	case of.Count != len(p.Modules):
-		return fmt.Errorf("numGpus is %d, and gpuInfo has %d", of.Count, len(p.Modules))
+	case entry.Count != len(p.Modules):
+		return fmt.Errorf("numGpus is %d, and gpuInfo has %d", entry.Count, len(p.Modules))
 	case len(slices.Compact(slices.Clone(p.Modules))) < len(p.Modules):
 		return errors.New("a physicalId appears twice")
 	case slices.ContainsFunc(l.Partitions, func(q Partition) bool { return q.ID == p.ID }):

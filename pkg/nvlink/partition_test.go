@@ -28,9 +28,9 @@ func TestBoards(t *testing.T) {
 				len(list.Partitions), len(sets), count)
 		}
 
-		for of, times := range sets {
+		for set, times := range sets {
 			if times != 1 {
-				t.Errorf("%s: %d partitions of %s", board, times, of)
+				t.Errorf("%s: %d partitions of %s", board, times, set)
 			}
 		}
 	}
@@ -41,16 +41,16 @@ func TestBoards(t *testing.T) {
 func TestTwoBoards(t *testing.T) {
 	list, err := nvlink.Parse(expect.File(t, "../../testdata/partitions/hgx-a100-two.json"))
 	expect.NoError(t, err)
-	sizes, ofGPU := map[int]int{}, map[nvlink.Module]map[int]int{}
+	sizes, perGPU := map[int]int{}, map[nvlink.Module]map[int]int{}
 	for _, p := range list.Partitions {
 		sizes[len(p.Modules)]++
 		first := 0
 		for _, m := range p.Modules {
-			if ofGPU[m] == nil {
-				ofGPU[m] = map[int]int{}
+			if perGPU[m] == nil {
+				perGPU[m] = map[int]int{}
 			}
 
-			ofGPU[m][len(p.Modules)]++
+			perGPU[m][len(p.Modules)]++
 			if m <= 8 {
 				first++
 			}
@@ -63,7 +63,7 @@ func TestTwoBoards(t *testing.T) {
 
 	expect.Same(t, map[int]int{16: 1, 8: 6, 4: 4, 2: 8, 1: 16}, sizes, "sizes (-want +got)")
 
-	for m, got := range ofGPU {
+	for m, got := range perGPU {
 		want := map[int]int{16: 1, 8: 3, 4: 1, 2: 1, 1: 1}
 		expect.Same(t, want, got, "partitions of GPU %d by size (-want +got)", m)
 	}

@@ -101,10 +101,10 @@ func askHwloc(t *testing.T, data []byte, functions []topology.Function) []hwlocF
 
 // hwlocInfo returns the objects that hwloc-info prints of a function: their attributes, and
 // "name", such as "PCIBridge L#2".
-func hwlocInfo(t *testing.T, file, which string, of topology.Address) []map[string]string {
+func hwlocInfo(t *testing.T, file, which string, device topology.Address) []map[string]string {
 	t.Helper()
 	out, err := exec.Command("hwloc-info", "-i", file, "--if", "xml", "--filter", "io:all", which,
-		"pci="+of.String()).Output()
+		"pci="+device.String()).Output()
 	expect.NoError(t, err)
 
 	var objects []map[string]string

@@ -116,9 +116,9 @@ func (r *lstopoTextReader) object(kind, rest string, indent int) {
 		}
 
 	case "HostBridge":
-		in.at.Root, in.at.Bridges = ofLstopo.root(r.count), nil
+		in.at.Root, in.at.Bridges = lstopoStandIn.root(r.count), nil
 	case "PCIBridge", "Bridge":
-		in.at.Bridges = append(slices.Clip(in.at.Bridges), ofLstopo.address(r.count))
+		in.at.Bridges = append(slices.Clip(in.at.Bridges), lstopoStandIn.address(r.count))
 	case "PCI":
 		in.at = r.function(in.at, rest)
 	case "OpenFabrics", "CoProc", "GPU", "OSDev":
@@ -199,7 +199,7 @@ func (r *lstopoTextReader) dropDisplays() {
 
 // function reads a PCI function.
 func (r *lstopoTextReader) function(d topology.Function, rest string) topology.Function {
-	d.Address = ofLstopo.address(r.count)
+	d.Address = lstopoStandIn.address(r.count)
 	if id := topoBusID.FindStringSubmatch(rest); id != nil {
 		if a, err := lspciAddress(id[1]); err == nil {
 			d.Address = a

@@ -81,11 +81,11 @@ type standInKind uint32
 
 // The kinds of stand-in.
 const (
-	ofMatrix standInKind = iota << 16
-	ofLstopo
-	ofROCm
-	ofNames
-	ofLog
+	matrixStandIn standInKind = iota << 16
+	lstopoStandIn
+	rocmStandIn
+	nameStandIn
+	logStandIn
 )
 
 // address returns stand-in n for an address that a text lacks.

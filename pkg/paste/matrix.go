@@ -135,7 +135,7 @@ func (m *Machine) named(name, label string) topology.Address {
 		}
 	}
 
-	d := topology.Function{Address: ofMatrix.address(len(m.Functions)), Class: 0x020000}
+	d := topology.Function{Address: matrixStandIn.address(len(m.Functions)), Class: 0x020000}
 	if isGPUName(label) {
 		d.Class = 0x030000
 	}

@@ -80,7 +80,7 @@ func (r *logReader) fromPaths(t text) {
 
 // inPath returns the address of a GPU or the stand-in of a NIC in a table of paths.
 func (r *logReader) inPath(kind string, number uint64) topology.Address {
-	d := topology.Function{Address: ofLog.address(int(number & 0xffff)), Class: 0x020000}
+	d := topology.Function{Address: logStandIn.address(int(number & 0xffff)), Class: 0x020000}
 	if kind == "GPU" {
 		d.Address, d.Class = addressOf(number), 0x030200
 	}
@@ -124,7 +124,7 @@ func (r *logReader) fromInit(t text) {
 
 	for n := range len(r.names) {
 		if name := r.names[n]; name != "" {
-			a := ofLog.address(n)
+			a := logStandIn.address(n)
 			r.m.Functions = append(r.m.Functions, topology.Function{Address: a, Class: 0x020000})
 			r.m.name(a, name)
 			r.m.lacksNode(a)

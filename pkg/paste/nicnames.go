@@ -40,7 +40,7 @@ func readNICNames(t text) (Machine, error) {
 	for _, line := range t.lines {
 		d, name, node, found := nicIn(line)
 		if found && !HasAddress(d.Address) {
-			d.Address = ofNames.address(len(m.Functions))
+			d.Address = nameStandIn.address(len(m.Functions))
 		}
 
 		isKnown := func(o topology.Function) bool {
@@ -73,7 +73,7 @@ func readNICNames(t text) (Machine, error) {
 // nicIn returns the NIC in a line, its name, and the number of its NUMA node; "" where the line has
 // none.
 func nicIn(line string) (d topology.Function, name, node string, found bool) {
-	d.Address = ofNames.address(0)
+	d.Address = nameStandIn.address(0)
 	if match := ibLink.FindStringSubmatch(line); match != nil {
 		found = placeOn(&d, match[1])
 		return d, match[2], "", found

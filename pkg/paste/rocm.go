@@ -45,7 +45,7 @@ func readROCmSMI(t text) (Machine, error) {
 		linked[n] = linked[n] || joined
 		if gpus[n] == nil {
 			gpus[n] = &topology.Function{
-				Address: ofROCm.address(n), Class: accelerator, Vendor: amd,
+				Address: rocmStandIn.address(n), Class: accelerator, Vendor: amd,
 			}
 			m.lacksNode(gpus[n].Address)
 		}
@@ -76,7 +76,7 @@ func readROCmSMI(t text) (Machine, error) {
 			m.link(d.Address)
 		}
 
-		if delete(m.nodeless, ofROCm.address(n)); !hasNode[n] {
+		if delete(m.nodeless, rocmStandIn.address(n)); !hasNode[n] {
 			m.lacksNode(d.Address)
 		}
 	}

@@ -30,7 +30,7 @@ func (m *Machine) settle() {
 	bridge := func(kind, group int) topology.Address {
 		key := [2]int{kind, group}
 		if _, isMade := bridges[key]; !isMade {
-			bridges[key] = ofMatrix.address(count)
+			bridges[key] = matrixStandIn.address(count)
 			count++
 		}
 
@@ -40,7 +40,7 @@ func (m *Machine) settle() {
 	const outerPort, outer, innerPort, inner, port, own = 0, 1, 2, 3, 4, 5
 	for i := range m.Functions {
 		d := &m.Functions[i]
-		d.Root = ofMatrix.root(n + groups[topology.PHB][i])
+		d.Root = matrixStandIn.root(n + groups[topology.PHB][i])
 		wide, near := groups[topology.PXB][i], groups[topology.PIX][i]
 		if !isShared(groups[topology.PXB], i) { // alone under a root port
 			d.Bridges = []topology.Address{bridge(own, i)}

@@ -115,7 +115,8 @@ func TestFormats(t *testing.T) {
 		`<object type="PCIDev" pci_busid="0000:81:00.0" pci_type="0207 [15b3:1021]"/></object>` +
 		`</object>` +
 		`<info name="OSName" value="%s"/></topology>`
-	const ofLstopo = "0000:00:04.0 030200 10de:2330 node 0\n0000:81:00.0 020700 15b3:1021 node 1 SYS\n"
+	const twoDevices = "0000:00:04.0 030200 10de:2330 node 0\n" +
+		"0000:81:00.0 020700 15b3:1021 node 1 SYS\n"
 
 	tests := map[string]struct{ input, want, note string }{
 		"lspci -vv": {verbose, `lspci nodes=true
@@ -126,17 +127,17 @@ func TestFormats(t *testing.T) {
 0000:05:00.0 020000 15b3:0000 node none
 0000:e3:00.0 020000 15b3:0000 node 3
 `, ""},
-		"lstopo, version 1": {lstopo1, "lstopo nodes=true\n" + ofLstopo, ""},
+		"lstopo, version 1": {lstopo1, "lstopo nodes=true\n" + twoDevices, ""},
 		"lstopo, version 3": {strings.ReplaceAll(lstopo3, "%s", "Linux"),
-			"lstopo nodes=true\n" + ofLstopo, ""},
+			"lstopo nodes=true\n" + twoDevices, ""},
 		"lstopo without OSName": {
 			strings.ReplaceAll(lstopo3, `<info name="OSName" value="%s"/>`, ""),
-			"lstopo nodes=true\n" + ofLstopo, "",
+			"lstopo nodes=true\n" + twoDevices, "",
 		},
 		"lstopo, version 3, BSD": {strings.ReplaceAll(lstopo3, "%s", "FreeBSD"),
 			"lstopo nodes=false\n" +
 				strings.NewReplacer("node 0", "node unknown", "node 1 SYS", "node unknown").
-					Replace(ofLstopo), ""},
+					Replace(twoDevices), ""},
 		"nvidia-smi topo -mp": {guestTable, readTable, ""},
 		"nvidia-smi topo -p2p": {" \tGPU0\tGPU1\n GPU0\tX\tGNS\n GPU1\tGNS\tX\n\nLegend:\n\n" +
 			"  GNS  = GPU not supported\n", "nvidia-smi nodes=false\n" +

@@ -44,14 +44,14 @@ func sameBusNumbers(t *testing.T, c cases.Case, planned *placement.Plan, readbac
 	whole := m.Read(plan.Request{Domain: readback, VMI: c.Request.VMI}).Plan()
 	expect.NoError(t, whole.Err)
 
-	of := whole.Plan.Budgets.BusNumbers
-	if len(of.Expanders) > 0 && of.Used > planned.Budgets.BusNumbers.Used {
+	numbers := whole.Plan.Budgets.BusNumbers
+	if len(numbers.Expanders) > 0 && numbers.Used > planned.Budgets.BusNumbers.Used {
 		t.Errorf("root bus: planned %+v, in libvirt's domain %+v",
-			planned.Budgets.BusNumbers.Budget, of.Budget)
+			planned.Budgets.BusNumbers.Budget, numbers.Budget)
 	}
 
 	used := map[int]bus.Budget{}
-	for _, e := range of.Expanders {
+	for _, e := range numbers.Expanders {
 		used[e.Index] = e.Budget
 	}
 

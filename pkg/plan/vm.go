@@ -119,8 +119,8 @@ func (v *VM) Alternatives() []Alternative {
 }
 
 // Prospect returns the plan of the hook. If neither a flag nor a VMI names the layout, it plans
-// with the layout of the current tree, and ofCurrent is true.
-func (v *VM) Prospect() (result Result, ofCurrent bool) {
+// with the layout of the current tree, and isCurrent is true.
+func (v *VM) Prospect() (result Result, isCurrent bool) {
 	_, isGiven := v.planner.Flags[policy.KeyLayout]
 	if current := v.Current().Plan; !isGiven && v.VMI == nil && current != nil &&
 		current.TreeLayout() != "" {
@@ -131,12 +131,12 @@ func (v *VM) Prospect() (result Result, ofCurrent bool) {
 }
 
 // plan makes a plan with all warnings.
-func (v *VM) plan(of variant) Result {
-	result, isMade := v.plans[of]
+func (v *VM) plan(which variant) Result {
+	result, isMade := v.plans[which]
 	if !isMade {
-		result = v.guarded(of, true)
+		result = v.guarded(which, true)
 		if v.plans != nil {
-			v.plans[of] = result
+			v.plans[which] = result
 		}
 	}
 
@@ -144,7 +144,7 @@ func (v *VM) plan(of variant) Result {
 }
 
 // guarded makes a plan, or an error of a panic.
-func (v *VM) guarded(of variant, diagnosed bool) (result Result) {
+func (v *VM) guarded(which variant, diagnosed bool) (result Result) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			result = Result{Domain: v.request.Domain, Err: newPanicError(cause)}
@@ -154,7 +154,7 @@ func (v *VM) guarded(of variant, diagnosed bool) (result Result) {
 		return Result{Domain: v.request.Domain, Err: v.panicked}
 	}
 
-	result = v.answer(of)
+	result = v.answer(which)
 	if diagnosed {
 		result = v.diagnosed(result)
 	}
@@ -163,12 +163,12 @@ func (v *VM) guarded(of variant, diagnosed bool) (result Result) {
 }
 
 // answer makes a plan and the domain that it results in.
-func (v *VM) answer(of variant) Result {
-	if of.current {
+func (v *VM) answer(which variant) Result {
+	if which.current {
 		return v.described()
 	}
 
-	wanted := v.policyOf(of)
+	wanted := v.policyOf(which)
 	result := Result{Domain: v.request.Domain, vm: v}
 	fail := func(kind Kind, err error) Result {
 		result.Err, result.Kind = err, kind
@@ -271,10 +271,10 @@ func (v *VM) diagnosed(result Result) Result {
 }
 
 // policyOf returns the policy of a variant.
-func (v *VM) policyOf(of variant) resolved {
+func (v *VM) policyOf(which variant) resolved {
 	wanted := v.resolved
-	if of.layout != "" {
-		wanted.Policy = wanted.Policy.WithLayout(of.layout)
+	if which.layout != "" {
+		wanted.Policy = wanted.Policy.WithLayout(which.layout)
 	}
 	return wanted
 }

@@ -17,7 +17,7 @@ type buses struct {
 
 // bus is a bus with the next free slot on it. It gets its number when it is first used.
 type bus struct {
-	of      *buses
+	buses   *buses
 	isGiven bool
 	domain  uint32
 	number  uint8
@@ -49,7 +49,7 @@ func (b *bus) give() {
 		return
 	}
 
-	all := b.of
+	all := b.buses
 	if all.given == busesPerDomain {
 		all.domain, all.given = all.domain+1, 0
 	}
@@ -72,7 +72,7 @@ func (b *bus) root() topology.PCIeRoot {
 // next returns the address of the next free slot.
 func (b *bus) next() topology.Address {
 	b.give()
-	b.of.overflow = b.of.overflow || b.slot == slotsPerBus
+	b.buses.overflow = b.buses.overflow || b.slot == slotsPerBus
 	b.slot++
 	return topology.Address{Domain: b.domain, Bus: b.number, Device: uint8(b.slot-1) % slotsPerBus}
 }

@@ -57,7 +57,7 @@ func (n *namer) nameFunction(d *topology.Function) {
 	for k, bridge := range d.Bridges {
 		d.Bridges[k] = n.name(bridge, at)
 		if n.below[bridge] == nil {
-			n.below[bridge] = &bus{of: &n.buses}
+			n.below[bridge] = &bus{buses: &n.buses}
 		}
 		at = n.below[bridge]
 	}
@@ -85,7 +85,7 @@ func (n *namer) rootBus(d *topology.Function) *bus {
 	}
 
 	if n.roots[key] == nil {
-		n.roots[key] = &bus{of: &n.buses, slot: rootPortSlot}
+		n.roots[key] = &bus{buses: &n.buses, slot: rootPortSlot}
 	}
 
 	return n.roots[key]

@@ -9,9 +9,9 @@ import (
 // The parts of XML: a comment, a tag, and an attribute of a tag (XML 1.0, 2.5 and 3.1). An
 // attribute's value may have a ">".
 var (
-	part = regexp.MustCompile(`(?s)<!--.*?-->|<!\[CDATA\[.*?\]\]>|<[^<>"']*(?:"[^"]*"[^<>"']*|'[^']*'[^<>"']*)*>`)
-	of   = regexp.MustCompile(`([\w:.-]+)\s*=\s*("[^"]*"|'[^']*')`)
-	tag  = regexp.MustCompile(`^</?([\w:.-]+)`)
+	part      = regexp.MustCompile(`(?s)<!--.*?-->|<!\[CDATA\[.*?\]\]>|<[^<>"']*(?:"[^"]*"[^<>"']*|'[^']*'[^<>"']*)*>`)
+	attribute = regexp.MustCompile(`([\w:.-]+)\s*=\s*("[^"]*"|'[^']*')`)
+	tag       = regexp.MustCompile(`^</?([\w:.-]+)`)
 )
 
 // secretElements are the elements of a domain whose text is a secret or may be one (libvirt
@@ -34,8 +34,8 @@ var options = []string{
 var secretKey = regexp.MustCompile(`(?i)(^|[,{\s"])((?:string|value|data|keyid|iv|opaque|[\w-]*` +
 	secretWord + `[\w-]*)(?:=|"\s*:\s*"))[^,"}]*`)
 
-// ofFirmware is an argument of -fw_cfg with a number for the firmware.
-var ofFirmware = regexp.MustCompile(`^name=opt/ovmf/[\w.-]+,string=\d+$`)
+// firmwareNumber matches an argument of -fw_cfg with a number for the firmware.
+var firmwareNumber = regexp.MustCompile(`^name=opt/ovmf/[\w.-]+,string=\d+$`)
 
 // Domain removes secrets from a domain's XML: passwords, entries of fw_cfg, arguments and
 // variables of QEMU, a kernel's command line, and what is secret in any text.
@@ -103,7 +103,7 @@ func (d *domain) markup(text string) {
 	}
 
 	at := 0
-	for _, found := range of.FindAllStringSubmatchIndex(text, -1) {
+	for _, found := range attribute.FindAllStringSubmatchIndex(text, -1) {
 		d.out.WriteString(text[at : found[4]+1]) // to the quote
 		d.attribute(name, text[found[2]:found[3]], text[found[4]+1:found[5]-1])
 		at = found[5] - 1
@@ -133,7 +133,7 @@ func (d *domain) argument(value string) {
 		d.mark()
 	case isOption:
 		d.out.WriteString(d.removed.message(Domains, value, bareSecrets))
-	case ofFirmware.MatchString(value):
+	case firmwareNumber.MatchString(value):
 		d.out.WriteString(value)
 	default:
 		d.out.WriteString(d.removed.message(Domains, value, optionSecrets))

@@ -103,15 +103,15 @@ func (l *log) entry(line string, at int) (safe string, isEntry bool) {
 
 // fields removes secrets from the fields of an entry. Of one with an unknown name only numbers
 // stay.
-func (l *log) fields(of map[string]any) {
-	for name, value := range of {
+func (l *log) fields(entry map[string]any) {
+	for name, value := range entry {
 		text, isText := value.(string)
 		switch {
 		case isText && text == "" || value == nil:
 		case isText && slices.Contains(shown, name):
-			of[name] = l.text(text)
+			entry[name] = l.text(text)
 		case isText || fields[name] != "":
-			of[name] = Mark
+			entry[name] = Mark
 			l.removed[Messages]++
 
 		default:
@@ -127,9 +127,9 @@ func (l *log) value(name string, value any) {
 		l.fields(v)
 	case []any:
 		for i, item := range v {
-			of := map[string]any{name: item}
-			l.fields(of)
-			v[i] = of[name]
+			entry := map[string]any{name: item}
+			l.fields(entry)
+			v[i] = entry[name]
 		}
 	}
 }

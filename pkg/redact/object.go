@@ -66,8 +66,8 @@ var fields = map[string]Rule{
 	"annotations": Annotations,
 }
 
-// ofPolicies are the fields of admission policies that have CEL, in which a pod may be spelled out.
-var ofPolicies = []string{
+// celFields are the fields of admission policies that have CEL, in which a pod may be spelled out.
+var celFields = []string{
 	"mutations", "validations", "variables", "matchConditions", "auditAnnotations",
 }
 
@@ -98,7 +98,7 @@ func Object(object map[string]any) Removed {
 	kind, _ := object["kind"].(string)
 	if strings.HasSuffix(kind, "AdmissionPolicy") {
 		spec, _ := object["spec"].(map[string]any)
-		for _, name := range ofPolicies {
+		for _, name := range celFields {
 			if spec[name] != nil {
 				delete(spec, name)
 				r[Opaque]++
@@ -112,25 +112,25 @@ func Object(object map[string]any) Removed {
 }
 
 // object removes secrets from a map. Expressions of claims and classes stay.
-func (r Removed) object(of map[string]any, isCEL bool) {
-	_, isNamed := of["name"].(string)
-	for name, value := range of {
+func (r Removed) object(object map[string]any, isCEL bool) {
+	_, isNamed := object["name"].(string)
+	for name, value := range object {
 		text, isText := value.(string)
 		rule := fields[name]
 		switch {
 		case rule != "":
-			of[name] = r.field(name, rule, value)
+			object[name] = r.field(name, rule, value)
 		case isText && text == "":
 		case name == "value" && isNamed && isText: // of a variable, a header, a kernel parameter
-			of[name] = Mark
+			object[name] = Mark
 			r[Values]++
 
 		case isText && secretField.MatchString(name) && !reference.MatchString(name):
-			of[name] = Mark
+			object[name] = Mark
 			r[Named]++
 
 		case isText && (!isCEL || name != "expression"):
-			of[name] = r.text(name, text)
+			object[name] = r.text(name, text)
 		default:
 			r.value(name, value, isCEL)
 		}
@@ -257,8 +257,8 @@ func isPolicy(flag string) bool {
 func (r Removed) annotations(all map[string]any) map[string]any {
 	for name, value := range all {
 		text, isText := value.(string)
-		key, ofHook := strings.CutPrefix(name, policy.AnnotationPrefix)
-		isKept := slices.Contains(annotations, name) || ofHook && isPolicy(key)
+		key, isHooks := strings.CutPrefix(name, policy.AnnotationPrefix)
+		isKept := slices.Contains(annotations, name) || isHooks && isPolicy(key)
 		switch {
 		case isText && isKept:
 			all[name] = r.structured(text)

@@ -59,8 +59,8 @@ const secretWord = `(?:passw(?:or)?d|passphrase|passcode|pwd|secret|token|creden
 var secretName = regexp.MustCompile(`(?i)` + secretWord +
 	`|(?:^|[_.-])(?:key|pass|auth|sig|salt|pin|value)$|^(?:proxy-)?authorization$|^x-[\w-]+$`)
 
-// ofSecrets are in every name, in lower case, that secretName matches.
-var ofSecrets = strings.Fields(`pass pwd secret token credential key cookie sig auth salt pin value x-`)
+// secretParts are parts of names: one that secretName matches has one of them, in lower case.
+var secretParts = strings.Fields(`pass pwd secret token credential key cookie sig auth salt pin value x-`)
 
 // variableName is a name that nothing but a variable has.
 var variableName = regexp.MustCompile(`^[A-Z][A-Z0-9]*_[A-Z0-9_]+$`)
@@ -213,7 +213,7 @@ func (p pair) valueEnd(text string) int {
 
 // isSecret reports whether the name says that its value is a secret, or is a variable's.
 func (p pair) isSecret() bool {
-	return hasOne(strings.ToLower(p.name), ofSecrets...) && secretName.MatchString(p.name) ||
+	return hasOne(strings.ToLower(p.name), secretParts...) && secretName.MatchString(p.name) ||
 		strings.Contains(p.name, "_") && variableName.MatchString(p.name)
 }
 

@@ -201,9 +201,9 @@ func (v *Verdict) adviseCPUs() {
 }
 
 // valuesOf returns what is known of each GPU; false where it is not known of all.
-func valuesOf[T any](gpus []GPU, of func(GPU) *T) (values []string, ok bool) {
+func valuesOf[T any](gpus []GPU, read func(GPU) *T) (values []string, ok bool) {
 	for _, g := range gpus {
-		value := of(g)
+		value := read(g)
 		if value == nil {
 			return nil, false
 		}

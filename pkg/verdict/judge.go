@@ -127,15 +127,17 @@ var ncclTypes = map[topology.PathType]ncclgraph.Type{
 }
 
 // nearest returns the nearest NIC of those whose path from a GPU is in the text; nil for none.
-func (v *Verdict) nearest(gpu *topology.Function) (nearest *topology.Function, of ncclgraph.Type) {
+func (v *Verdict) nearest(
+	gpu *topology.Function,
+) (nearest *topology.Function, least ncclgraph.Type) {
 	for _, nic := range v.nics {
 		between, known := v.guest.PathType(gpu.Address, nic.Address)
-		if known && (nearest == nil || ncclTypes[between] < of) {
-			nearest, of = nic, ncclTypes[between]
+		if known && (nearest == nil || ncclTypes[between] < least) {
+			nearest, least = nic, ncclTypes[between]
 		}
 	}
 
-	return nearest, of
+	return nearest, least
 }
 
 // judge gives the outcome and what it costs.

@@ -173,14 +173,14 @@ func nodeOf(m *paste.Machine, d *topology.Function) *int {
 }
 
 // count counts the pairs of two lists, or of one with itself, by path type.
-func count(kind string, m *paste.Machine, of, with []*topology.Function) Relation {
+func count(kind string, m *paste.Machine, those, with []*topology.Function) Relation {
 	r := Relation{Kind: kind}
 	by := map[topology.PathType]*int{
 		topology.PIX: &r.PIX, topology.PXB: &r.PXB, topology.PHB: &r.PHB,
 		topology.NODE: &r.NODE, topology.SYS: &r.SYS,
 	}
 
-	for i, a := range of {
+	for i, a := range those {
 		for j, b := range with {
 			if a == b || kind == "GPU-GPU" && j < i {
 				continue

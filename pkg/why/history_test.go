@@ -35,7 +35,7 @@ func TestHistory(t *testing.T) {
 		return normal(pod, "Pulled", at, `Successfully pulled image "`+image+`" in 3s`)
 	}
 
-	of := func(container, text string) string {
+	inContainer := func(container, text string) string {
 		return strings.Replace(text, "involvedObject: {",
 			"involvedObject: {fieldPath: 'spec.containers{"+container+"}', ", 1)
 	}
@@ -69,12 +69,12 @@ func TestHistory(t *testing.T) {
 			failed("a", "10:00:00"), pulled("b", "10:01:00"),
 		}, "image-pull", ""},
 		{"another container is started", []string{
-			of("hook-sidecar-0", failed("a", "10:00:00")),
-			of("compute", normal(pod, "Started", "10:01:00", "Started container compute")),
+			inContainer("hook-sidecar-0", failed("a", "10:00:00")),
+			inContainer("compute", normal(pod, "Started", "10:01:00", "Started container compute")),
 		}, "image-pull", ""},
 		{"the container is started", []string{
-			of("hook-sidecar-0", failed("a", "10:00:00")),
-			of("hook-sidecar-0",
+			inContainer("hook-sidecar-0", failed("a", "10:00:00")),
+			inContainer("hook-sidecar-0",
 				normal(pod, "Started", "10:01:00", "Started container hook-sidecar-0")),
 		}, "", "image-pull"},
 		{"busy, then started", []string{busy + started}, "", ""}, // it runs

@@ -60,30 +60,30 @@ func (r *logReader) add(line string) {
 		return
 	}
 
-	var of entryOfLog
-	if start < 0 || !decode(line[start:], &of) {
+	var entry entryOfLog
+	if start < 0 || !decode(line[start:], &entry) {
 		r.addText(line)
 		return
 	}
 
 	prefix := line[:start]
-	if inner := of; of.Component == "sidecar-shim" && decode(of.Msg, &inner) {
-		of = inner // a line of the hook's own log
+	if inner := entry; entry.Component == "sidecar-shim" && decode(entry.Msg, &inner) {
+		entry = inner // a line of the hook's own log
 	}
 
 	m := message{
-		source: r.source, isLog: true, at: r.time(cmp.Or(of.Timestamp, of.Time)),
-		isError: slices.Contains([]string{"error", "panic", "fatal"}, strings.ToLower(of.Level)),
-		text:    of.Msg,
+		source: r.source, isLog: true, at: r.time(cmp.Or(entry.Timestamp, entry.Time)),
+		isError: slices.Contains([]string{"error", "panic", "fatal"}, strings.ToLower(entry.Level)),
+		text:    entry.Msg,
 	}
 
-	if detail := cmp.Or(of.Reason, of.Error); detail != "" {
+	if detail := cmp.Or(entry.Reason, entry.Error); detail != "" {
 		m.text += ": " + detail
 	}
 
-	m.passes = passedBy(of.Msg)
-	m.startsQEMU = strings.Contains(of.Msg, ": starting up libvirt version: ")
-	r.addMessage(m, r.ownerOf(prefix, of))
+	m.passes = passedBy(entry.Msg)
+	m.startsQEMU = strings.Contains(entry.Msg, ": starting up libvirt version: ")
+	r.addMessage(m, r.ownerOf(prefix, entry))
 }
 
 // marks are in lines that say whose they are, or which stage is passed.
@@ -133,7 +133,7 @@ var launcher = regexp.MustCompile(launcherPrefix + `[a-z0-9.-]+`)
 
 // ownerOf returns whose a line is: that of the pod that its prefix names, or of the VM that it
 // names. Components of the cluster log about all VMs.
-func (r *logReader) ownerOf(prefix string, of entryOfLog) owner {
+func (r *logReader) ownerOf(prefix string, entry entryOfLog) owner {
 	is := func(isOwn bool) owner {
 		if isOwn {
 			return own
@@ -141,24 +141,24 @@ func (r *logReader) ownerOf(prefix string, of entryOfLog) owner {
 		return other
 	}
 
-	namespace, name := of.Namespace, of.Name
-	if before, after, hasVMI := strings.Cut(of.VMI, "/"); hasVMI && name == "" {
+	namespace, name := entry.Namespace, entry.Name
+	if before, after, hasVMI := strings.Cut(entry.VMI, "/"); hasVMI && name == "" {
 		namespace, name = before, after
 	}
 
 	pod := launcher.FindString(prefix)
 	switch {
-	case name != "" && (of.VMI != "" || strings.HasPrefix(of.Component, "virt-launcher")):
-		return r.settle(is(r.evidence.isOwn(of.Kind, namespace, name)))
-	case name != "" && of.Kind != "":
-		return is(r.evidence.isOwn(of.Kind, namespace, name))
+	case name != "" && (entry.VMI != "" || strings.HasPrefix(entry.Component, "virt-launcher")):
+		return r.settle(is(r.evidence.isOwn(entry.Kind, namespace, name)))
+	case name != "" && entry.Kind != "":
+		return is(r.evidence.isOwn(entry.Kind, namespace, name))
 	case name != "": // of a VMI, or of a node or any other object
 		return is(name == r.evidence.Name && r.evidence.isOwn("", namespace, name))
 	case pod != "":
 		return is(r.evidence.isOwn("Pod", "", pod))
-	case strings.HasPrefix(of.Component, "virt-") &&
-		!strings.HasPrefix(of.Component, "virt-launcher"):
-		return is(r.names(of.Msg + " " + of.Reason))
+	case strings.HasPrefix(entry.Component, "virt-") &&
+		!strings.HasPrefix(entry.Component, "virt-launcher"):
+		return is(r.names(entry.Msg + " " + entry.Reason))
 	}
 
 	return unknown
@@ -167,8 +167,8 @@ func (r *logReader) ownerOf(prefix string, of entryOfLog) owner {
 // names reports whether a text names the VM or its pod.
 func (r *logReader) names(text string) bool {
 	e := r.evidence
-	const ofNames = "abcdefghijklmnopqrstuvwxyz0123456789-._/"
-	isBetween := func(c rune) bool { return !strings.ContainsRune(ofNames, c) }
+	const nameCharacters = "abcdefghijklmnopqrstuvwxyz0123456789-._/"
+	isBetween := func(c rune) bool { return !strings.ContainsRune(nameCharacters, c) }
 	for _, word := range strings.FieldsFunc(text, isBetween) {
 		namespace, name, isFull := strings.Cut(word, "/")
 		if !isFull {
@@ -185,16 +185,16 @@ func (r *logReader) names(text string) bool {
 }
 
 // addMessage adds a message, if it is the VM's.
-func (r *logReader) addMessage(m message, of owner) {
-	if of == unknown {
+func (r *logReader) addMessage(m message, whose owner) {
+	if whose == unknown {
 		if isOfOther(r.evidence, m.text) {
 			return
 		}
-		of = r.owner
-		r.evidence.hasText = r.evidence.hasText || of == unknown
+		whose = r.owner
+		r.evidence.hasText = r.evidence.hasText || whose == unknown
 	}
 
-	switch of {
+	switch whose {
 	case own:
 		r.evidence.add(m)
 	case unknown:
@@ -207,15 +207,15 @@ func (r *logReader) addMessage(m message, of owner) {
 
 // settle says whose the lines are that name no VM. It adds those that were read, or leaves them
 // out.
-func (r *logReader) settle(of owner) owner {
-	if r.owner == unknown && of == own {
+func (r *logReader) settle(whose owner) owner {
+	if r.owner == unknown && whose == own {
 		for _, m := range r.pending {
 			r.evidence.add(m)
 		}
 	}
 
-	r.owner, r.pending = of, nil
-	return of
+	r.owner, r.pending = whose, nil
+	return whose
 }
 
 // domainName is the name of a domain in a message of libvirt about QEMU.
@@ -266,15 +266,15 @@ func (r *logReader) addText(line string) {
 		isError: isErrorText(line), at: r.time(stamp.FindString(line)),
 	}
 
-	of := unknown
+	whose := unknown
 	if prefix := strings.TrimPrefix(line, "[pod/"); strings.HasPrefix(prefix, launcherPrefix) {
-		of = other
+		whose = other
 		if r.evidence.isOwn("Pod", "", launcher.FindString(prefix)) {
-			of = own
+			whose = own
 		}
 	}
 
-	r.addMessage(m, of)
+	r.addMessage(m, whose)
 }
 
 // addEvent adds a line of a table of events, and reports whether it is one.
@@ -332,11 +332,11 @@ func (r *logReader) addHeader(line string) bool {
 }
 
 // addRow adds an event of a table.
-func (r *logReader) addRow(m message, kind, reason, of, text string) {
+func (r *logReader) addRow(m message, kind, reason, name, text string) {
 	m.isError = kind == corev1.EventTypeWarning
 	m.heading, m.text = reason, text
 	r.evidence.hasText = true
-	r.evidence.addReason(m, reason, of)
+	r.evidence.addReason(m, reason, name)
 }
 
 // isDescribed reports whether the object that kubectl describes is the VM's. It is, if the file

@@ -104,18 +104,18 @@ func (e *Evidence) addObject(data []byte, kind string) bool {
 		}
 	}
 
-	of := corev1.ObjectReference{Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}
+	about := corev1.ObjectReference{Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}
 	switch o.Kind {
 	case "Event":
-		of = o.InvolvedObject
+		about = o.InvolvedObject
 	case "Node":
 		e.nodes = append(e.nodes, o)
 	case "Pod":
 		e.pods = append(e.pods, o)
 	}
 
-	if of.Kind != "" && e.isOwn(of.Kind, of.Namespace, of.Name) {
-		e.addOwn(o, data, fmt.Sprintf(" of %s %s", of.Kind, of.Name))
+	if about.Kind != "" && e.isOwn(about.Kind, about.Namespace, about.Name) {
+		e.addOwn(o, data, fmt.Sprintf(" of %s %s", about.Kind, about.Name))
 	}
 
 	return o.Kind != ""

@@ -261,10 +261,10 @@ func underFirmware(domain []byte, f Firmware) []byte {
 // require skips a test whose firmware is not there.
 func (f Firmware) require(t *testing.T) {
 	t.Helper()
-	for variable, of := range map[string][]Firmware{
+	for variable, needing := range map[string][]Firmware{
 		Debian13Variable: {OVMF2025, AAVMF2025}, NewestVariable: {OVMFNewest, SeaBIOSNewest},
 	} {
-		if slices.Contains(of, f) && os.Getenv(variable) == "" {
+		if slices.Contains(needing, f) && os.Getenv(variable) == "" {
 			t.Skipf("%s is not set, which %s needs", variable, f)
 		}
 	}

@@ -44,7 +44,7 @@ func constants(t *testing.T, directory, typeName string) []string {
 				return true
 			}
 
-			if of, ok := spec.Type.(*ast.Ident); !ok || of.Name != typeName {
+			if name, ok := spec.Type.(*ast.Ident); !ok || name.Name != typeName {
 				return true
 			}
 

@@ -103,9 +103,9 @@ type field struct{ path, comment string }
 
 // fields returns those of a struct and of the structs in it, in their order. Elements of a
 // list are "[]", values of a map "*". An embedded type that is a page of its own is left out.
-func fields(types map[string]*ast.StructType, of *ast.StructType, path string) []field {
+func fields(types map[string]*ast.StructType, parent *ast.StructType, path string) []field {
 	var all []field
-	for _, f := range of.Fields.List {
+	for _, f := range parent.Fields.List {
 		inner, suffix := element(types, f.Type)
 		if len(f.Names) == 0 {
 			if inner != nil && inner != types["Report"] {
@@ -140,7 +140,9 @@ func fields(types map[string]*ast.StructType, of *ast.StructType, path string) [
 
 // element returns the struct that a type is, points to or is a list or map of, and nil for
 // other types.
-func element(types map[string]*ast.StructType, expr ast.Expr) (of *ast.StructType, suffix string) {
+func element(
+	types map[string]*ast.StructType, expr ast.Expr,
+) (found *ast.StructType, suffix string) {
 	switch e := expr.(type) {
 	case *ast.StructType:
 		return e, ""
@@ -151,12 +153,12 @@ func element(types map[string]*ast.StructType, expr ast.Expr) (of *ast.StructTyp
 	case *ast.StarExpr:
 		return element(types, e.X)
 	case *ast.ArrayType:
-		of, suffix = element(types, e.Elt)
-		return of, "[]" + suffix
+		found, suffix = element(types, e.Elt)
+		return found, "[]" + suffix
 
 	case *ast.MapType:
-		of, suffix = element(types, e.Value)
-		return of, ".*" + suffix
+		found, suffix = element(types, e.Value)
+		return found, ".*" + suffix
 	}
 
 	return nil, ""

@@ -129,18 +129,18 @@ func (d Driver) Slice(node string, devices []Place) *resourceapi.ResourceSlice {
 		Pool:     resourceapi.ResourcePool{Name: node, Generation: 1, ResourceSliceCount: 1},
 	}
 
-	for i, of := range devices {
+	for i, place := range devices {
 		device := resourceapi.Device{
 			Name:       fmt.Sprint(d.device, "-", i),
 			Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{},
 		}
 
-		numa := &of.NUMA
-		if of.NUMA < 0 {
+		numa := &place.NUMA
+		if place.NUMA < 0 {
 			numa = nil
 		}
 
-		for name, value := range d.attributes(of.Root, numa, of.Address) {
+		for name, value := range d.attributes(place.Root, numa, place.Address) {
 			switch v := value.(type) {
 			case string:
 				device.Attributes[resourceapi.QualifiedName(name)] = resourceapi.DeviceAttribute{
@@ -187,9 +187,9 @@ func Host(t testing.TB, file string) (gpus, nics []Place) {
 	}
 
 	for _, d := range read.Functions {
-		of := Place{string(d.Root), d.Address.String(), -1}
+		place := Place{string(d.Root), d.Address.String(), -1}
 		if n, isKnown := d.Node.Node(); isKnown {
-			of.NUMA = int64(n)
+			place.NUMA = int64(n)
 		}
 
 		hasFunctions := slices.ContainsFunc(read.Functions, func(f topology.Function) bool {
@@ -198,9 +198,9 @@ func Host(t testing.TB, file string) (gpus, nics []Place) {
 
 		switch {
 		case d.IsGPU() && d.Vendor == 0x10de:
-			gpus = append(gpus, of)
+			gpus = append(gpus, place)
 		case d.IsNIC() && !hasFunctions:
-			nics = append(nics, of)
+			nics = append(nics, place)
 		}
 	}
 

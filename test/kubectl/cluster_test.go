@@ -370,7 +370,7 @@ func vmi(t *testing.T, name string, changed map[string]any) map[string]any {
 }
 
 // pod returns the launcher's pod of a VMI, as virt-controller makes it and the kubelet reports it.
-func pod(of *unstructured.Unstructured, containers ...string) map[string]any {
+func pod(vmi *unstructured.Unstructured, containers ...string) map[string]any {
 	var specs, statuses []any
 	for _, c := range append([]string{"compute"}, containers...) {
 		specs = append(specs, map[string]any{
@@ -385,10 +385,10 @@ func pod(of *unstructured.Unstructured, containers ...string) map[string]any {
 
 	return map[string]any{
 		"apiVersion": "v1", "kind": "Pod",
-		"metadata": map[string]any{"name": "virt-launcher-" + of.GetName() + "-x7k2p",
-			"namespace": of.GetNamespace(), "labels": map[string]any{
-				"kubevirt.io": "virt-launcher", "kubevirt.io/created-by": string(of.GetUID()),
-				"vm.kubevirt.io/name": of.GetName(),
+		"metadata": map[string]any{"name": "virt-launcher-" + vmi.GetName() + "-x7k2p",
+			"namespace": vmi.GetNamespace(), "labels": map[string]any{
+				"kubevirt.io": "virt-launcher", "kubevirt.io/created-by": string(vmi.GetUID()),
+				"vm.kubevirt.io/name": vmi.GetName(),
 			}},
 		"spec":   map[string]any{"nodeName": node, "containers": specs},
 		"status": map[string]any{"phase": "Running", "containerStatuses": statuses},

@@ -210,9 +210,9 @@ func (c *cluster) testHooked(t *testing.T) {
 func (c *cluster) testSnapshot(t *testing.T) {
 	_, want, _ := strings.Cut(string(command(t, filepath.Join(c.programs, "hook-sidecar"),
 		"snapshot", "--sysfs", hostFile)), "\n-- ")
-	for _, of := range []string{"dgx", "hooked", "node/" + node} {
-		_, got, _ := strings.Cut(c.succeeds(t, "snapshot", of), "\n-- ")
-		same(t, "the snapshot of "+of, got, want)
+	for _, what := range []string{"dgx", "hooked", "node/" + node} {
+		_, got, _ := strings.Cut(c.succeeds(t, "snapshot", what), "\n-- ")
+		same(t, "the snapshot of "+what, got, want)
 	}
 }
 

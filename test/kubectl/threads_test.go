@@ -274,8 +274,8 @@ var (
 		`^(?:LAST SEEN|NAMESPACE|Events:|Status:|\w+:$|(?:Name|Namespace|Priority|Node|Labels):)`)
 )
 
-// ofPods are the components whose events are about pods.
-var ofPods = []string{"kubelet", "default-scheduler", "multus"}
+// podSources are the components whose events are about pods.
+var podSources = []string{"kubelet", "default-scheduler", "multus"}
 
 // parts returns what the bundle has: events, conditions of the VMI, and logs by container. It finds
 // the pod's name.
@@ -339,19 +339,19 @@ func failedSync(message string) map[string]any {
 
 // event returns the event that a line prints; nil for any other line.
 func (th *thread) event(line string) map[string]any {
-	kind, name, of, reason, message := "", "", "", "", ""
+	kind, name, eventType, reason, message := "", "", "", "", ""
 	if m := rowOfEvent.FindStringSubmatch(line); m != nil {
-		of, reason, kind, name, message = m[1], m[2], m[3], m[4], m[5]
+		eventType, reason, kind, name, message = m[1], m[2], m[3], m[4], m[5]
 	} else if m := oldRow.FindStringSubmatch(line); m != nil {
-		kind, of, reason, message = m[2], m[3], m[4], m[5]
+		kind, eventType, reason, message = m[2], m[3], m[4], m[5]
 	} else if m := described.FindStringSubmatch(line); m != nil {
-		of, reason, message = m[1], m[2], m[4]
-		if slices.Contains(ofPods, m[3]) {
+		eventType, reason, message = m[1], m[2], m[4]
+		if slices.Contains(podSources, m[3]) {
 			kind = "pod"
 		}
 	} else if m := quoted.FindStringSubmatch(line); m != nil && !heading.MatchString(line) {
 		// a thread often has the message alone
-		kind, of, reason, message = "pod", "Warning", cmp.Or(m[1], "Unknown"), m[2]
+		kind, eventType, reason, message = "pod", "Warning", cmp.Or(m[1], "Unknown"), m[2]
 	} else {
 		return nil
 	}
@@ -368,7 +368,8 @@ func (th *thread) event(line string) map[string]any {
 
 	now := time.Now().UTC().Format(time.RFC3339)
 	return map[string]any{
-		"apiVersion": "v1", "kind": "Event", "type": of, "reason": reason, "message": message,
+		"apiVersion": "v1", "kind": "Event",
+		"type": eventType, "reason": reason, "message": message,
 		"involvedObject": involved, "firstTimestamp": now, "lastTimestamp": now,
 		"source": map[string]any{"component": "test"},
 	}

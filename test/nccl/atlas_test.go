@@ -22,7 +22,7 @@ func TestAtlas(t *testing.T) {
 			c := nccl.Case{Name: m.Title, Sysfs: vm.Sysfs, Devices: vm.Devices, NUMA: vm.NUMA,
 				RCCL:     m.RCCL && labs.rccl != nil,
 				Hardware: nccl.Hardware{CPU: m.CPU, SM: m.SM, NVLinks: m.NVLinks, Mbps: m.Mbps}}
-			l := labs.of(t, c)
+			l := labs.forCase(t, c)
 			machine, err := nccl.Recorded(c.Sysfs)
 			expect.NoError(t, err)
 			if len(machine.NICs(c.Devices)) == 0 {

@@ -75,7 +75,7 @@ func TestComparison(t *testing.T) {
 
 	for _, m := range compared {
 		c := cases[slices.IndexFunc(cases, func(c nccl.Case) bool { return c.Name == m.name })]
-		l := labs.of(t, c)
+		l := labs.forCase(t, c)
 		host := l.host(t, c)
 		want := host.Outcome(host)
 		header = append(header, m.title)

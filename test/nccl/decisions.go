@@ -68,7 +68,7 @@ func (d Decisions) Outcome(host Decisions) Outcome {
 			o.GDR++
 		}
 
-		if of := onHost[g.GPU]; len(g.Net) > 0 && slices.Equal(sorted(g.Net), sorted(of.Net)) {
+		if bare := onHost[g.GPU]; len(g.Net) > 0 && slices.Equal(sorted(g.Net), sorted(bare.Net)) {
 			o.Right++
 		}
 

@@ -32,8 +32,8 @@ func newLabs(t *testing.T) labs {
 	return l
 }
 
-// of returns the lab for a case.
-func (l labs) of(t *testing.T, c nccl.Case) lab {
+// forCase returns the lab for a case.
+func (l labs) forCase(t *testing.T, c nccl.Case) lab {
 	t.Helper()
 	library := l.nccl
 	if c.RCCL {

@@ -87,7 +87,7 @@ func TestJudge(t *testing.T) {
 			continue
 		}
 
-		l := labs.of(t, c)
+		l := labs.forCase(t, c)
 		f := form{flags: nccl.Flags{policy.KeyLayout: "mirror", policy.KeyPortSpeed: "host"}}
 		machine := l.machine(t, c, l.plan(t, c, f).Domain)
 		dir := t.TempDir()

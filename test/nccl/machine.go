@@ -149,8 +149,8 @@ func passedThrough(host fs.FS, address string) (attributes, error) {
 	a := read(host, dir)
 	physical, err := fs.ReadLink(host, path.Join(dir, "physfn"))
 	if err == nil && a["max_link_speed"] == "" {
-		of := read(host, path.Join(dir, physical))
-		a["max_link_speed"], a["max_link_width"] = of["max_link_speed"], of["max_link_width"]
+		own := read(host, path.Join(dir, physical))
+		a["max_link_speed"], a["max_link_width"] = own["max_link_speed"], own["max_link_width"]
 	}
 
 	return a, nil
@@ -206,12 +206,12 @@ func writeFunction(dir, function string, a attributes) error {
 	// NCCL finds the bus of a GPU there (src/misc/utils.cc, getBusId; xml.cc, getPciPath).
 	name := path.Base(function)
 	bus := name[:strings.LastIndex(name, ":")]
-	of := filepath.Join(filepath.Dir(at), "pci_bus", bus)
-	if err := os.MkdirAll(of, 0o755); err != nil {
+	busDir := filepath.Join(filepath.Dir(at), "pci_bus", bus)
+	if err := os.MkdirAll(busDir, 0o755); err != nil {
 		return err
 	}
 
-	err := link(filepath.Join(dir, "class/pci_bus", bus), of)
+	err := link(filepath.Join(dir, "class/pci_bus", bus), busDir)
 	if errors.Is(err, fs.ErrExist) {
 		return nil
 	}

@@ -30,7 +30,7 @@ func everyVM(t *testing.T, test func(t *testing.T, l lab, c nccl.Case)) {
 	for _, c := range all {
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
-			test(t, labs.of(t, c), c)
+			test(t, labs.forCase(t, c), c)
 		})
 	}
 }

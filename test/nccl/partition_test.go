@@ -18,7 +18,7 @@ func TestPartitions(t *testing.T) {
 	labs := newLabs(t)
 	all := nccl.Cases(t)
 	c := all[slices.IndexFunc(all, func(c nccl.Case) bool { return c.Name == "hgx-h100" })]
-	l := labs.of(t, c)
+	l := labs.forCase(t, c)
 	machine, err := nccl.Recorded(c.Sysfs)
 	expect.NoError(t, err)
 	names := machine.GPUs(c.Devices)

@@ -46,8 +46,8 @@ func PortLink(domain *tree.Node, c tree.Controller) Link {
 // count.
 func DriverLink(driver string, properties ...map[string]string) Link {
 	link := advertised[driver]
-	for _, of := range properties {
-		link.change(of)
+	for _, set := range properties {
+		link.change(set)
 	}
 	return link
 }
@@ -65,15 +65,15 @@ func Options(text string) (driver string, properties map[string]string) {
 }
 
 // change changes a link to what properties of its port say.
-func (l *Link) change(of map[string]string) {
-	if speed, given := of["x-speed"]; given {
+func (l *Link) change(properties map[string]string) {
+	if speed, given := properties["x-speed"]; given {
 		gigatransfers, err := strconv.ParseFloat(strings.ReplaceAll(speed, "_", "."), 64)
 		if err == nil {
 			l.Speed = fmt.Sprintf("%.1f GT/s PCIe", gigatransfers)
 		}
 	}
 
-	if width, given := of["x-width"]; given {
+	if width, given := properties["x-width"]; given {
 		l.Width = width
 	}
 }
@@ -82,8 +82,8 @@ func (l *Link) change(of map[string]string) {
 func globals(domain *tree.Node, driver string) map[string]string {
 	all := map[string]string{}
 	for _, arg := range domain.Find("qemu:commandline").All("qemu:arg") {
-		of, set := Options(arg.Attr("value"))
-		if of == "driver="+driver && set["property"] != "" {
+		owner, set := Options(arg.Attr("value"))
+		if owner == "driver="+driver && set["property"] != "" {
 			all[set["property"]] = set["value"]
 		}
 	}

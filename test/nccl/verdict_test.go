@@ -20,18 +20,18 @@ func TestVerdict(t *testing.T) {
 	for _, c := range nccl.AllRecordedCases(t) {
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
-			l := labs.of(t, c)
+			l := labs.forCase(t, c)
 			host, err := nccl.Recorded(c.Sysfs)
 			expect.NoError(t, err)
 			want := trues(direct(choices(l.decide(t, c, host, "", true))))
 
 			file := filepath.Join("..", "..", "testdata", "corpus", "nccl", c.Name+".xml")
-			ofFile, _, err := paste.Read(ofNVIDIA(expect.File(t, file)))
+			fromFile, _, err := paste.Read(withNVIDIA(expect.File(t, file)))
 			expect.NoError(t, err)
 			dir := t.TempDir()
 			expect.NoError(t, host.Write(dir))
-			ofSysfs, _ := paste.ReadSysfs(os.DirFS(dir))
-			for name, m := range map[string]paste.Machine{"file": ofFile, "/sys": ofSysfs} {
+			fromSysfs, _ := paste.ReadSysfs(os.DirFS(dir))
+			for name, m := range map[string]paste.Machine{"file": fromFile, "/sys": fromSysfs} {
 				if got := saidDirect(verdict.New(m, nil)); got != want {
 					t.Errorf("%s: %d GPUs with GPUDirect RDMA, NCCL has %d", name, got, want)
 				}
@@ -40,8 +40,8 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// ofNVIDIA returns a topology file with NVIDIA's GPUs and links in the place of AMD's.
-func ofNVIDIA(file []byte) []byte {
+// withNVIDIA returns a topology file with NVIDIA's GPUs and links in the place of AMD's.
+func withNVIDIA(file []byte) []byte {
 	file = bytes.ReplaceAll(file, []byte(`vendor="0x1002"`), []byte(`vendor="0x10de"`))
 	return bytes.ReplaceAll(file, []byte("xgmi"), []byte("nvlink"))
 }
