@@ -173,15 +173,15 @@ func nodeOf(m *paste.Machine, d *topology.Function) *int {
 }
 
 // count counts the pairs of two lists, or of one with itself, by path type.
-func count(kind string, m *paste.Machine, those, with []*topology.Function) Relation {
+func count(kind string, m *paste.Machine, first, second []*topology.Function) Relation {
 	r := Relation{Kind: kind}
 	by := map[topology.PathType]*int{
 		topology.PIX: &r.PIX, topology.PXB: &r.PXB, topology.PHB: &r.PHB,
 		topology.NODE: &r.NODE, topology.SYS: &r.SYS,
 	}
 
-	for i, a := range those {
-		for j, b := range with {
+	for i, a := range first {
+		for j, b := range second {
 			if a == b || kind == "GPU-GPU" && j < i {
 				continue
 			}

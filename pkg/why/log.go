@@ -60,30 +60,31 @@ func (r *logReader) add(line string) {
 		return
 	}
 
-	var entry entryOfLog
-	if start < 0 || !decode(line[start:], &entry) {
+	var logged entryOfLog
+	if start < 0 || !decode(line[start:], &logged) {
 		r.addText(line)
 		return
 	}
 
 	prefix := line[:start]
-	if inner := entry; entry.Component == "sidecar-shim" && decode(entry.Msg, &inner) {
-		entry = inner // a line of the hook's own log
+	if inner := logged; logged.Component == "sidecar-shim" && decode(logged.Msg, &inner) {
+		logged = inner // a line of the hook's own log
 	}
 
 	m := message{
-		source: r.source, isLog: true, at: r.time(cmp.Or(entry.Timestamp, entry.Time)),
-		isError: slices.Contains([]string{"error", "panic", "fatal"}, strings.ToLower(entry.Level)),
-		text:    entry.Msg,
+		source: r.source, isLog: true, at: r.time(cmp.Or(logged.Timestamp, logged.Time)),
+		isError: slices.Contains([]string{"error", "panic", "fatal"},
+			strings.ToLower(logged.Level)),
+		text: logged.Msg,
 	}
 
-	if detail := cmp.Or(entry.Reason, entry.Error); detail != "" {
+	if detail := cmp.Or(logged.Reason, logged.Error); detail != "" {
 		m.text += ": " + detail
 	}
 
-	m.passes = passedBy(entry.Msg)
-	m.startsQEMU = strings.Contains(entry.Msg, ": starting up libvirt version: ")
-	r.addMessage(m, r.ownerOf(prefix, entry))
+	m.passes = passedBy(logged.Msg)
+	m.startsQEMU = strings.Contains(logged.Msg, ": starting up libvirt version: ")
+	r.addMessage(m, r.ownerOf(prefix, logged))
 }
 
 // marks are in lines that say whose they are, or which stage is passed.
@@ -133,7 +134,7 @@ var launcher = regexp.MustCompile(launcherPrefix + `[a-z0-9.-]+`)
 
 // ownerOf returns whose a line is: that of the pod that its prefix names, or of the VM that it
 // names. Components of the cluster log about all VMs.
-func (r *logReader) ownerOf(prefix string, entry entryOfLog) owner {
+func (r *logReader) ownerOf(prefix string, logged entryOfLog) owner {
 	is := func(isOwn bool) owner {
 		if isOwn {
 			return own
@@ -141,24 +142,24 @@ func (r *logReader) ownerOf(prefix string, entry entryOfLog) owner {
 		return other
 	}
 
-	namespace, name := entry.Namespace, entry.Name
-	if before, after, hasVMI := strings.Cut(entry.VMI, "/"); hasVMI && name == "" {
+	namespace, name := logged.Namespace, logged.Name
+	if before, after, hasVMI := strings.Cut(logged.VMI, "/"); hasVMI && name == "" {
 		namespace, name = before, after
 	}
 
 	pod := launcher.FindString(prefix)
 	switch {
-	case name != "" && (entry.VMI != "" || strings.HasPrefix(entry.Component, "virt-launcher")):
-		return r.settle(is(r.evidence.isOwn(entry.Kind, namespace, name)))
-	case name != "" && entry.Kind != "":
-		return is(r.evidence.isOwn(entry.Kind, namespace, name))
+	case name != "" && (logged.VMI != "" || strings.HasPrefix(logged.Component, "virt-launcher")):
+		return r.settle(is(r.evidence.isOwn(logged.Kind, namespace, name)))
+	case name != "" && logged.Kind != "":
+		return is(r.evidence.isOwn(logged.Kind, namespace, name))
 	case name != "": // of a VMI, or of a node or any other object
 		return is(name == r.evidence.Name && r.evidence.isOwn("", namespace, name))
 	case pod != "":
 		return is(r.evidence.isOwn("Pod", "", pod))
-	case strings.HasPrefix(entry.Component, "virt-") &&
-		!strings.HasPrefix(entry.Component, "virt-launcher"):
-		return is(r.names(entry.Msg + " " + entry.Reason))
+	case strings.HasPrefix(logged.Component, "virt-") &&
+		!strings.HasPrefix(logged.Component, "virt-launcher"):
+		return is(r.names(logged.Msg + " " + logged.Reason))
 	}
 
 	return unknown

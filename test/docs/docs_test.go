@@ -44,7 +44,7 @@ func constants(t *testing.T, directory, typeName string) []string {
 				return true
 			}
 
-			if name, ok := spec.Type.(*ast.Ident); !ok || name.Name != typeName {
+			if ident, ok := spec.Type.(*ast.Ident); !ok || ident.Name != typeName {
 				return true
 			}
 
