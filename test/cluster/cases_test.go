@@ -135,8 +135,10 @@ func (v vm) times(t *testing.T, c *cluster, container string) string {
 	return strings.Join(all, ", ")
 }
 
-// testStrict: a VM that strict refuses stays Scheduled; condition and event have the
-// hook's sentence, why says so, and virt-handler asks again.
+// testStrict: a VM that strict refuses stays Scheduled, an event has the hook's sentence, why says
+// so, and virt-handler asks again. The VM's condition has that sentence only if no sync failed
+// before, for example since virt-launcher was slow to start: while the reason is the same,
+// virt-handler leaves the condition as it is (KubeVirt pkg/controller/conditions.go, CheckFailure).
 func (c *cluster) testStrict(t *testing.T) {
 	v := vm{
 		name:    "strict-numa",
@@ -146,20 +148,20 @@ func (c *cluster) testStrict(t *testing.T) {
 	}
 
 	v.apply(t, c)
-	refusal := regexp.MustCompile(`strict: .*no-guest-numa.*`)
-	c.await(t, "condition of strict", func() bool {
-		return refusal.MatchString(v.output(c, "get", "vmi", v.name, "-o",
-			`jsonpath={.status.conditions[?(@.type=="Synchronized")]}`))
+	refusal := regexp.MustCompile(`SyncFailed .*strict: .*no-guest-numa`)
+	c.await(t, "event of strict", func() bool {
+		return refusal.MatchString(v.output(c, "get", "events", "--field-selector",
+			"involvedObject.name="+v.name))
+	})
+
+	c.await(t, "condition Synchronized", func() bool {
+		return v.output(c, "get", "vmi", v.name, "-o",
+			`jsonpath={.status.conditions[?(@.type=="Synchronized")].status}`) == "False"
 	})
 
 	c.await(t, "calls again", func() bool {
 		return strings.Count(v.logs(c, "hook-sidecar-0"), "no-guest-numa") > 4
 	})
-
-	if events := v.output(c, "get", "events", "--field-selector", "involvedObject.name="+
-		v.name); !refusal.MatchString(events) || !strings.Contains(events, "SyncFailed") {
-		t.Errorf("no event SyncFailed with the refusal:\n%s", events)
-	}
 
 	expect.Same(t, "Scheduled", v.phase(c), "phase (-want +got)")
 	v.awaitWhy(t, c, "strict")
