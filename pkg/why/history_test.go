@@ -18,7 +18,10 @@ func normal(object, reason, at, message string) string {
 const (
 	pod         = "Pod/virt-launcher-vm-x7k2p"
 	unscheduled = "0/1 nodes are available: 1 Insufficient nvidia.com/GH100."
-	busy        = `{"component":"virt-launcher","level":"error",` +
+	unconnected = "unable to create virt-launcher client connection: context deadline exceeded"
+	refused     = `server error. command SyncVMI failed: "rpc error: code = FailedPrecondition ` +
+		`desc = strict: 0000:66:00.0 is not placed: no-guest-numa"`
+	busy = `{"component":"virt-launcher","level":"error",` +
 		`"msg":"vfio 0000:01:00.0: failed to open /dev/vfio/1: Device or resource busy",` +
 		`"timestamp":"2026-11-22T10:00:00Z"}` + "\n"
 	started = `{"component":"virt-launcher","kind":"","level":"info","msg":"Domain started.",` +
@@ -89,6 +92,15 @@ func TestHistory(t *testing.T) {
 			event(vmi, "SyncFailed", "10:00:00", noMemlock),
 			normal(pod, "Started", "10:01:00", "Started container compute"),
 		}, "locked-memory", ""},
+		// virt-handler leaves a condition as it is while its reason is the same (KubeVirt
+		// pkg/controller/conditions.go, CheckFailure). Only the event has what the hook said.
+		{"the condition keeps the first failure", []string{
+			"kind: VirtualMachineInstance\nmetadata: {name: vm, namespace: ml}\n" +
+				"status: {phase: Scheduled, conditions: [{type: Synchronized, status: 'False', " +
+				"reason: Synchronizing with the Domain failed., message: '" + unconnected + "'}]}\n",
+			event(vmi, "SyncFailed", "10:00:00", unconnected),
+			event(vmi, "SyncFailed", "10:03:00", refused),
+		}, "strict", ""},
 		{"the VMI's phases", []string{
 			event(pod, "FailedScheduling", "10:00:00", unscheduled),
 			"kind: VirtualMachineInstance\nmetadata: {name: vm, namespace: ml}\n" +

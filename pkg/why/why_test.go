@@ -219,25 +219,6 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// TestKeptCondition: virt-handler keeps the first failure of a sync in the VM's condition, whatever
-// fails later (KubeVirt pkg/controller/conditions.go, CheckFailure). Here virt-launcher was slow to
-// start first, and the cause is what the later event says.
-func TestKeptCondition(t *testing.T) {
-	const first = "unable to create virt-launcher client connection: context deadline exceeded"
-	r := evidence(
-		"kind: VirtualMachineInstance\nmetadata: {name: vm, namespace: ml}\n"+
-			"status: {phase: Scheduled, conditions: [{type: Synchronized, status: 'False', "+
-			"reason: Synchronizing with the Domain failed., message: '"+first+"'}]}\n",
-		event(vmi, "SyncFailed", "10:00:00", first),
-		event(vmi, "SyncFailed", "10:03:00", `server error. command SyncVMI failed: "rpc error: `+
-			`code = FailedPrecondition desc = strict: 0000:66:00.0 is not placed: no-guest-numa"`),
-	).Diagnose()
-
-	if found := causes(r.Causes); found != "strict" {
-		t.Errorf("causes %q, want strict", found)
-	}
-}
-
 // TestErrors: without a cause the last errors are shown, one of those that differ in
 // numbers only.
 func TestErrors(t *testing.T) {

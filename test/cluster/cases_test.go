@@ -136,9 +136,9 @@ func (v vm) times(t *testing.T, c *cluster, container string) string {
 }
 
 // testStrict: a VM that strict refuses stays Scheduled, an event has the hook's sentence, why says
-// so, and virt-handler asks again. The VM's condition has that sentence only if no sync failed
-// before, for example since virt-launcher was slow to start: while the reason is the same,
-// virt-handler leaves the condition as it is (KubeVirt pkg/controller/conditions.go, CheckFailure).
+// so, and virt-handler asks again. The VM's condition keeps the first failure, which is the hook's
+// or, where virt-launcher is slow to start, one before it (KubeVirt pkg/controller/conditions.go,
+// CheckFailure).
 func (c *cluster) testStrict(t *testing.T) {
 	v := vm{
 		name:    "strict-numa",
@@ -149,14 +149,16 @@ func (c *cluster) testStrict(t *testing.T) {
 
 	v.apply(t, c)
 	refusal := regexp.MustCompile(`SyncFailed .*strict: .*no-guest-numa`)
+	var events string
 	c.await(t, "event of strict", func() bool {
-		return refusal.MatchString(v.output(c, "get", "events", "--field-selector",
-			"involvedObject.name="+v.name))
+		events = v.output(c, "get", "events", "--field-selector", "involvedObject.name="+v.name)
+		return refusal.MatchString(events)
 	})
 
-	c.await(t, "condition Synchronized", func() bool {
-		return v.output(c, "get", "vmi", v.name, "-o",
-			`jsonpath={.status.conditions[?(@.type=="Synchronized")].status}`) == "False"
+	c.await(t, "condition with the first failure", func() bool {
+		message := v.output(c, "get", "vmi", v.name, "-o",
+			`jsonpath={.status.conditions[?(@.type=="Synchronized")].message}`)
+		return message != "" && strings.Contains(events, message)
 	})
 
 	c.await(t, "calls again", func() bool {
