@@ -61,10 +61,14 @@ func TestSnapshotRoundTrip(t *testing.T) {
 	}
 }
 
-// Every case has the same plan on a snapshot as on its source. For the hosts of testdata
-// TestSnapshotKeepsDetails shows that all is read alike.
+// Every second case, with WHOLE=1 every one, has the same plan on a snapshot as on its source. For
+// the hosts of testdata TestSnapshotKeepsDetails shows that all is read alike.
 func TestSnapshotPlansTheSame(t *testing.T) {
-	for _, c := range cases.Load(t, "../..") {
+	for n, c := range cases.Load(t, "../..") {
+		if !expect.IsSampled(n, 2) {
+			continue
+		}
+
 		want := c.Planner.Read(c.Request).Plan()
 		c.Planner.Sysfs = snapshotOf(t, c.Planner.Sysfs)
 		got := c.Planner.Read(c.Request).Plan()

@@ -120,7 +120,7 @@ func Sampled[T any](n int, all []T) []T {
 	if len(all) == 0 || IsWhole() {
 		return all
 	}
-	return all[n%len(all):][:1]
+	return all[n%len(all):][:1:1]
 }
 
 // Count returns how often a test tries something: few times, or whole times if IsWhole.
@@ -130,6 +130,9 @@ func Count(few, whole int) int {
 	}
 	return few
 }
+
+// IsSampled reports whether a test tries the nth of many: every step-th, or all if IsWhole.
+func IsSampled(n, step int) bool { return IsWhole() || n%step == 0 }
 
 // IsWhole reports whether tests that sample are to try everything: WHOLE=1 in the environment
 // (`make whole`).

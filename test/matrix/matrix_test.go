@@ -22,8 +22,8 @@ import (
 	"hook-sidecar/test/tree"
 )
 
-// trees returns how many random hosts are tried, 40 or the value of TREES: `.ci/run fuzz` tries
-// more. Their seeds are 0, 1, …, so that a failure can be reproduced.
+// trees returns how many random hosts are tried: 20, 40 with WHOLE=1, or the value of TREES:
+// `.ci/run fuzz` tries more. Their seeds are 0, 1, …, so that a failure can be reproduced.
 func trees(t *testing.T) int {
 	t.Helper()
 	if text := os.Getenv("TREES"); text != "" {
@@ -32,7 +32,7 @@ func trees(t *testing.T) int {
 		return count
 	}
 
-	return 40
+	return expect.Count(20, 40)
 }
 
 // TestHosts passes through everything that each host of testdata has for that,
@@ -91,15 +91,16 @@ func TestTrees(t *testing.T) {
 	}
 }
 
-// TestTreesLibvirt lets a real libvirt check the results for some random hosts.
+// TestTreesLibvirt lets a real libvirt check the results for some random hosts, with one layout
+// each, or with all of them with WHOLE=1.
 func TestTreesLibvirt(t *testing.T) {
 	lib := oracle.New(t)
 	for seed := range uint64(20) {
 		h := matrix.NewRandomHost(seed)
 		host := expect.Host(t, h.Text)
-		for _, layout := range []policy.Layout{
+		for _, layout := range expect.Sampled(int(seed), []policy.Layout{
 			policy.LayoutRoot, policy.LayoutSwitch, policy.LayoutMirror,
-		} {
+		}) {
 			t.Run(fmt.Sprintf("seed %d/%s", seed, layout), func(t *testing.T) {
 				m := plan.Planner{
 					Sysfs: host,

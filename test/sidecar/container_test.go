@@ -6,10 +6,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -39,9 +41,15 @@ type container struct {
 	stamp   string // file with the nanosecond of its start
 }
 
-// TestMain makes the directory of the program under test.
+// TestMain makes the directory of the program under test. One more test runs at once than there are
+// CPUs, unless -parallel says otherwise: TestStalledClients only waits, for ten seconds.
 func TestMain(m *testing.M) {
-	var err error
+	err := flag.Set("test.parallel", strconv.Itoa(1+runtime.GOMAXPROCS(0)))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+
 	if programDir, err = os.MkdirTemp("", "sidecar"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

@@ -86,12 +86,12 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// test makes three calls with the request, five with WHOLE=1, and one with another domain.
+// test makes two calls with the request, five with WHOLE=1, and one with another domain.
 func (r request) test(t *testing.T, next []byte) {
 	s := start(t, r.root, []group{memoryGroup(t)})
 	client, _ := s.dial(t)
 	failed := ""
-	for range expect.Count(3, 5) {
+	for range expect.Count(2, 5) {
 		got, err := client.OnDefineDomain(t.Context(), hooks.V1alpha3, r.domain, r.vmi)
 		switch {
 		case r.refused == tooLarge && err != nil:
