@@ -33,11 +33,12 @@ const (
 	OVMFNewest    Firmware = "ovmf-newest"
 )
 
-// Ticks are arguments of a kernel that runs beside other machines: its timers are periodic. An
-// emulated CPU loses a high-resolution timer now and then, and its machine hangs. The kernel panics
-// where its test of the timer fails, as it can on a busy machine (arch/x86/kernel/apic/io_apic.c,
-// check_timer). An idle machine takes more of its host's time with them.
-const Ticks = "highres=off nohz=off no_timer_check"
+// Steady are arguments of a kernel that runs beside other machines or in one: it starts one CPU, and
+// its timers are periodic. Emulated CPUs lose an interrupt now and then, and their machine hangs. The
+// kernel panics where its test of the timer fails, as it can on a busy machine
+// (arch/x86/kernel/apic/io_apic.c, check_timer). An idle machine takes more of its host's time with
+// them.
+const Steady = "maxcpus=1 highres=off nohz=off no_timer_check"
 
 // arguments give a UEFI its two flash chips. QEMU starts SeaBIOS by itself.
 func (f Firmware) arguments() []string {

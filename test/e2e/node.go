@@ -263,7 +263,7 @@ func (m Machine) arguments(kernel string) []string {
 		// One CPU, since others that start with it lose their timers; host/main.go starts them.
 		"-append",
 		"console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off nokaslr intel_iommu=on "+
-			"iommu=pt tsc=reliable random.trust_cpu=on net.ifnames=0 maxcpus=1 "+boot.Ticks,
+			"iommu=pt tsc=reliable random.trust_cpu=on net.ifnames=0 "+boot.Steady,
 		"-chardev", "stdio,id=console,logfile="+filepath.Join(m.Share, "console"),
 		"-drive",
 		"if=none,id=root,format=raw,readonly=on,file="+filepath.Join(m.Image, "root.squashfs"),

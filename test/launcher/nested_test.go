@@ -48,9 +48,7 @@ func passthrough(t *testing.T, devices []e2e.Device) pod {
 	}
 
 	p := pod{config: config{VMI: vmi, Syncs: 1, Cells: true, Boots: true}}
-
-	// guests in a guest hang when a second CPU starts
-	p.addArguments("maxcpus=1 " + boot.Ticks)
+	p.addArguments(boot.Steady)
 	for _, d := range devices {
 		p.add(d)
 	}

@@ -75,7 +75,7 @@ func plain(t *testing.T) pod {
 		files:  map[string][]byte{"cpuset": []byte("0-1\n"), "host.txtar": readHost(t)},
 	}
 
-	p.addArguments(boot.Ticks)
+	p.addArguments(boot.Steady)
 	return p
 }
 
