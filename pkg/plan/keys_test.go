@@ -23,9 +23,9 @@ func guestKeys() map[policy.Key]string {
 	}
 }
 
-// TestKeys sets, in every case, a key of the guest or all at once, and with WHOLE=1 each: a second
-// call changes nothing, Answer returns what Plan returns, and a call without the keys
-// gives the bytes that there are without them. nccl-topology writes its entry and nothing
+// TestKeys sets each key of the guest alone, and all at once, in every second case, with WHOLE=1 in
+// every one: a second call changes nothing, Answer returns what Plan returns, and a call without
+// the keys gives the bytes that there are without them. nccl-topology writes its entry and nothing
 // else. With layout auto a key may change the layout, so both runs have the layout that is chosen
 // without them. Keys that write nothing in a case are tried further with WHOLE=1 only.
 func TestKeys(t *testing.T) {
@@ -54,7 +54,11 @@ func TestKeys(t *testing.T) {
 			off.Flags[policy.KeyLayout] = string(p.Layout)
 		}
 
-		for _, name := range expect.Sampled(n, names) {
+		for i, name := range names {
+			if !expect.IsSampled(n+i, 2) {
+				continue
+			}
+
 			t.Run(fmt.Sprintf("%s/%s", c.Name, name), func(t *testing.T) {
 				on := off
 				on.Flags = maps.Clone(off.Flags)
@@ -103,7 +107,7 @@ func TestKeys(t *testing.T) {
 	}
 
 	for name := range sets {
-		if written[name] < expect.Count(1, 5) {
+		if written[name] < 5 {
 			t.Errorf("%s: only %d cases have something written: the test shows little", name,
 				written[name])
 		}

@@ -260,7 +260,7 @@ func (m Machine) arguments(kernel string) []string {
 	port("pcie-root-port", "p4", "root2", 0)
 	nvme("0000:a1:00.0", "p4")
 	return append(words, "-kernel", kernel, "-initrd", m.Initramfs,
-		// One CPU, since others that start with it lose their timers; host/main.go starts them.
+		// host/main.go starts the other CPUs.
 		"-append",
 		"console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off nokaslr intel_iommu=on "+
 			"iommu=pt tsc=reliable random.trust_cpu=on net.ifnames=0 "+boot.Steady,

@@ -144,9 +144,9 @@ func TestHangUps(t *testing.T) {
 	whole := time.Since(begin)
 	cut := 0
 	clients := expect.Count(40, 100)
+	step := 4 * whole / time.Duration(clients) // from immediately to long after the answer
 	for i := range clients {
-		// From immediately to long after the answer.
-		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*whole/time.Duration(clients/4))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*step)
 		hasty, err := hooks.Dial(ctx, s.socket)
 		if err == nil {
 			_, err = hasty.OnDefineDomain(ctx, hooks.V1alpha3, domain, nil)
