@@ -30,9 +30,19 @@ func (r *hostReader) device(a topology.Address, dir string) *topology.Function {
 		d.IsBridge = d.Class>>8 == classBridgePCI
 	}
 
-	// Of function 0 it does not decide the place: placement shares no slot with virtual functions.
-	if a.Function != 0 || d.IsNIC() || r.needs.Has(Groups) || r.needs.Has(LinkSpeeds) {
+	if r.needs.Has(Warnings) || d.IsGPU() || d.IsAccelerator() {
+		d.Vendor, d.Device = uint16(r.hex(dir+"/vendor", 16)), uint16(r.hex(dir+"/device", 16))
+	}
+
+	// Of function 0 it decides the place of an AMD GPU only: no other virtual function shares a
+	// slot.
+	if a.Function != 0 || d.IsNIC() || d.IsAMDGPU() || r.needs.Has(Groups) ||
+		r.needs.Has(LinkSpeeds) {
 		d.PhysFn = parsed(r, dir+"/physfn", r.linkBase(dir+"/physfn"), topology.ParseAddress)
+	}
+
+	if d.IsAMDGPU() && d.PhysFn != nil {
+		d.VFs = r.virtualFunctions(*d.PhysFn)
 	}
 
 	if d.IsNIC() && d.PhysFn != nil {
@@ -41,10 +51,6 @@ func (r *hostReader) device(a topology.Address, dir string) *topology.Function {
 
 	if r.needs.Has(Warnings) {
 		d.Driver, d.BARs = r.linkBase(dir+"/driver"), r.bars(dir+"/resource")
-	}
-
-	if r.needs.Has(Warnings) || d.IsGPU() {
-		d.Vendor, d.Device = uint16(r.hex(dir+"/vendor", 16)), uint16(r.hex(dir+"/device", 16))
 	}
 
 	if r.needs.Has(Details) {
@@ -58,6 +64,18 @@ func (r *hostReader) device(a topology.Address, dir string) *topology.Function {
 	}
 
 	return d
+}
+
+// virtualFunctions returns how many virtual functions a physical one has; nil where sysfs does not
+// show it.
+func (r *hostReader) virtualFunctions(physical topology.Address) *int {
+	dir, err := r.tree.link(path.Join(pciDevices, physical.String()))
+	if err != nil {
+		return nil
+	}
+
+	name := dir + "/sriov_numvfs"
+	return parsed(r, name, r.file(name), parseNumber)
 }
 
 // conventionalBytes is the size of the configuration space of conventional PCI; PCI Express has

@@ -30,8 +30,8 @@ type Needs uint8
 
 // The needs.
 const (
-	// Classes of the functions, which NCCL needs to pair devices; the ids of a GPU; whether a
-	// virtual function of a NIC shows a link.
+	// Classes of the functions, which NCCL needs to pair devices; the ids of a GPU, and whether one
+	// of AMD is a physical function; whether a virtual function of a NIC shows a link.
 	Classes Needs = 1 << iota
 	// Groups are the IOMMU groups, which hold the functions of a device together, and the physical
 	// functions of all virtual ones.

@@ -237,8 +237,23 @@ func TestJoined(t *testing.T) {
 		"vGPU of H100 SXM5": {&topology.Function{
 			Vendor: 0x10de, Device: 0x2330, PhysFn: &physical,
 		}, false, false},
-		"virtual function of MI300X": {&topology.Function{
+		"virtual function with the id of MI300X": {&topology.Function{
 			Vendor: 0x1002, Device: 0x74a1, PhysFn: &physical,
+		}, false, false},
+		"the only virtual function of an MI300X": {&topology.Function{
+			Vendor: 0x1002, Device: 0x74b5, PhysFn: &physical, VFs: new(1),
+		}, false, true},
+		"one of eight virtual functions of an MI300X": {&topology.Function{
+			Vendor: 0x1002, Device: 0x74b5, PhysFn: &physical, VFs: new(8),
+		}, false, false},
+		"virtual function of MI325X, of how many is not known": {&topology.Function{
+			Vendor: 0x1002, Device: 0x74b9, PhysFn: &physical,
+		}, false, true},
+		"virtual function of MI355X, as a guest shows it": {&topology.Function{
+			Vendor: 0x1002, Device: 0x75b3,
+		}, false, true},
+		"virtual function of V710": {&topology.Function{
+			Vendor: 0x1002, Device: 0x7461, PhysFn: &physical, VFs: new(1),
 		}, false, false},
 		"not shown": {nil, false, false},
 	} {

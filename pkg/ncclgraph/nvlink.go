@@ -45,8 +45,28 @@ var meshedGPUs = []uint16{
 	0x75a0, 0x75a3, // MI350X, MI355X
 }
 
-// HasXGMI reports whether a function is a whole GPU that its board joins with others over XGMI;
-// false for nil.
+// meshedVFs are the device ids of their virtual functions, of MI300X, MI325X, MI350X and MI355X.
+var meshedVFs = []uint16{0x74b5, 0x74bd, 0x74b9, 0x75b0, 0x75b3}
+
+// HasXGMI reports whether a function is a GPU that its board joins with others over XGMI; false for
+// nil. A virtual function is one if its GPU has no other: with several, AMD's host driver shares no
+// XGMI (MxGPU-Virtualization, libgv, mi300_xgmi.c). How many there are counts as one where that is
+// not recorded; see IsXGMIAssumed.
 func HasXGMI(f *topology.Function) bool {
-	return f != nil && f.Vendor == amd && f.PhysFn == nil && slices.Contains(meshedGPUs, f.Device)
+	if f == nil || f.Vendor != amd {
+		return false
+	}
+	if isVirtualMeshed(f) {
+		return f.VFs == nil || *f.VFs == 1
+	}
+
+	return f.PhysFn == nil && slices.Contains(meshedGPUs, f.Device)
+}
+
+// IsXGMIAssumed reports whether HasXGMI counts a virtual function although the number of its GPU's
+// virtual functions is not recorded; false for nil.
+func IsXGMIAssumed(f *topology.Function) bool { return isVirtualMeshed(f) && f.VFs == nil }
+
+func isVirtualMeshed(f *topology.Function) bool {
+	return f != nil && f.Vendor == amd && slices.Contains(meshedVFs, f.Device)
 }

@@ -24,6 +24,7 @@ type Function struct {
 	Root       PCIeRoot  // the nearest pci<domain>:<bus> of the link's path
 	Bridges    []Address // the bridges above it in the link's path, root port first
 	PhysFn     *Address  // physfn: the physical function of a virtual function
+	VFs        *int      // sriov_numvfs of an AMD GPU's PhysFn; nil when not recorded
 	IOMMUGroup *int      // iommu_group
 	Driver     string    // driver, "" when unbound
 	BARs       []BAR     // resource: the BARs in use; nil when the file is absent

@@ -12,7 +12,8 @@
 //	pci0000:00/0000:00:01.0/0000:01:00.0/4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01 type=nvidia-222
 //	virtual/mtty/mtty/83b8f4f2-509f-382f-3c1e-e6bfe0fa1001
 //
-// Keys of a function: node, group, driver, class, vendor, device, physfn. The word
+// Keys of a function: node, group, driver, class, vendor, device, physfn, and of a physical one
+// numvfs. The word
 // io gives it an I/O BAR; bar=37,25 gives it memory BARs of 2^37 and 2^25 bytes
 // instead of one of 16 MiB. The word conventional makes it a conventional PCI
 // device. Without node there is no file numa_node; node=-1 is
@@ -222,6 +223,8 @@ func (h host) function(device string, settings []string) error {
 		}, key):
 			diagnosis[key] = value
 
+		case key == "numvfs":
+			h.file(dir+"/sriov_numvfs", value)
 		case key == "physfn":
 			h.link(dir+"/physfn", path.Dir(dir)+"/"+value)
 		default:
