@@ -105,7 +105,15 @@ type Policy struct {
 
 	Keep    []string       // aliases of devices that are not moved
 	Origins map[Key]Origin // where each value comes from
+
+	// NamesLayout is true where the VM's owner asks for the layout by name: in an annotation, or as
+	// a flag of a command. The hook's own flag is the administrator's, for all VMs.
+	NamesLayout bool
 }
+
+// AsksForSwitches reports whether the VM's owner asks for a layout with switches by name, and so
+// for a switch above GPUs that lose something under one.
+func (p Policy) AsksForSwitches() bool { return p.NamesLayout && p.Layout.HasSwitches() }
 
 // AsIs returns the policy of a domain in which nothing is moved, added or refused.
 func (p Policy) AsIs() Policy {
@@ -115,9 +123,9 @@ func (p Policy) AsIs() Policy {
 	return p.chosen(KeyStrict, KeyAdd, KeyCompanions, KeyNCCLTopology, KeyLayout)
 }
 
-// WithLayout returns the policy with another layout, as if a flag named it.
+// WithLayout returns the policy with another layout, as if the flag of a command named it.
 func (p Policy) WithLayout(layout Layout) Policy {
-	p.Layout = layout
+	p.Layout, p.NamesLayout = layout, true
 	return p.chosen(KeyLayout)
 }
 

@@ -50,6 +50,13 @@ func Resolve(src Source) (Policy, []reasons.Warning, error) {
 	}
 
 	warnings, refused := p.applyAnnotations(src)
+	switch p.Origins[KeyLayout] {
+	case OriginAnnotation:
+		p.NamesLayout = true
+	case OriginFlag:
+		p.NamesLayout = !src.AnnotationsFirst
+	}
+
 	if p.Strict {
 		invalid = append(invalid, refused...)
 	}
