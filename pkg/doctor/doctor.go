@@ -89,6 +89,7 @@ var (
 		{Name: "locked-memory", needs: Inputs.hasDevices, run: lockedMemory},
 		{Name: "gpudirect-clique", needs: Inputs.hasDomain, run: cliques},
 		{Name: "nccl-topology", needs: Inputs.hasDevices, run: ncclTopology},
+		{Name: "atomics", needs: Inputs.hasDevices, run: atomics},
 		{Name: "launch-security", needs: Inputs.hasDomain, run: launchSecurity},
 		{Name: "start-time", needs: Inputs.hasDevices, run: startTime},
 

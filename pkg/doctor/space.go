@@ -109,6 +109,18 @@ func ioSpace(in Inputs) []Result {
 		words.Counted(space.Devices, "device"), space.Firmware, space.Room)
 }
 
+// atomics checks whether QEMU lets a root port complete PCIe AtomicOps for each whole AMD GPU. Nobody
+// can ask from here whether the host's path has them.
+func atomics(in Inputs) []Result {
+	gpus := topology.CountFunc(in.Plan.Devices, placement.Decision.NeedsAtomics)
+	if gpus == 0 {
+		return nil
+	}
+
+	return orPass(in.found("atomics"), "%s alone on a root port, as QEMU's PCIe AtomicOps need it",
+		words.Counted(gpus, "whole AMD GPU"))
+}
+
 // grace checks the elements for NVIDIA Grace, where a device names cells or should.
 func grace(in Inputs) []Result {
 	found := in.found("grace")

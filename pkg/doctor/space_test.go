@@ -22,6 +22,8 @@ func spaceTests() map[string]map[string]test {
 		// of AMD
 		port = "\npci0000:00/0000:00:01.0 class=0x060400 vendor=0x1022"
 		// 128 GiB
+		radeon = "cpus 0 0-3\ncpus 1 4-7\npci0000:00/0000:00:01.0/0000:01:00.0 node=0 " +
+			"class=0x030000 vendor=0x1002 device=0x744c"
 		large   = "cpus 0 0" + port + "\npci0000:00/0000:00:01.0/0000:01:00.0 node=0 bar=37"
 		larger  = "cpus 0 0" + port + "\npci0000:00/0000:00:01.0/0000:01:00.0 node=0 bar=38"
 		plainOf = "<cpu mode='custom'><numa><cell id='0' cpus='0-1' memory='1' unit='GiB'/>" +
@@ -49,6 +51,8 @@ func spaceTests() map[string]map[string]test {
 <controller type='pci' index='2' model='pcie-switch-upstream-port'><address type='pci' bus='1'/></controller>
 <controller type='pci' index='3' model='pcie-switch-downstream-port'><address type='pci' bus='2'/></controller>`
 
+	onRootBus := strings.Replace(gpu, "</hostdev>",
+		"<address type='pci' bus='0' slot='5'/></hostdev>", 1)
 	under := strings.Replace(gpu, "</hostdev>", "<address type='pci' bus='3'/></hostdev>", 1)
 	override := "<qemu:override>"
 	for alias, driver := range map[string]string{
@@ -220,6 +224,20 @@ func spaceTests() map[string]map[string]test {
 					"(a host-passthrough CPU has the host's bits; OVMF's window is an eighth of " +
 					"the address space, so 41 bits are enough)",
 			}},
+		},
+		"atomics": {
+			"alone on a root port": {given{host: radeon, domain: domainOf(gpu)}, []string{
+				"PASS 1 whole AMD GPU alone on a root port, as QEMU's PCIe AtomicOps need it",
+			}},
+			"on the root bus": {given{
+				host: radeon, domain: domainOf(onRootBus),
+				vmi: vmi("", `"kubevirt.io/placePCIDevicesOnRootComplex":"true"`),
+			}, []string{
+				"WARN no PCIe AtomicOps for 0000:01:00.0, under no root port: HIP refuses kernels " +
+					"that print or assert, and RCCL's collectives fail (" +
+					findings.Remedy("atomics-lost") + ")",
+			}},
+			"no AMD GPU": {given{host: aHost, domain: domainOf(gpu)}, nil},
 		},
 		"io-space": {
 			"14 ports": {given{host: ioHost(14), domain: ioDomain(14, "")}, []string{

@@ -78,6 +78,20 @@ var kinds = []kind{
 			"activates before it starts: kubectl hostdev fit shows those that are free",
 	},
 	{
+		code: "atomics-lost", check: "atomics", find: atomicsLost,
+		remedy: "leave layout at auto, so that each is alone on a root port; if it stays for a " +
+			"reason of its own, remove that reason",
+	},
+	{
+		code: "atomics-without-switch", needsTree: true, find: atomicsWithoutSwitch,
+		remedy: "for RCCL set nccl-topology, or NCCL_NET_GDR_LEVEL=PHB in the guest; for UCX from " +
+			"1.18 on set UCX_DISTANCE_BW=auto,phb:48GBs in the guest",
+	},
+	{
+		code: "xgmi-assumed", needsTree: true, find: xgmiAssumed,
+		remedy: "take the snapshot of the whole node again, so that it has the physical functions",
+	},
+	{
 		code: "gpudirect-rdma-off", needsTree: true, find: gpuDirectOff,
 		remedy: "set port-speed=host with layout auto or mirror; else nccl-topology; else " +
 			"NCCL_NET_GDR_LEVEL=PHB in the guest, which does not bring the host's NIC",

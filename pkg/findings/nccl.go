@@ -20,7 +20,7 @@ func hasFile(plan *placement.Plan) bool {
 // gpuDirectOff finds GPUs that use GPUDirect RDMA on the host and not in the guest.
 func gpuDirectOff(plan *placement.Plan) []Finding {
 	outcome := plan.GPUDirect()
-	if hasFile(plan) || outcome.Guest >= outcome.Host {
+	if hasFile(plan) || outcome.Guest >= outcome.Host || len(withoutSwitch(plan)) > 0 {
 		return nil
 	}
 

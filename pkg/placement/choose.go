@@ -47,6 +47,11 @@ func finestForNCCL(s start, mirror proposal) (finest proposal, why string) {
 	// the host, too.
 	isHosts := anyPairedUnderSwitch(mirror.decisions, mirror.wanted, s.hostTree)
 	why = "a finer tree would bring no two devices nearer to the host's path type"
+	if slices.ContainsFunc(mirror.decisions, func(d Decision) bool { return d.OwnPort }) {
+		why = "whole AMD GPUs keep PCIe AtomicOps only directly under a root port, and a finer tree " +
+			"would bring no two other devices nearer to the host's path type"
+	}
+
 	switch {
 	case s.Policy.NCCLTopology != policy.NCCLTopologyNone && !isHosts:
 		mirror.Why = "it shows which devices are of one place on the host, such as vGPUs of one " +

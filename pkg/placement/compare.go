@@ -5,11 +5,34 @@ import (
 	"slices"
 	"strings"
 
+	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/placement/bus"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
+
+// inPorts reports whether every placed device that needs a root port of its own has one.
+func inPorts(s start, p proposal) bool {
+	return !slices.ContainsFunc(p.decisions, func(d Decision) bool {
+		return d.Outcome == Placed && !inPort(s, d)
+	})
+}
+
+// inPort reports whether a device is alone on a root port, if it needs that.
+func inPort(s start, d Decision) bool {
+	mayShare := !d.OwnPort || s.companionsShare && !d.NeedsAtomics()
+	return mayShare || HasAtomics(s.current.Tree.Node(d.ID), d.current)
+}
+
+// HasAtomics reports whether QEMU lets the root port above a device complete PCIe AtomicOps, by its
+// node in the guest's tree and its address there (hw/vfio/pci.c, vfio_pci_enable_rp_atomics). The
+// host may still refuse them.
+func HasAtomics(n *topology.Node, address *domain.GuestAddress) bool {
+	return n != nil && n.Parent != nil && n.Parent.Kind == topology.RootPort &&
+		len(n.Parent.Children) == 1 && n.Slot <= 0 && n.Function == 0 &&
+		(address == nil || !address.Multifunction)
+}
 
 // inCells reports whether every placed device is in its cell.
 func inCells(s start, p proposal) bool {
@@ -33,7 +56,8 @@ func withFiner(s start, p proposal) proposal {
 
 	p.decisions = slices.Clone(p.decisions)
 	for i, d := range decide(s, policy.LayoutRoot) {
-		if p.decisions[i].Outcome == Unplaced && d.Outcome == Placed && inCell(s, d) {
+		if p.decisions[i].Outcome == Unplaced && d.Outcome == Placed && inCell(s, d) &&
+			inPort(s, d) {
 			p.decisions[i] = d
 		}
 	}
@@ -79,8 +103,12 @@ func (p pair) isByCells() bool {
 	return inOneCell == (p.without == topology.SYS)
 }
 
+// isByAtomics reports whether AtomicOps decide the path type: a device that has a root port of its
+// own shares no switch and no slot.
+func (p pair) isByAtomics() bool { return p.x.OwnPort || p.y.OwnPort }
+
 // comparePairs rejects a result in which two placed devices are further from the host's path type
-// than without the hook, unless their cells decide. For a device that stays a warning names the
+// than without the hook, unless their cells or AtomicOps decide. For a device that stays a warning names the
 // others. It leaves out devices that the host does not show, that are added or that are hidden from
 // the guest.
 func comparePairs(
@@ -117,7 +145,7 @@ func comparePairs(
 					"%s (%s on the host, %s without the hook, %s with it)", y.ID, p.host, p.without,
 					p.with))
 
-			case y.Outcome == Placed && !p.isByCells():
+			case y.Outcome == Placed && !p.isByCells() && !p.isByAtomics():
 				return nil, []reasons.Warning{furtherApart(p)}
 			}
 		}

@@ -31,6 +31,10 @@ type Decision struct {
 	Reason  reasons.Reason
 	Cell    *topology.CellID // of the expander bus that it is under; nil without one
 
+	// OwnPort is true for a whole AMD GPU, which is alone on a root port, and for its companions; see
+	// giveOwnPorts.
+	OwnPort bool
+
 	Address     *domain.GuestAddress // after the plan; nil until libvirt gives one
 	GuestPath   []int                // controller indexes, expander first; nil without an address
 	Predicted   *topology.Address    // its address in the guest's kernel; nil when unknown
@@ -46,13 +50,38 @@ func decide(s start, layout policy.Layout) []Decision {
 		decisions[i] = decideOne(s, layout, d, referenced[s.current.Expander(d.current)])
 	}
 
+	if !s.Policy.AsksForSwitches() {
+		giveOwnPorts(decisions)
+	}
+
 	keepFunctionZero(s.current, decisions)
 	if !layout.IsPerCell() {
 		adoptCells(decisions)
 	}
 
-	markCompanions(decisions)
+	markCompanions(decisions, s.companionsShare)
 	return decisions
+}
+
+// giveOwnPorts gives the placed functions of each device that has a whole AMD GPU root ports of
+// their own. QEMU lets a root port complete PCIe AtomicOps only for a device that is directly under
+// it as function 0 without the multifunction bit (hw/vfio/pci.c, vfio_pci_enable_rp_atomics), and
+// Linux refuses them below QEMU's switch ports, which do not route them (drivers/pci/pci.c,
+// pci_enable_atomic_ops_to_root). Neither the kernel nor QEMU's version is asked: a sidecar sees
+// neither, and an update of the node must not renumber a guest.
+func giveOwnPorts(decisions []Decision) {
+	var gpus []topology.Address
+	for _, d := range decisions {
+		if d.NeedsAtomics() && d.Outcome == Placed {
+			gpus = append(gpus, d.Function.Address)
+		}
+	}
+
+	for i := range decisions {
+		d := &decisions[i]
+		pci, isPCI := d.ID.PCI()
+		d.OwnPort = isPCI && d.Outcome == Placed && slices.ContainsFunc(gpus, pci.SameDevice)
+	}
 }
 
 // decideOne decides for one device by the first rule that keeps it where it is; without
@@ -190,8 +219,9 @@ func adoptCells(decisions []Decision) {
 // markCompanions marks the placed devices that share the slot of function 0 of
 // their own device, where that is placed in the same cell. Every other device
 // has a slot of its own. Virtual functions never share: KubeVirt detaches them
-// one by one before a migration, and a slot can only be unplugged as a whole.
-func markCompanions(decisions []Decision) {
+// one by one before a migration, and a slot can only be unplugged as a whole. Nor does a whole AMD
+// GPU, nor its companions, unless ownShare: then the first of them is function 0 of the others.
+func markCompanions(decisions []Decision, ownShare bool) {
 	var lead *Decision // the last function 0; its companions come after it
 	var at topology.Address
 	for i := range decisions {
@@ -199,10 +229,11 @@ func markCompanions(decisions []Decision) {
 		pci, ok := d.ID.PCI()
 		switch {
 		case !ok, d.Outcome != Placed, d.Function != nil && d.Function.PhysFn != nil:
-		case pci.Function == 0:
-			lead, at = d, pci
+		case d.OwnPort && (d.NeedsAtomics() || !ownShare):
 		case lead != nil && at.SameDevice(pci) && compareCells(lead.Cell, d.Cell) == 0:
 			d.Reason = reasons.Companion
+		case pci.Function == 0, d.OwnPort:
+			lead, at = d, pci
 		}
 	}
 }

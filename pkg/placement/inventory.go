@@ -114,6 +114,11 @@ func (d *PassthroughDevice) hostAddress() topology.Address {
 	return pci
 }
 
+// NeedsAtomics reports whether a device is a whole AMD GPU; a mediated device is a part of one.
+func (d PassthroughDevice) NeedsAtomics() bool {
+	return d.ID.Kind() == topology.KindPCI && d.Function.NeedsAtomics()
+}
+
 // isConventional reports whether libvirt takes a device for conventional PCI
 // (src/util/virpci.c, virPCIDeviceInit). A mediated device never is.
 func (d PassthroughDevice) isConventional() bool {

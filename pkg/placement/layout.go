@@ -121,11 +121,11 @@ func hostOrder(devices []Decision) []int {
 // device, function 0 first.
 type slot []*Decision
 
-// slotsOf returns the slots of the placed devices. Companions join the slot of their function 0,
-// which comes before them.
+// slotsOf returns the slots of the placed devices. Companions join the slot of their function 0, or
+// of the first companion of a whole AMD GPU, which comes before them.
 func slotsOf(decisions []Decision) []slot {
 	var slots []slot
-	lead := 0 // the position of the last function 0
+	lead := 0 // the position of the slot that companions join
 	for i := range decisions {
 		d := &decisions[i]
 		pci, isPCI := d.ID.PCI()
@@ -134,7 +134,7 @@ func slotsOf(decisions []Decision) []slot {
 		case d.Reason == reasons.Companion:
 			slots[lead] = append(slots[lead], d)
 		default:
-			if isPCI && pci.Function == 0 {
+			if isPCI && (pci.Function == 0 || d.OwnPort) {
 				lead = len(slots)
 			}
 			slots = append(slots, slot{d})
@@ -176,13 +176,19 @@ func (b wantedTree) port(parent *topology.Node, kind topology.NodeKind, s slot) 
 // mirror adds root ports and switches under an expander bus as the host has
 // them above the slots. A switch is left out only where no path type changes:
 // where it has a single slot under its root port, and where its only child is a
-// switch. With layout switch all slots under a root port are under one switch.
+// switch. With layout switch all slots under a root port are under one switch. Slots
+// that need a root port of their own have no switch above them.
 func (b wantedTree) mirror(
 	expander *topology.Node, host *topology.Tree, slots []slot, layout policy.Layout,
 ) {
 	byLead := map[topology.ID]slot{}
 	var leads []topology.DeviceID
 	for _, s := range slots {
+		if s[0].OwnPort {
+			b.port(expander, topology.RootPort, s)
+			continue
+		}
+
 		byLead[s[0].ID] = s
 		leads = append(leads, s[0].ID)
 	}

@@ -13,6 +13,7 @@ import (
 	"hook-sidecar/pkg/placement/request"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/words"
 )
 
 // placing is a proposal with the changes that build it.
@@ -25,15 +26,19 @@ type placing struct {
 	faults   faults // of the result
 }
 
-// placeDevices makes the tree of the layout that is chosen, unless the domain has one
-// that is as good. Where it would take devices further from each other than they
-// are a finer layout is made, and where auto's does not fit a coarser one. Where
-// nothing fits, nothing is moved and each device has the reason.
+// placeDevices makes the tree of the layout that is chosen. Where no layout fits with a root port for
+// each companion of a whole AMD GPU, the companions of one share a port. Where nothing fits, nothing
+// is moved and each device has the reason.
 func placeDevices(s start) placing {
-	chosen := choose(s)
-	placed, violations := attempt(s, chosen)
-	if len(violations) > 0 {
-		placed, violations = nextLayout(s, chosen, violations)
+	chosen, placed, violations := placeAll(s)
+	if companions := withOwnPort(chosen.decisions); exceedsBudget(violations) && companions != "" {
+		s.companionsShare = true
+		if _, fewer, tooMuch := placeAll(s); len(tooMuch) == 0 {
+			placed, violations = fewer, nil
+			placed.warnings = append(placed.warnings, reasons.NewWarning(
+				reasons.CodeCompanionsShare, nil, "the companions of a whole AMD GPU share a root "+
+					"port, since one for each of them fits in no layout: "+companions))
+		}
 	}
 
 	if len(violations) > 0 {
@@ -47,6 +52,31 @@ func placeDevices(s start) placing {
 	}
 
 	return withPorts(s, placed, indexes)
+}
+
+// placeAll makes the tree of the layout that is chosen, unless the domain has one that is as good.
+// Where it would take devices further from each other than they are a finer layout is made, and
+// where auto's does not fit a coarser one. Where none fits it returns what the chosen one violates.
+func placeAll(s start) (chosen proposal, placed placing, violations []reasons.Warning) {
+	chosen = choose(s)
+	placed, violations = attempt(s, chosen)
+	if len(violations) > 0 {
+		placed, violations = nextLayout(s, chosen, violations)
+	}
+
+	return chosen, placed, violations
+}
+
+// withOwnPort lists the placed companions that have a root port of their own; "" for none.
+func withOwnPort(decisions []Decision) string {
+	var companions []string
+	for _, d := range decisions {
+		if d.OwnPort && d.Outcome == Placed && !d.NeedsAtomics() {
+			companions = append(companions, d.ID.String())
+		}
+	}
+
+	return words.FirstOf(companions, maxNamed, ", ")
 }
 
 // withPorts adds root ports for hotplug where libvirt puts them, else at addresses after all that
@@ -76,7 +106,7 @@ func withPorts(s start, placed placing, indexes []int) placing {
 
 // attempt returns the placing of a proposal, or the rules and budgets that it violates.
 func attempt(s start, p proposal) (built placing, violations []reasons.Warning) {
-	if inCells(s, p) && inPairs(s, p) {
+	if inCells(s, p) && inPorts(s, p) && inPairs(s, p) {
 		kept, violations := keep(s, withFiner(s, p))
 		if len(violations) > 0 && len(p.managed) > 0 { // no earlier call has built such a tree
 			kept, violations = keep(s, p)

@@ -24,6 +24,9 @@ type start struct {
 	base       domain.Changes   // made in any case
 	ports      bus.Ports        // to reserve for hotplug
 	without    []without        // the hook, with each libvirt
+
+	// the companions of a whole AMD GPU share a root port, since one for each fits in no layout
+	companionsShare bool
 }
 
 func newStart(in Input) (start, []reasons.Warning) {

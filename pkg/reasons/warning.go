@@ -26,6 +26,7 @@ const (
 	CodeBudget             Code = "budget-exceeded"
 	CodeBrokenRule         Code = "broken-rule"
 	CodeCoarserLayout      Code = "coarser-layout"
+	CodeCompanionsShare    Code = "companions-share"
 	CodeFurtherApart       Code = "further-apart"
 	CodeLibvirt9           Code = "libvirt-9-moves"
 	CodeBusNumber          Code = "bus-number-changes"
@@ -72,6 +73,8 @@ var codeTable = []entry[Code]{
 	{code: CodeCoarserLayout,
 		remedy: "pass fewer devices through, or set hotplug-ports=0 where controllers go past " +
 			"index 31"},
+	{code: CodeCompanionsShare,
+		remedy: "pass fewer devices through, or leave out the other functions of AMD GPUs"},
 	{code: CodeFurtherApart,
 		remedy: "remove the reason why the device stays, so that both are placed"},
 	{code: CodeLibvirt9, remedy: "update libvirt, or choose layout keep"},

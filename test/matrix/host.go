@@ -23,7 +23,7 @@ var functionName = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[
 // device by its UUID. It is false when the host does not have the device, and when the parent of a
 // mediated device is not a PCI function.
 func (s Sysfs) Spot(id string) (spot tree.Spot, found bool, err error) {
-	dir := s.function(id)
+	dir := s.Directory(id)
 	if dir == "" {
 		return tree.Spot{}, false, nil
 	}
@@ -32,9 +32,9 @@ func (s Sysfs) Spot(id string) (spot tree.Spot, found bool, err error) {
 	return tree.PathSpot(dir, node), err == nil, err
 }
 
-// function returns the directory of a PCI function, of a mediated device that of its parent; ""
+// Directory returns the directory of a PCI function, of a mediated device that of its parent; ""
 // where the host has none.
-func (s Sysfs) function(id string) string {
+func (s Sysfs) Directory(id string) string {
 	bus := "pci"
 	if !strings.Contains(id, ":") {
 		bus = "mdev"
@@ -62,7 +62,7 @@ func (s Sysfs) function(id string) string {
 // parents' and of their UUIDs.
 func (s Sysfs) InOrder(ids []string) []string {
 	key := func(id string) string { // PCI domains have 4 to 8 digits
-		return fmt.Sprintf("%16s %s", path.Base(s.function(id)), id)
+		return fmt.Sprintf("%16s %s", path.Base(s.Directory(id)), id)
 	}
 
 	ordered := slices.Clone(ids)

@@ -74,3 +74,27 @@ func PathType(a, b Spot) string {
 
 	return "PIX"
 }
+
+// HasAtomics reports whether QEMU lets a root port complete PCIe AtomicOps for a device of the
+// domain (hw/vfio/pci.c, vfio_pci_enable_rp_atomics): it is directly under a root port, in slot 0 as
+// function 0, without the multifunction bit and without another device there.
+func (t *Tree) HasAtomics(id string) bool {
+	at := t.Hostdevs[id].At
+	if at == nil || at.Slot != 0 || at.Function != 0 {
+		return false
+	}
+
+	address := t.Hostdevs[id].Node.Find("address")
+	if t.Controllers[at.Bus].Model != "pcie-root-port" || address.Attr("multifunction") == "on" {
+		return false
+	}
+
+	beside := 0
+	for _, device := range t.Devices {
+		if device.At != nil && device.At.Bus == at.Bus {
+			beside++
+		}
+	}
+
+	return beside == 1
+}
