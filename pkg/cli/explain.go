@@ -16,6 +16,7 @@ import (
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/report"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/verdict"
 )
 
 // AddDetails adds the flag --details of explain.
@@ -122,19 +123,19 @@ func (p *Program) CompareGuest(e Explanation, r report.Report, name string, data
 				"address"))
 	}
 
-	c := report.CompareGuest(r, guest)
+	c := verdict.CompareGuest(r, guest)
 	err = p.WriteAs(e.Output, c, func(b *bytes.Buffer) error {
 		return c.WriteText(b, p.Style(e.File))
 	})
 
-	if err == nil && len(c.Devices) > 0 && c.Count(report.NotCompared) == len(c.Devices) {
+	if err == nil && len(c.Devices) > 0 && c.Count(verdict.NotCompared) == len(c.Devices) {
 		err = Failed("pass the domain as libvirt has it, from virsh dumpxml, and lspci -Dvmmnn of "+
 			"the guest, which lists every device",
 			fmt.Errorf("no device was compared: the domain has no addresses yet, or %s lists none "+
 				"that is planned", c.Source))
 	}
 
-	return cmp.Or(err, Found(c.Count(report.Differs) > 0))
+	return cmp.Or(err, Found(c.Count(verdict.Differs) > 0))
 }
 
 // isHost reports whether a supposed guest is the host itself: it shows every PCI device at the

@@ -10,11 +10,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 
 	"sigs.k8s.io/yaml"
 
 	"hook-sidecar/pkg/host"
+	"hook-sidecar/pkg/words/lazyregexp"
 )
 
 // newFileMode is the mode of a new file, before the umask.
@@ -101,7 +101,7 @@ func writeFile(file string, data []byte) error {
 // control characters from U+0080 to U+009F, which can begin a terminal's commands (ECMA-48, 5.4).
 type JSONWriter struct{ To io.Writer }
 
-var controls = regexp.MustCompile(`[\x{80}-\x{9f}]`)
+var controls = lazyregexp.New(`[\x{80}-\x{9f}]`)
 
 func (w JSONWriter) Write(line []byte) (int, error) {
 	escaped := line

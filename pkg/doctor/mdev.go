@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/pkg/words"
+	"hook-sidecar/pkg/words/lazyregexp"
 )
 
 // vgpu is a part of a GPU: a mediated device, or a virtual function with a type.
@@ -192,7 +192,7 @@ const staleHint = "look for a process that still holds the GPU (nvidia-smi vgpu 
 // which depends on the GPU instances.
 func isMIG(name string) bool { return migSlices.MatchString(name) }
 
-var migSlices = regexp.MustCompile(`-[0-9]+-[0-9]+[A-Z]`)
+var migSlices = lazyregexp.New(`-[0-9]+-[0-9]+[A-Z]`)
 
 // supported has the vGPUs that a GPU can create, with all its functions.
 type supported struct {

@@ -3,8 +3,9 @@ package host
 import (
 	"io/fs"
 	"os"
-	"regexp"
 	"strings"
+
+	"hook-sidecar/pkg/words/lazyregexp"
 )
 
 // live is this machine's own sysfs.
@@ -40,7 +41,7 @@ func Source(sysfs fs.FS) string {
 }
 
 // sourceText matches what Source and the script say.
-var sourceText = regexp.MustCompile(live + ` of Linux (\S+)`)
+var sourceText = lazyregexp.New(live + ` of Linux (\S+)`)
 
 // kernelOf returns the release that a snapshot's comment names, or "".
 func kernelOf(comment string) string {

@@ -1,16 +1,16 @@
 package paste
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words/lazyregexp"
 )
 
 // listed matches the line of a device in lspci's list: 17:00.0 3D controller [0302]: NVIDIA ...
-var listed = regexp.MustCompile(`^\s*(` + busID + `) (.+)$`)
+var listed = lazyregexp.New(`^\s*(` + busID + `) (.+)$`)
 
 // isListed reports whether a line is that of a device in lspci's list.
 func isListed(line string) bool {
@@ -87,8 +87,8 @@ func (r *lspciReader) device(slot, rest string) (err error) {
 }
 
 var (
-	bareIDs    = regexp.MustCompile(`^([0-9a-f]{4}):([0-9a-f]{4})\b`)
-	bracketIDs = regexp.MustCompile(`\[([0-9a-f]{4}):([0-9a-f]{4})\]`)
+	bareIDs    = lazyregexp.New(`^([0-9a-f]{4}):([0-9a-f]{4})\b`)
+	bracketIDs = lazyregexp.New(`\[([0-9a-f]{4}):([0-9a-f]{4})\]`)
 )
 
 // idsIn returns the ids in the name of a device, "NVIDIA Corporation Device [10de:2330]"; without
@@ -129,8 +129,8 @@ func (r *lspciReader) detail(line string, d *topology.Function) {
 }
 
 var (
-	bridgeBuses    = regexp.MustCompile(`secondary=([0-9a-f]{2}), subordinate=([0-9a-f]{2})`)
-	linkCapability = regexp.MustCompile(`Speed ([0-9.]+GT/s), Width (x[0-9]+)`)
+	bridgeBuses    = lazyregexp.New(`secondary=([0-9a-f]{2}), subordinate=([0-9a-f]{2})`)
+	linkCapability = lazyregexp.New(`Speed ([0-9.]+GT/s), Width (x[0-9]+)`)
 )
 
 // nodes says of which functions the NUMA node is not known: without -v of all. With -v lspci leaves

@@ -1,20 +1,20 @@
 package paste
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words/lazyregexp"
 )
 
 // The lines of lspci -t (pciutils ls-tree.c). A bus is -[0000:17]- or -[17]-, or with a range
 // [17-1b]; a function is 00.0 after a junction of lines.
 var (
-	treeRoot = regexp.MustCompile(
+	treeRoot = lazyregexp.New(
 		`^[ |]*(?:-\+-|-|\+-|\\-)\[([0-9a-f]{4,8}):([0-9a-f]{2})(?:-[0-9a-f]{2})?\]`)
-	treeBranch = regexp.MustCompile(
+	treeBranch = lazyregexp.New(
 		`^([0-9a-f]{2}\.[0-7])(?:-\[(?:[0-9a-f]{4,8}:)?([0-9a-f]{2})(?:-[0-9a-f]{2})?\])?`)
 )
 

@@ -2,32 +2,32 @@ package paste
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words/lazyregexp"
 )
 
 // The lines of lstopo's text (hwloc utils/lstopo/lstopo-text.c; hwloc_obj_type_snprintf and
 // hwloc_obj_attr_snprintf).
 var (
-	topoObject = regexp.MustCompile(`^( *)(Machine|NUMANode|HostBridge|PCIBridge|PCI|Package|` +
+	topoObject = lazyregexp.New(`^( *)(Machine|NUMANode|HostBridge|PCIBridge|PCI|Package|` +
 		`Socket|Group[0-9]*|OpenFabrics|Bridge|[0-9]+ x \{ PCI|CoProc|GPU|OSDev)\b(.*)$`)
-	topoNode  = regexp.MustCompile(`P#([0-9]+)`)
-	topoBusID = regexp.MustCompile(`(?:busid=| )(` + busID + `)`)
-	topoIDs   = regexp.MustCompile(`(?:id=| )([0-9a-f]{4}:[0-9a-f]{4})\b`)
-	topoClass = regexp.MustCompile(`\(([A-Z0-9][A-Za-z0-9 ]{1,30})\)`)
-	topoName  = regexp.MustCompile(`"([^"]{1,40})"$`)
+	topoNode  = lazyregexp.New(`P#([0-9]+)`)
+	topoBusID = lazyregexp.New(`(?:busid=| )(` + busID + `)`)
+	topoIDs   = lazyregexp.New(`(?:id=| )([0-9a-f]{4}:[0-9a-f]{4})\b`)
+	topoClass = lazyregexp.New(`\(([A-Z0-9][A-Za-z0-9 ]{1,30})\)`)
+	topoName  = lazyregexp.New(`"([^"]{1,40})"$`)
 
 	// topoRange matches functions of one model in a row, with the first and the last: 3 x { PCI
 	// 0b:00.1-3 (Ethernet) }, or 0b:00.7-01.1 (lstopo-text.c, lstopo_busid_snprintf).
-	topoRange = regexp.MustCompile(`((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])-` +
+	topoRange = lazyregexp.New(`((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])-` +
 		`(?:([0-9a-f]{2})\.)?([0-7])\b`)
 
 	// topoCompute matches what CUDA, NVML and others call a GPU, which a display is not.
-	topoCompute = regexp.MustCompile(`^(?:cuda|nvml|rsmi|opencl|ze)[0-9]`)
+	topoCompute = lazyregexp.New(`^(?:cuda|nvml|rsmi|opencl|ze)[0-9]`)
 )
 
 func isLstopoText(t text) bool {

@@ -4,16 +4,16 @@ import (
 	"cmp"
 	"fmt"
 	"math/bits"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/pkg/words"
+	"hook-sidecar/pkg/words/lazyregexp"
 )
 
-var lstopoTag = regexp.MustCompile(`<topology[ >]`)
+var lstopoTag = lazyregexp.New(`<topology[ >]`)
 
 func isLstopoXML(t text) bool {
 	return strings.Contains(t.all, "<topology") && lstopoTag.MatchString(t.all)

@@ -3,12 +3,12 @@ package paste
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/pkg/words"
+	"hook-sidecar/pkg/words/lazyregexp"
 )
 
 // relation is the path type that a word of a table says.
@@ -25,7 +25,7 @@ var (
 	// MetaX' HT and MX, Huawei's HCCS.
 	joined = []string{"HT", "MX", "HCCS"}
 
-	ncclNV = regexp.MustCompile(`^NV[0-9]{1,2}$`)
+	ncclNV = lazyregexp.New(`^NV[0-9]{1,2}$`)
 )
 
 // maxTables limits the tables of a text. A machine has three: -m, -mp and -p2p.
@@ -193,7 +193,7 @@ func (m *Machine) addCell(a, b topology.Address, word string) error {
 
 // graceNodes match the NUMA nodes of Grace's GPUs, as 0,2-17: that of the CPU, and those of the
 // GPU's memory (https://github.com/sgl-project/sglang/issues/11208).
-var graceNodes = regexp.MustCompile(`^([0-9]+),[0-9]+-[0-9]+$`)
+var graceNodes = lazyregexp.New(`^([0-9]+),[0-9]+-[0-9]+$`)
 
 // affinity reads the columns after those of devices: the CPUs of a GPU, and its NUMA node, of which
 // "N/A" and several are none. Where one is empty, which is not known.

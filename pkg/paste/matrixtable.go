@@ -2,44 +2,44 @@ package paste
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"hook-sidecar/pkg/words"
+	"hook-sidecar/pkg/words/lazyregexp"
 )
 
 // The words of nvidia-smi topo, and of tables that other programs made after it.
 var (
 	// column matches the name of a row and a column: GPU0, NIC0, mlx5_0, also where the space
 	// between two names got lost.
-	column = regexp.MustCompile(`(?:GPU|NPU|DCU|MLU|NIC)[0-9]{1,4}|mlx[0-9]_bond_[0-9]|` +
+	column = lazyregexp.New(`(?:GPU|NPU|DCU|MLU|NIC)[0-9]{1,4}|mlx[0-9]_bond_[0-9]|` +
 		`mlx[0-9]_[0-9]{1,3}|(?:ib|eth|bnxt_re|irdma|efa|rdmap|hfi|en|roce)[0-9a-z_]*`)
 
 	// cell matches a word at the beginning of what may be several without a space between.
-	cell = regexp.MustCompile(`^(?:NV[0-9]{1,2}|NODE|PIX|PXB|PHB|SYS|SOC|HT|HCCS|MX|` +
+	cell = lazyregexp.New(`^(?:NV[0-9]{1,2}|NODE|PIX|PXB|PHB|SYS|SOC|HT|HCCS|MX|` +
 		`CNS|GNS|TNS|NS|OK|DR|NA|N/A|X|U)`)
 
 	// cutCell matches the beginning of a word, where the rest of a text is missing.
-	cutCell = regexp.MustCompile(`^(?:N|NO|NOD|P|PI|PX|PH|S|SY|SO)$`)
+	cutCell = lazyregexp.New(`^(?:N|NO|NOD|P|PI|PX|PH|S|SY|SO)$`)
 
 	// cutName and cutTitle match the beginning of a name or a title, where the rest of a line is
 	// missing.
-	cutName  = regexp.MustCompile(`^(?:G|GP|GPU|N|NI|NIC|m|ml|mlx|mlx[0-9]_?)$`)
-	cutTitle = regexp.MustCompile(`^(?:C|CP|CPU A[a-z]*)$`)
+	cutName  = lazyregexp.New(`^(?:G|GP|GPU|N|NI|NIC|m|ml|mlx|mlx[0-9]_?)$`)
+	cutTitle = lazyregexp.New(`^(?:C|CP|CPU A[a-z]*)$`)
 
 	// titles match the columns after those of devices. A page may cut "NUMA Affinity" short.
-	titles = regexp.MustCompile(`CPU Affinity|NUMA Affinity|GPU NUMA ID|Node Affinity|` +
+	titles = lazyregexp.New(`CPU Affinity|NUMA Affinity|GPU NUMA ID|Node Affinity|` +
 		`Memory Affinity|NUMA\b`)
 
 	// affinities match CPUs and what may be after them: 0-55,112-167    0    N/A
-	affinities = regexp.MustCompile(`^\s*[0-9]+[-,][0-9,-]+(?:\s+(?:[0-9,-]+|N/A))*\s*$`)
+	affinities = lazyregexp.New(`^\s*[0-9]+[-,][0-9,-]+(?:\s+(?:[0-9,-]+|N/A))*\s*$`)
 
 	// numbered matches a device in the table of gpustack-runtime: Device 0.
-	numbered = regexp.MustCompile(`\bDevice ([0-9]{1,4})\b`)
+	numbered = lazyregexp.New(`\bDevice ([0-9]{1,4})\b`)
 
 	// vendor matches the first field of that table's header.
-	vendor = regexp.MustCompile(`^\s*\|\s*[A-Z]+\s*\|\s*Device 0\b`)
+	vendor = lazyregexp.New(`^\s*\|\s*[A-Z]+\s*\|\s*Device 0\b`)
 )
 
 // matrix is a table: names, and the words of its cells.

@@ -3,16 +3,16 @@ package paste
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/pkg/words"
+	"hook-sidecar/pkg/words/lazyregexp"
 )
 
-var ncclTag = regexp.MustCompile(`<system[ >/]`)
+var ncclTag = lazyregexp.New(`<system[ >/]`)
 
 func isNCCLFile(t text) bool {
 	return strings.Contains(t.all, "<system") && ncclTag.MatchString(t.all)

@@ -3,12 +3,12 @@ package paste
 import (
 	"cmp"
 	"errors"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words/lazyregexp"
 )
 
 const ncclMark = "NCCL INFO "
@@ -18,14 +18,14 @@ const ncclMark = "NCCL INFO "
 // 0000:65:00.0 of machine 0.
 var (
 	// logNode is a node of the tree, at the end of a link: + PCI[24.0] - GPU/0-65000 (3)
-	logNode = regexp.MustCompile(`^( *)(?:\+ (PCI|NVL|SYS|NET|C2C|XGMI|ARI)\[([0-9.]+)\] - )?` +
+	logNode = lazyregexp.New(`^( *)(?:\+ (PCI|NVL|SYS|NET|C2C|XGMI|ARI)\[([0-9.]+)\] - )?` +
 		`(CPU|PCI|GPU|NIC|NET|NVS)/(?:([0-9A-Fa-f]+)-)?([0-9A-Fa-f]+)\b`)
 
 	// logBusID is an address in a line of INIT: cudaDev 0 nvmlDev 0 busId 65000
-	logBusID = regexp.MustCompile(`\bbusId ([0-9a-f]{3,9})\b`)
+	logBusID = lazyregexp.New(`\bbusId ([0-9a-f]{3,9})\b`)
 
 	// logNIC is a NIC in the line of the network: NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/RoCE
-	logNIC = regexp.MustCompile(`\[([0-9]+)\]([A-Za-z0-9_]+):[0-9]+/(?:IB|RoCE)`)
+	logNIC = lazyregexp.New(`\[([0-9]+)\]([A-Za-z0-9_]+):[0-9]+/(?:IB|RoCE)`)
 )
 
 func isNCCLLog(t text) bool {

@@ -4,17 +4,17 @@ import (
 	"cmp"
 	"fmt"
 	"iter"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words/lazyregexp"
 )
 
 // logPaths is a row of NCCL's table of paths: GPU/5000 :GPU/0-4000 (2/370.8/NVL) NET/0-1
 // (5/24.0/PHB)
-var logPaths = regexp.MustCompile(
+var logPaths = lazyregexp.New(
 	`^(GPU|NET)/(?:[0-9A-Fa-f]+-)?([0-9A-Fa-f]+) :((?:GPU|NET|CPU|NVS)/.*)$`)
 
 // pathCells yields the cells of such a row: the node, as "GPU/0-4000", and the path type.

@@ -1,27 +1,27 @@
 package paste
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words/lazyregexp"
 )
 
 // The lines that add names of NICs to addresses.
 var (
 	// 0000:05:00.0 mlx5_0 (MT4129 - ...) ConnectX-7 ... fw 28.39 port 1 (ACTIVE) ==> ibs1 (Up)
-	ibdevLong = regexp.MustCompile(`^\s*(` + longBusID + `)\s+(\S+)\s.*==>`)
+	ibdevLong = lazyregexp.New(`^\s*(` + longBusID + `)\s+(\S+)\s.*==>`)
 
 	// mlx5_0 port 1 ==> ibs1 (Up)
-	ibdev = regexp.MustCompile(`^\s*(\S+)\s+port\s+[0-9]+\s+==>\s`)
+	ibdev = lazyregexp.New(`^\s*(\S+)\s+port\s+[0-9]+\s+==>\s`)
 
 	// ConnectX7(rev:0)  /dev/mst/mt4129_pciconf0  05:00.0  mlx5_0  net-ibs1  1
-	mst = regexp.MustCompile(`\s/dev/mst/\S+\s+(` + busID + `)\s+(\S+)` +
+	mst = lazyregexp.New(`\s/dev/mst/\S+\s+(` + busID + `)\s+(\S+)` +
 		`(?:\s+\S+\s+(-?[0-9]+|N/A))?`)
 
 	// mlx5_0 -> ../../devices/pci0000:15/0000:15:01.0/0000:16:00.0/infiniband/mlx5_0
-	ibLink = regexp.MustCompile(`devices/(pci\S+)/infiniband/(\S+)$`)
+	ibLink = lazyregexp.New(`devices/(pci\S+)/infiniband/(\S+)$`)
 )
 
 func isNICNames(t text) bool {

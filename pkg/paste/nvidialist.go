@@ -2,16 +2,16 @@ package paste
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words/lazyregexp"
 )
 
 // nvidiaBusID matches NVIDIA's form of an address, whose domain has eight digits.
-var nvidiaBusID = regexp.MustCompile(`\b([0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])\b`)
+var nvidiaBusID = lazyregexp.New(`\b([0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])\b`)
 
 func isNVIDIAList(t text) bool {
 	return anyLine(t, func(line string) bool { return busIDIn(line) != "" })

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -12,6 +11,7 @@ import (
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/pkg/words"
+	"hook-sidecar/pkg/words/lazyregexp"
 )
 
 // format is a format that Read recognises.
@@ -120,10 +120,10 @@ func readText(t text) (Machine, error) {
 
 var (
 	// xmlElement matches the first element of a text that begins as XML.
-	xmlElement = regexp.MustCompile(`^\s*(?:<[?!][^>]{0,1000}>\s*)*<([A-Za-z_:][^\s/>]*)`)
+	xmlElement = lazyregexp.New(`^\s*(?:<[?!][^>]{0,1000}>\s*)*<([A-Za-z_:][^\s/>]*)`)
 
 	// innerElement matches an element inside those of lstopo's and NCCL's files.
-	innerElement = regexp.MustCompile(
+	innerElement = lazyregexp.New(
 		`<(pci busid|cpu numaid|gpu dev|nvlink target|net name|object type)=`)
 )
 

@@ -2,12 +2,12 @@ package paste
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words/lazyregexp"
 )
 
 const (
@@ -16,7 +16,7 @@ const (
 )
 
 // rocmFact matches a line of rocm-smi about a GPU: GPU[0] : (Topology) Numa Node: 0
-var rocmFact = regexp.MustCompile(
+var rocmFact = lazyregexp.New(
 	`^\s*GPU\[([0-9]{1,4})\]\s*:\s*(?:\(Topology\) )?([^:]+):\s*(\S+)`)
 
 func isROCmSMI(t text) bool {
@@ -101,8 +101,8 @@ func rocmRow(line string) (gpu int, isJoined, is bool) {
 // The tables of amd-smi topology have addresses as names of rows and columns; amd-smi list and
 // static have blocks that begin with "GPU: 0".
 var (
-	amdTable = regexp.MustCompile(`^\s*(ACCESS|WEIGHT|HOPS|LINK TYPE|NUMA BW) TABLE`)
-	amdBDF   = regexp.MustCompile(`^\s*BDF:\s*(` + longBusID + `)`)
+	amdTable = lazyregexp.New(`^\s*(ACCESS|WEIGHT|HOPS|LINK TYPE|NUMA BW) TABLE`)
+	amdBDF   = lazyregexp.New(`^\s*BDF:\s*(` + longBusID + `)`)
 )
 
 func isAMDSMI(t text) bool {

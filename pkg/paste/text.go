@@ -3,9 +3,10 @@ package paste
 import (
 	"bytes"
 	"encoding/binary"
-	"regexp"
 	"strings"
 	"unicode/utf16"
+
+	"hook-sidecar/pkg/words/lazyregexp"
 )
 
 // text is a text without what terminals, mail and forums add.
@@ -46,10 +47,10 @@ const maxQuotes = 8 // a quotation of a quotation
 
 var (
 	// escapes are a terminal's commands (ECMA-48, 5.4), also where the escape itself got lost.
-	escapes   = regexp.MustCompile(`\x1b\[[0-9;?]*[A-Za-z]|\x1b\([A-Z0-9]|\[(0|1|4|24|22)m`)
-	quotation = regexp.MustCompile(`^[ \t]*> ?`)
+	escapes   = lazyregexp.New(`\x1b\[[0-9;?]*[A-Za-z]|\x1b\([A-Z0-9]|\[(0|1|4|24|22)m`)
+	quotation = lazyregexp.New(`^[ \t]*> ?`)
 	// programQuote begins a text in a program of Go.
-	programQuote = regexp.MustCompile("^([ \\t]*)`")
+	programQuote = lazyregexp.New("^([ \\t]*)`")
 )
 
 // decode returns a text as UTF-8: PowerShell writes UTF-16 to files.

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strings"
 
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/pkg/words"
+	"hook-sidecar/pkg/words/lazyregexp"
 )
 
 // element is the start of an XML element.
@@ -26,7 +26,7 @@ func (e element) attribute(name string) string {
 
 // openIn finds where a document with an outermost element begins in a text, with its number of
 // lines before; -1 if it has none.
-func openIn(t text, tag *regexp.Regexp) (start, linesBefore int) {
+func openIn(t text, tag lazyregexp.Regexp) (start, linesBefore int) {
 	at := tag.FindStringIndex(t.all)
 	if at == nil {
 		return -1, 0
@@ -40,7 +40,7 @@ const maxNesting = 256
 // walkXML calls enter for each element inside the outermost one that matches, with what enter
 // returned for the element around it. An error names the line. Entities that a document declares
 // are not replaced.
-func walkXML[T any](t text, tag *regexp.Regexp, enter func(element, *T) (T, error)) error {
+func walkXML[T any](t text, tag lazyregexp.Regexp, enter func(element, *T) (T, error)) error {
 	start, before := openIn(t, tag)
 	decoder := xml.NewDecoder(strings.NewReader(t.all[start:]))
 	open := make([]T, 1, maxNesting)

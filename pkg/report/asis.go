@@ -85,7 +85,7 @@ func (p *printer) prospect(r Report) {
 	for _, m := range would.Devices {
 		id := r.shortID(m.ID)
 		move := fmt.Sprintf("%s -> %s (%s)", m.from, m.to, m.Reason)
-		room := p.width() - columns(id+move) - len("   : ")
+		room := p.Columns() - columns(id+move) - len("   : ")
 		p.line(fmt.Sprintf("  %s %s: %s", id, FitMiddle(title(m.Alias), min(room, 24)), move))
 	}
 

@@ -41,6 +41,10 @@ func isMissing(f findings.Finding) bool { return f.Code == reasons.CodeNoSysfs &
 // Title returns the alias of a device.
 func (d DeviceReport) Title() string { return title(d.Alias) }
 
+// Function returns the device on the host, the parent of a mediated device; nil if the host does
+// not show it.
+func (d DeviceReport) Function() *topology.Function { return d.function }
+
 func title(alias *string) string { return words.Printable(or(alias, "(no alias)")) }
 
 // Family is a group of PCI classes with one tint and shape in pictures.

@@ -73,16 +73,16 @@ func (p *printer) matrix(
 		longest = max(longest, columns(d.Title()))
 	}
 
-	label := min(longest+len("#00 ")+1, max(matrixLabel, p.width()-len(r.Devices)*cellWidth))
-	blocks := divideUp(len(r.Devices), (p.width()-label)/cellWidth)
+	label := min(longest+len("#00 ")+1, max(matrixLabel, p.Columns()-len(r.Devices)*cellWidth))
+	blocks := divideUp(len(r.Devices), (p.Columns()-label)/cellWidth)
 	size := divideUp(len(r.Devices), blocks)
 	widest := columns(title)
-	short := func(d DeviceReport) string { return Fit(affinity(d), p.width()/3) }
+	short := func(d DeviceReport) string { return Fit(affinity(d), p.Columns()/3) }
 	for _, d := range r.Devices {
 		widest = max(widest, columns(short(d)))
 	}
 
-	hasColumns := label+len(r.Devices)*cellWidth+affinityGap+widest <= p.width()
+	hasColumns := label+len(r.Devices)*cellWidth+affinityGap+widest <= p.Columns()
 	for from := 0; from < len(r.Devices); from += size {
 		to := min(from+size, len(r.Devices))
 		line := func(text, last string, cell func(j int) string) {

@@ -1,7 +1,7 @@
-// Package report explains a plan: as JSON (report.go) and as text (headline.go, text.go,
-// asis.go for the current domain, guest.go for the guest itself). device.go, change.go and
-// tree.go serve text and pictures (package picture): names of devices, how their path types
-// differ between host and guest, and the two trees.
+// Package report explains a plan: as JSON (report.go) and as text (headline.go, text.go, asis.go
+// for the current domain). device.go, change.go and tree.go serve text and pictures (package
+// picture): names of devices, how their path types differ between host and guest, and the two
+// trees. Package verdict compares a report with the guest itself.
 package report
 
 import (

@@ -23,7 +23,8 @@ const (
 	maxWidth    = 140
 )
 
-func (s Style) width() int {
+// Columns returns how many columns a line has.
+func (s Style) Columns() int {
 	if s.Width == 0 {
 		return presetWidth
 	}
@@ -40,8 +41,9 @@ const (
 	Yellow Colour = "33"
 	Cyan   Colour = "36"
 
+	Bold Colour = "1"
+
 	plain Colour = ""
-	bold  Colour = "1"
 )
 
 // Paint colours a text that is not empty.
@@ -104,7 +106,7 @@ func Wrap(text string, width, column, indent int) string {
 }
 
 func (s Style) wrap(text string, column, indent int) string {
-	return Wrap(text, s.width(), column, indent)
+	return Wrap(text, s.Columns(), column, indent)
 }
 
 // printer collects text in a style.
@@ -117,7 +119,7 @@ type printer struct {
 func (p *printer) line(text string) { p.WriteString(strings.TrimRight(text, " ") + "\n") }
 
 // heading writes the title of a part, with an empty line before it.
-func (p *printer) heading(text string) { p.line("\n" + p.Paint(bold, text)) }
+func (p *printer) heading(text string) { p.line("\n" + p.Paint(Bold, text)) }
 
 func (p *printer) wrapped(colour Colour, text string) {
 	p.line(p.Paint(colour, p.wrap(text, 0, 2)))

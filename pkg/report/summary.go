@@ -35,7 +35,7 @@ func (p *printer) table(rows [][]string) {
 	for i, row := range rows {
 		style := plain
 		if i == 0 {
-			style = bold
+			style = Bold
 		}
 		p.line(p.Paint(style, rowText(row, widths, gutter)))
 	}

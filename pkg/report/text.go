@@ -21,7 +21,7 @@ import (
 // the current domain, the changes that the layout would make.
 func (r Report) WriteText(w io.Writer, style Style) error {
 	p := &printer{Style: style}
-	p.subject(r.Subject)
+	p.WriteString(r.Subject.Text(style))
 	p.headline(r)
 	hasDevices := len(r.Devices) > 0 // else the headline says all
 	if hasDevices {
@@ -80,8 +80,9 @@ func (p *printer) mapping(r Report) {
 	}
 }
 
-// subject writes the lines with which every text begins.
-func (p *printer) subject(s Subject) {
+// Text returns the lines with which every text begins.
+func (s Subject) Text(style Style) string {
+	p := &printer{Style: style}
 	parts := slices.DeleteFunc([]string{s.VM, s.Host, s.Source, s.Tool}, func(part string) bool {
 		return part == ""
 	})
@@ -93,6 +94,8 @@ func (p *printer) subject(s Subject) {
 	if s.Doubt != "" {
 		p.wrapped(Yellow, "warning: "+words.Printable(s.Doubt))
 	}
+
+	return p.String()
 }
 
 // outcome writes what became of the devices, and why.
@@ -141,7 +144,7 @@ func (p *printer) headline(r Report) {
 		return
 	}
 
-	p.wrapped(bold, strings.Join(r.Headline, "; "))
+	p.wrapped(Bold, strings.Join(r.Headline, "; "))
 	planned := r
 	if r.IsCurrent() {
 		planned = r.WouldChange.planned
@@ -190,7 +193,7 @@ const (
 func (p *printer) devices(r Report) {
 	const gap = 2
 	rows := deviceRows(r)
-	excess := func() int { return tableWidth(rows, gap) - p.width() }
+	excess := func() int { return tableWidth(rows, gap) - p.Columns() }
 	if excess() > 0 {
 		for i, d := range r.Devices {
 			rows[i+1][idColumn] = r.shortID(d.ID)
@@ -277,7 +280,7 @@ func (p *printer) links(r Report) {
 	for i, d := range r.Devices {
 		host, guest := r.Link(HostSide, d), r.Link(GuestSide, d)
 		rows = append(rows, []string{
-			fmt.Sprintf("#%d", i), FitMiddle(d.Title(), p.width()/2), cmp.Or(host, "not known"),
+			fmt.Sprintf("#%d", i), FitMiddle(d.Title(), p.Columns()/2), cmp.Or(host, "not known"),
 			cmp.Or(guest, "-"),
 		})
 	}

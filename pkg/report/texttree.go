@@ -14,7 +14,7 @@ const gutter = 2 // columns between the trees
 // begin on the same line.
 func (p *printer) trees(r Report) {
 	host, guest := r.Trees()
-	half := (p.width() - gutter) / 2
+	half := (p.Columns() - gutter) / 2
 	title := "GUEST"
 	if r.IsCurrent() {
 		title = "GUEST, current domain"
@@ -23,11 +23,11 @@ func (p *printer) trees(r Report) {
 	left, right := linesOf(host, half, true), linesOf(guest, half, true)
 	if max(widest(left), widest(right)) > half { // the number is enough to find a device again
 		right = linesOf(guest, half, false)
-		half = p.width() - gutter - min(half, widest(right))
+		half = p.Columns() - gutter - min(half, widest(right))
 		left = linesOf(host, half, true)
 	}
 
-	p.line("\n" + p.Paint(bold, pad("HOST", half+gutter)) + p.Paint(bold, title))
+	p.line("\n" + p.Paint(Bold, pad("HOST", half+gutter)) + p.Paint(Bold, title))
 	if !AreAligned(host, guest) {
 		left, right = [][]treeLine{slices.Concat(left...)}, [][]treeLine{slices.Concat(right...)}
 	}
@@ -48,7 +48,7 @@ func (p *printer) beside(left, right []treeLine, column int) {
 
 		if i < len(right) {
 			r = right[i]
-			r.text = FitMiddle(r.text, p.width()-column)
+			r.text = FitMiddle(r.text, p.Columns()-column)
 		}
 
 		p.line(p.Paint(l.colour, l.text) + strings.Repeat(" ", column-columns(l.text)) +
@@ -74,7 +74,7 @@ func linesOf(t Tree, width int, hasAliases bool) [][]treeLine {
 	var areas [][]treeLine
 	for _, a := range t.Areas {
 		text := treeText{Tree: t, width: width, hasAliases: hasAliases}
-		text.line(a.Name, bold)
+		text.line(a.Name, Bold)
 		text.children(a.Roots, "")
 		areas = append(areas, text.out)
 	}

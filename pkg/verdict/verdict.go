@@ -1,5 +1,6 @@
 // Package verdict says what a guest's software makes of its PCI tree, for a person who has only the
-// guest: good, partly or flat, what that costs, what they can do themselves, and what to send.
+// guest: good, partly or flat, what that costs, what they can do themselves, and what to send. For
+// a person who has the plan, too, it compares the guest with it (guest.go).
 package verdict
 
 import (

@@ -42,7 +42,7 @@ The schema version rises when a field is removed or changes its meaning, not whe
 
 	for _, part := range []struct{ title, directory, typeName string }{
 		{"`explain --format json`", "pkg/report", "Report"},
-		{"`explain --guest FILE --format json`", "pkg/report", "GuestComparison"},
+		{"`explain --guest FILE --format json`", "pkg/verdict", "GuestComparison"},
 		{"`guest --format json`", "pkg/verdict", "Verdict"},
 		{"`doctor --format json`", "pkg/doctor", "Report"},
 		{"`kubectl hostdev explain -o json`: the table of VMs", "cmd/kubectl-hostdev", "vmTable"},

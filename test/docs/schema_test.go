@@ -35,7 +35,7 @@ func TestGeneratedSchema(t *testing.T) {
 		output(&reports, planned)
 		output(&reports,
 			report.AsIs(report.New(current.Plan, current.Changed(), current.Err), planned))
-		output(&guests, report.CompareGuest(planned, paste.Machine{}))
+		output(&guests, verdict.CompareGuest(planned, paste.Machine{}))
 		in, planner := doctor.NewInputs(c.Planner)
 		in.VMInputs = doctor.NewVMInputs(planner.Read(c.Request), "")
 		output(&checks, doctor.NewReport(in))
@@ -44,7 +44,7 @@ func TestGeneratedSchema(t *testing.T) {
 	directory := filepath.Join(root, "docs", "schema")
 	schema.Check[report.Report](t, filepath.Join(directory, "explain.json"),
 		"explain --format json", *update, reports...)
-	schema.Check[report.GuestComparison](t, filepath.Join(directory, "explain-guest.json"),
+	schema.Check[verdict.GuestComparison](t, filepath.Join(directory, "explain-guest.json"),
 		"explain --guest FILE --format json", *update, guests...)
 	schema.Check[verdict.Verdict](t, filepath.Join(directory, "guest.json"),
 		"guest --format json", *update, verdicts(t)...)

@@ -1,4 +1,4 @@
-package report_test
+package verdict_test
 
 import (
 	"fmt"
@@ -13,6 +13,7 @@ import (
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/report"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/verdict"
 	"hook-sidecar/test/expect"
 	"hook-sidecar/test/machines"
 )
@@ -101,7 +102,7 @@ func TestCompareGuest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			guest := pairGuest(t)
 			test.change(&guest)
-			checkComparison(t, report.CompareGuest(placedPair(t), guest), test.want, test.notes)
+			checkComparison(t, verdict.CompareGuest(placedPair(t), guest), test.want, test.notes)
 		})
 	}
 }
@@ -113,21 +114,21 @@ func TestCompareGuestOfTopologyFile(t *testing.T) {
 	guest, _, err := paste.Read(fmt.Appendf(nil, `<system><cpu numaid="0"><pci busid="ffff:ff:00.0" class="0x060400">
 <pci busid="%s" class="0x020700"/><pci busid="%s" class="0x030200"/></pci></cpu></system>`, r.Devices[0].Predicted, r.Devices[1].Predicted))
 	expect.NoError(t, err)
-	checkComparison(t, report.CompareGuest(r, guest), map[string][]string{
+	checkComparison(t, verdict.CompareGuest(r, guest), map[string][]string{
 		"ua-nic": {"1 path type not as planned: PIX to ua-gpu, planned PHB"},
 		"ua-gpu": {"1 path type not as planned: PIX to ua-nic, planned PHB"},
 	}, 1) // NCCL's file has no ids here
 
 	r.Policy[policy.KeyNCCLTopology] = report.Setting{Value: policy.NCCLTopologyFWCfg}
-	checkComparison(t, report.CompareGuest(r, guest), nil, 1)
+	checkComparison(t, verdict.CompareGuest(r, guest), nil, 1)
 }
 
-func checkComparison(t *testing.T, c report.GuestComparison, want map[string][]string, notes int) {
+func checkComparison(t *testing.T, c verdict.GuestComparison, want map[string][]string, notes int) {
 	t.Helper()
 	got := map[string][]string{}
 	for _, d := range c.Devices {
-		if (d.Outcome == report.Differs) != (len(d.Differences) > 0) ||
-			d.Outcome == report.NotCompared {
+		if (d.Outcome == verdict.Differs) != (len(d.Differences) > 0) ||
+			d.Outcome == verdict.NotCompared {
 			t.Errorf("%s: %s with %d differences", *d.Alias, d.Outcome, len(d.Differences))
 		}
 		if len(d.Differences) > 0 {
@@ -143,10 +144,11 @@ func checkComparison(t *testing.T, c report.GuestComparison, want map[string][]s
 		t.Errorf("notes %q, want %d", c.Notes, notes)
 	}
 
-	shown := text(t, c, report.Style{})
+	var shown strings.Builder
+	expect.NoError(t, c.WriteText(&shown, report.Style{}))
 	for _, differences := range want {
-		if !strings.Contains(strings.Join(strings.Fields(shown), " "), differences[0]) {
-			t.Errorf("the text does not say %q:\n%s", differences[0], shown)
+		if !strings.Contains(strings.Join(strings.Fields(shown.String()), " "), differences[0]) {
+			t.Errorf("the text does not say %q:\n%s", differences[0], &shown)
 		}
 	}
 }
@@ -206,7 +208,7 @@ func TestCompareGuestPasted(t *testing.T) {
 
 			guest, _, err := paste.Read(data)
 			expect.NoError(t, err)
-			checkComparison(t, report.CompareGuest(placedPair(t), guest), test.want, test.notes)
+			checkComparison(t, verdict.CompareGuest(placedPair(t), guest), test.want, test.notes)
 		})
 	}
 }
@@ -221,12 +223,12 @@ func TestCompareGuestUnlisted(t *testing.T) {
 	} {
 		guest, _, err := paste.Read([]byte(input))
 		expect.NoError(t, err)
-		c := report.CompareGuest(placedPair(t), guest)
+		c := verdict.CompareGuest(placedPair(t), guest)
 		said := func(note string) bool {
 			return strings.HasPrefix(note, "2 devices not compared: ")
 		}
 
-		if c.Count(report.NotCompared) != 2 || c.Source != source ||
+		if c.Count(verdict.NotCompared) != 2 || c.Source != source ||
 			!slices.ContainsFunc(c.Notes, said) {
 			t.Errorf("%s: %+v", source, c)
 		}

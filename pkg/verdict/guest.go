@@ -1,4 +1,4 @@
-package report
+package verdict
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 
 	"hook-sidecar/pkg/paste"
 	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/report"
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/pkg/words"
 )
@@ -21,7 +22,7 @@ type GuestComparison struct {
 	Devices []GuestDevice `json:"devices"` // by id
 	Notes   []string      `json:"notes"`   // aspects that were compared for no device
 
-	subject Subject
+	subject report.Subject
 }
 
 // GuestOutcome is the outcome of comparing a device.
@@ -44,19 +45,21 @@ type GuestDevice struct {
 	// does not list the device
 	Outcome     GuestOutcome `json:"outcome"`
 	Differences []string     `json:"differences"` // the differences, in sentences
+
+	title string
 }
 
 // CompareGuest compares a plan with the guest: address, ids, NUMA node and, if the guest shows
 // them, the path types to the other devices.
-func CompareGuest(r Report, guest paste.Machine) GuestComparison {
+func CompareGuest(r report.Report, guest paste.Machine) GuestComparison {
 	c := GuestComparison{
-		SchemaVersion: SchemaVersion,
+		SchemaVersion: 1,
 		Source:        guest.SourceNames(),
 		Devices:       []GuestDevice{},
 		subject:       r.Subject,
 	}
 
-	positions := r.positions(guest)
+	planned := planned{r, guest, positionsOf(r, guest)}
 	unlisted := 0
 	for i, d := range r.Devices {
 		seen := GuestDevice{
@@ -65,25 +68,26 @@ func CompareGuest(r Report, guest paste.Machine) GuestComparison {
 			Predicted:   d.Predicted,
 			Outcome:     NotCompared,
 			Differences: []string{},
+			title:       d.Title(),
 		}
 
-		elsewhere := ""
-		if positions[i] < 0 {
-			elsewhere = r.elsewhere(d, guest)
+		isThere, elsewhere := planned.positions[i] >= 0, ""
+		if !isThere {
+			elsewhere = planned.elsewhere(d)
 		}
 
 		switch {
 		case d.Predicted == nil:
-		case positions[i] < 0 && !guest.ShowsAll(d.function) && elsewhere == "":
+		case !isThere && !guest.ShowsAll(d.Function()) && elsewhere == "":
 			unlisted++
-		case positions[i] < 0:
+		case !isThere:
 			seen.Outcome, seen.Differences = Differs, []string{
 				fmt.Sprintf("nothing at %s%s", d.Predicted, elsewhere),
 			}
 
 		default:
 			seen.Outcome = AsPlanned
-			seen.Differences = r.guestDifferences(i, positions, guest)
+			seen.Differences = planned.differences(i)
 			if len(seen.Differences) > 0 {
 				seen.Outcome = Differs
 			}
@@ -94,6 +98,13 @@ func CompareGuest(r Report, guest paste.Machine) GuestComparison {
 
 	c.Notes = guestNotes(guest, unlisted)
 	return c
+}
+
+// planned is a report, with where the guest shows its devices.
+type planned struct {
+	report.Report
+	guest     paste.Machine
+	positions []int // of each device in the guest's functions; -1 if it is not there
 }
 
 // guestNotes names what the source of a guest cannot say.
@@ -145,9 +156,9 @@ func hasAddresses(guest paste.Machine) bool {
 	})
 }
 
-// positions returns the position in the guest of each device of the report, or -1. Without
+// positionsOf returns the position in the guest of each device of the report, or -1. Without
 // addresses, those of a kind are matched in order if both sides have as many.
-func (r Report) positions(guest paste.Machine) []int {
+func positionsOf(r report.Report, guest paste.Machine) []int {
 	positions := make([]int, len(r.Devices))
 	for i, d := range r.Devices {
 		positions[i] = -1
@@ -159,18 +170,19 @@ func (r Report) positions(guest paste.Machine) []int {
 	}
 
 	const nvidia, mellanox = 0x10de, 0x15b3
-	r.match(positions, guest, nvidia, (*topology.Function).IsGPU)
-	r.match(positions, guest, mellanox, (*topology.Function).IsNIC)
+	match(r, positions, guest, nvidia, (*topology.Function).IsGPU)
+	match(r, positions, guest, mellanox, (*topology.Function).IsNIC)
 	return positions
 }
 
 // match sets the positions of the devices of a vendor and a kind in a guest without addresses.
-func (r Report) match(
-	positions []int, guest paste.Machine, vendor uint16, isKind func(*topology.Function) bool,
+func match(
+	r report.Report, positions []int, guest paste.Machine, vendor uint16,
+	isKind func(*topology.Function) bool,
 ) {
 	var planned, seen []int
 	for i, d := range r.Devices {
-		if isKind(d.function) && d.function.Vendor == vendor {
+		if isKind(d.Function()) && d.Function().Vendor == vendor {
 			planned = append(planned, i)
 		}
 	}
@@ -205,11 +217,11 @@ func (c GuestComparison) Count(outcome GuestOutcome) int {
 	return topology.CountFunc(c.Devices, func(d GuestDevice) bool { return d.Outcome == outcome })
 }
 
-// guestDifferences returns the differences between a device whose address is predicted and what
-// the guest has there, as far as the guest shows it.
-func (r Report) guestDifferences(i int, positions []int, guest paste.Machine) []string {
-	d, found := r.Devices[i], &guest.Functions[positions[i]]
-	differences := append([]string{}, r.functionDifferences(d, found, guest)...)
+// differences returns the differences between a device whose address is predicted and what the
+// guest has there, as far as the guest shows it.
+func (p planned) differences(i int) []string {
+	d, found := p.Devices[i], &p.guest.Functions[p.positions[i]]
+	differences := append([]string{}, p.functionDifferences(d, found)...)
 
 	var want topology.Affinity
 	if d.GuestCell != nil {
@@ -217,28 +229,28 @@ func (r Report) guestDifferences(i int, positions []int, guest paste.Machine) []
 	}
 
 	// On a guest with one node nvidia-smi shows a GPU without a node as on node 0.
-	isRounded := guest.Has(paste.NVIDIASMI) && d.GuestCell == nil
-	if guest.KnowsNode(found) && !isRounded && found.Node != want {
+	isRounded := p.guest.Has(paste.NVIDIASMI) && d.GuestCell == nil
+	if p.guest.KnowsNode(found) && !isRounded && found.Node != want {
 		differences = append(differences,
 			fmt.Sprintf("NUMA node %s, planned %s", found.Node, want))
 	}
 
-	return append(differences, r.pathDifferences(i, positions, guest)...)
+	return append(differences, p.pathDifferences(i)...)
 }
 
 // functionDifferences compares ids and memory of a device with the function at its address. A
 // mediated device has ids and BARs of its own.
-func (r Report) functionDifferences(
-	d DeviceReport, found *topology.Function, guest paste.Machine,
+func (p planned) functionDifferences(
+	d report.DeviceReport, found *topology.Function,
 ) (differences []string) {
-	host := d.function
+	host := d.Function()
 	if host == nil || d.Kind != topology.KindPCI {
 		return nil
 	}
 
 	if found.Device != 0 && found.IDs() != host.IDs() {
 		differences = append(differences, fmt.Sprintf("it is a %s, on the host %s%s", found.IDs(),
-			host.IDs(), r.elsewhere(d, guest)))
+			host.IDs(), p.elsewhere(d)))
 	}
 
 	if hasMemory(host.BARs) && found.BARs != nil && !hasMemory(found.BARs) {
@@ -251,29 +263,29 @@ func (r Report) functionDifferences(
 
 // pathDifferences counts the path types from a device to others that are not as planned, and names
 // the first.
-func (r Report) pathDifferences(i int, positions []int, guest paste.Machine) []string {
+func (p planned) pathDifferences(i int) []string {
 	// The topology file has the host's switches.
-	isOfHost := guest.Has(paste.NCCL) &&
-		r.Policy[policy.KeyNCCLTopology].Value != policy.NCCLTopologyNone
-	from := guest.Functions[positions[i]].Address
+	isOfHost := p.guest.Has(paste.NCCL) &&
+		p.Policy[policy.KeyNCCLTopology].Value != policy.NCCLTopologyNone
+	from := p.guest.Functions[p.positions[i]].Address
 	first, count := "", 0
-	for j, at := range positions {
+	for j, at := range p.positions {
 		if i == j || at < 0 {
 			continue
 		}
 
-		planned := r.Paths.Guest.Between(i, j)
+		planned := p.Paths.Guest.Between(i, j)
 		if isOfHost {
-			planned = r.Paths.Host.Between(i, j)
+			planned = p.Paths.Host.Between(i, j)
 		}
 
-		shown, isKnown := guest.PathType(from, guest.Functions[at].Address)
-		if !isKnown || min(shown, guest.Farthest) == min(planned, guest.Farthest) {
+		shown, isKnown := p.guest.PathType(from, p.guest.Functions[at].Address)
+		if !isKnown || min(shown, p.guest.Farthest) == min(planned, p.guest.Farthest) {
 			continue
 		}
 
 		first = cmp.Or(first,
-			fmt.Sprintf("%s to %s, planned %s", shown, r.Devices[j].Title(), planned))
+			fmt.Sprintf("%s to %s, planned %s", shown, p.Devices[j].Title(), planned))
 		count++
 	}
 
@@ -292,17 +304,18 @@ func hasMemory(bars []topology.BAR) bool {
 }
 
 // elsewhere lists functions with a device's ids at addresses that no device is planned for.
-func (r Report) elsewhere(d DeviceReport, guest paste.Machine) string {
-	if d.function == nil || d.Kind != topology.KindPCI {
+func (p planned) elsewhere(d report.DeviceReport) string {
+	function := d.Function()
+	if function == nil || d.Kind != topology.KindPCI {
 		return ""
 	}
 
 	var places []string
-	for _, f := range guest.Functions {
-		isPlanned := slices.ContainsFunc(r.Devices, func(d DeviceReport) bool {
+	for _, f := range p.guest.Functions {
+		isPlanned := slices.ContainsFunc(p.Devices, func(d report.DeviceReport) bool {
 			return topology.Same(d.Predicted, &f.Address)
 		})
-		if !isPlanned && f.IDs() == d.function.IDs() {
+		if !isPlanned && f.IDs() == function.IDs() {
 			places = append(places, f.Address.String())
 		}
 	}
@@ -311,36 +324,41 @@ func (r Report) elsewhere(d DeviceReport, guest paste.Machine) string {
 		return ""
 	}
 
-	return fmt.Sprintf("; there is a %s at %s", d.function.IDs(), strings.Join(places, ", "))
+	return fmt.Sprintf("; there is a %s at %s", function.IDs(), strings.Join(places, ", "))
 }
 
-var outcomeColours = map[GuestOutcome]Colour{AsPlanned: Green, Differs: Red, NotCompared: Yellow}
+var outcomeColours = map[GuestOutcome]report.Colour{
+	AsPlanned: report.Green, Differs: report.Red, NotCompared: report.Yellow,
+}
 
 // WriteText writes one line per device, and its differences under it.
-func (c GuestComparison) WriteText(w io.Writer, style Style) error {
-	p := &printer{Style: style}
-	p.subject(c.subject)
-	p.line(p.Paint(bold,
+func (c GuestComparison) WriteText(w io.Writer, style report.Style) error {
+	var b strings.Builder
+	b.WriteString(c.subject.Text(style))
+	b.WriteString(style.Paint(report.Bold,
 		fmt.Sprintf("guest as planned: %d of %s", c.Count(AsPlanned),
-			words.Counted(len(c.Devices), "device"))))
-
-	p.line("")
+			words.Counted(len(c.Devices), "device"))) + "\n\n")
 
 	for _, d := range c.Devices {
-		line := fmt.Sprintf("%-*s  %-*s  %s  %s", len(NotCompared), d.Outcome, len("0000:00:00.0"),
-			or(d.Predicted, "address not known yet"),
-			d.ID, title(d.Alias))
+		predicted := "address not known yet"
+		if d.Predicted != nil {
+			predicted = d.Predicted.String()
+		}
 
-		p.line(p.Paint(outcomeColours[d.Outcome], Fit(line, p.width())))
+		line := fmt.Sprintf("%-*s  %-*s  %s  %s", len(NotCompared), d.Outcome, len("0000:00:00.0"),
+			predicted, d.ID, d.title)
+
+		b.WriteString(style.Paint(outcomeColours[d.Outcome],
+			report.Fit(line, style.Columns())) + "\n")
 		for _, difference := range d.Differences {
-			p.line("  " + p.wrap(difference, 2, 4))
+			b.WriteString("  " + report.Wrap(difference, style.Columns(), 2, 4) + "\n")
 		}
 	}
 
 	for _, note := range c.Notes {
-		p.line("")
-		p.wrapped(plain, "note: "+note)
+		b.WriteString("\n" + report.Wrap("note: "+note, style.Columns(), 0, 2) + "\n")
 	}
 
-	return p.to(w)
+	_, err := io.WriteString(w, b.String())
+	return err
 }
