@@ -163,5 +163,9 @@ func runDemo(p *cli.Program, s demoInput, shows demoOutput) error {
 			"vm.xml --vmi vmi.json\n")
 	}
 
-	return cmp.Or(err, p.Write("", out.Bytes()), failureOf(after))
+	if err == nil {
+		err = p.Write("", out.Bytes())
+	}
+
+	return cmp.Or(err, failureOf(after))
 }

@@ -83,8 +83,8 @@ func (a *app) table(ctx context.Context, flags explainFlags) error {
 	read := func(in cluster.Instance) (row, error) { return a.row(ctx, client, in) }
 	rows, failures := forEach(a, all, flags.concurrency, read, func(r row, _ error) {
 		text.WriteString(columns.line(columns.cells(r)))
-		if isStreamed {
-			err = cmp.Or(err, a.Write("", text.Bytes()))
+		if isStreamed && err == nil {
+			err = a.Write("", text.Bytes())
 			text.Reset()
 		}
 	})

@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"time"
 
 	"hook-sidecar/pkg/findings"
@@ -41,6 +42,9 @@ type Program struct {
 
 	name   string
 	isRead bool // standard input
+
+	messages   sync.Mutex // on standard error
+	inProgress bool       // whether its last line is one of progress
 }
 
 // The exit statuses of diff(1), and one more.
@@ -92,14 +96,24 @@ func (p *Program) ExitStatus(err error) int {
 	return ExitFailed
 }
 
+// clearLine returns to the start of a terminal's line and clears it (ECMA-48, 8.3.41).
+const clearLine = "\r\x1b[K"
+
 // Say prints a line to standard error, which a terminal shows and does not obey: names in a VMI
-// and a domain are untrusted.
+// and a domain are untrusted. It replaces a line of progress. It is safe for concurrent use.
 func (p *Program) Say(format string, args ...any) {
-	fmt.Fprintln(p.Err, p.Prefix+words.Printable(fmt.Sprintf(format, args...)))
+	p.messages.Lock()
+	defer p.messages.Unlock()
+	line := p.Prefix + words.Printable(fmt.Sprintf(format, args...))
+	if p.inProgress {
+		line, p.inProgress = clearLine+line, false
+	}
+
+	fmt.Fprintln(p.Err, line)
 }
 
 // Progress replaces the line of progress on a terminal. A longer text is cut: of two lines only the
-// last would be replaced.
+// last would be replaced. It is safe for concurrent use.
 func (p *Program) Progress(text string) {
 	if !IsTerminal(p.Err) {
 		return
@@ -111,7 +125,10 @@ func (p *Program) Progress(text string) {
 		text = words.AbridgeTo(text, width-1-ellipsis)
 	}
 
-	fmt.Fprint(p.Err, "\r\x1b[K"+text)
+	p.messages.Lock()
+	defer p.messages.Unlock()
+	fmt.Fprint(p.Err, clearLine+text)
+	p.inProgress = text != ""
 }
 
 // waitTime is how long nobody asks what the program waits for.

@@ -1,9 +1,11 @@
 package cli_test
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -12,8 +14,9 @@ import (
 	"hook-sidecar/test/expect"
 )
 
-// TestProgress: on a terminal a line of progress replaces the one before, and is never so long that
-// the terminal would begin another (ioctl_tty(2) has the requests for a pseudoterminal).
+// TestProgress: on a terminal a line of progress replaces the one before, is never so long that the
+// terminal would begin another, and is replaced by a message (ioctl_tty(2) has the requests for a
+// pseudoterminal).
 func TestProgress(t *testing.T) {
 	const width = 20
 	shows, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
@@ -36,10 +39,37 @@ func TestProgress(t *testing.T) {
 		strings.Repeat("a", width):             strings.Repeat("a", width-2) + "…",
 		"log of virt-launcher-dgx-x7k2p\x1b[m": "log of virt-launch…",
 	} {
+		shown := func(want string) {
+			t.Helper()
+			line := make([]byte, 100)
+			n, err := shows.Read(line)
+			expect.NoError(t, err)
+			expect.Same(t, want, string(line[:n]), "line (-want +got)")
+		}
+
 		p.Progress(text)
-		line := make([]byte, 100)
-		n, err := shows.Read(line)
-		expect.NoError(t, err)
-		expect.Same(t, "\r\x1b[K"+want, string(line[:n]), "line (-want +got)")
+		shown("\r\x1b[K" + want)
+		p.Say("a message")
+		message := "a message\r\n"
+		if text != "" {
+			message = "\r\x1b[K" + message
+		}
+
+		shown(message)
 	}
+}
+
+// TestSayConcurrently: several reads may say something at once; go test -race finds it if they must
+// not.
+func TestSayConcurrently(t *testing.T) {
+	const count = 8
+	var said bytes.Buffer
+	p := cli.Program{Streams: cli.Streams{Err: &said}}
+	var reads sync.WaitGroup
+	for range count {
+		reads.Go(func() { p.Say("warning") })
+	}
+
+	reads.Wait()
+	expect.Same(t, strings.Repeat("warning\n", count), said.String(), "lines (-want +got)")
 }
