@@ -56,8 +56,8 @@
 //	pkg/host          sysfs that lies, loops or fails: TestReadHostHostile, TestReadHostHostileDirectory
 //	pkg/hooks         errors and panics return the input: TestRefusal, TestInputIsReturned, TestPreCloudInitIso
 //	pkg/hooks         sockets and the end: TestStaleSocketIsReplaced, TestOtherFileIsLeftAlone, TestEnd
-//	cmd/hook-sidecar  answers over 4 MiB, panics, standard error: TestAnswerTooLong, TestLogPanic, TestLogThatHangs
-//	pkg/cli           control characters: FuzzUntrusted
+//	pkg/sidecar       answers over 4 MiB, panics, standard error: TestAnswerTooLong, TestLogPanic, TestLogThatHangs
+//	pkg/words         control characters: FuzzUntrusted
 //	test/abuse        paths, quotes, devices that vanish: TestPathsStayInside, TestNothingUnescaped, TestSysfsVanishes
 //	test/sidecar      the process: TestMemory, TestTermDuringCalls, TestFullDisk, TestLauncherEnds, TestPrivileges, TestWrongArguments
 //	test/speed        a host that changes: TestLikeFresh

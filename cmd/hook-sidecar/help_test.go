@@ -8,11 +8,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"hook-sidecar/pkg/cli"
+	"hook-sidecar/pkg/sidecar"
 )
 
 // commands returns the root command, which serve has not started a log for.
 func commands() *cobra.Command {
-	return newRoot(&cli.Program{}, &background{}, []string{"serve"})
+	return newRoot(&cli.Program{}, &sidecar.Log{}, []string{"serve"})
 }
 
 // TestHelp checks that the help of every command has an example and the meaning of

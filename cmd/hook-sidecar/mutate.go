@@ -11,6 +11,7 @@ import (
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/report"
+	"hook-sidecar/pkg/sidecar"
 )
 
 func newMutate(p *cli.Program) *cobra.Command {
@@ -61,6 +62,13 @@ Exit status:
 	}
 
 	return cmd
+}
+
+// warnOfLimit warns of a domain that serve returns unchanged. Other commands have no limit.
+func warnOfLimit(p *cli.Program, domain []byte) {
+	if err := sidecar.Limit().Check(domain); err != nil {
+		p.Say("warning: serve would return this domain unchanged: %v", err)
+	}
 }
 
 // warnOfResult prints what a user should know of a result. That all devices are of another machine

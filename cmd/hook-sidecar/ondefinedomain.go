@@ -7,12 +7,13 @@ import (
 
 	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/plan"
+	"hook-sidecar/pkg/sidecar"
 )
 
-func newOnDefineDomain(p *cli.Program, log *background) *cobra.Command {
+func newOnDefineDomain(p *cli.Program, log *sidecar.Log) *cobra.Command {
 	var vmi, domain, sysfs string
 	cmd := &cobra.Command{
-		Use:   onDefineDomainName + " --vmi JSON --domain XML",
+		Use:   sidecar.Shim + " --vmi JSON --domain XML",
 		Short: "Answer KubeVirt's sidecar-shim",
 		Long: `onDefineDomain takes a VMI and a domain as arguments, as KubeVirt's sidecar-shim
 passes them, and prints the domain with every passthrough device placed. On an
@@ -30,21 +31,19 @@ Exit status:
 	addSysfsFlag(cmd.Flags(), &sysfs)
 	policy := cli.AddHookPolicyFlags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		logger := log.start(p)
+		p.Err = log.Start(p.Err)
 		if !cmd.Flags().Changed("domain") {
 			return cli.Failed(cli.SeeHelp(cmd), errors.New("missing flag --domain"))
 		}
 
-		answerer, err := hookAnswerer(p, logger, &log.calls, sysfs, policy)
+		hook, err := newSidecar(p, log, sysfs, policy)
 		if err != nil {
 			return err
 		}
 
-		result, logAnswer := answerer.answer(onDefineDomainName, plan.Request{
-			Domain: []byte(domain), VMI: []byte(vmi),
-			CloudInitSkipped: answerer.noReader(onDefineDomainName),
-		})
-		defer logAnswer()
+		result, logCall := hook.Call(sidecar.Shim,
+			plan.Request{Domain: []byte(domain), VMI: []byte(vmi)})
+		defer logCall()
 		if result.Err != nil && result.Strict {
 			return failureOf(result)
 		}

@@ -13,19 +13,20 @@ import (
 	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/hooks"
 	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/sidecar"
 )
 
 // run runs a command line and returns the exit code.
 func run(ctx context.Context, args, environ []string, streams cli.Streams) int {
 	p := &cli.Program{Streams: streams, Environ: environ, Prefix: "hook-sidecar: "}
-	var log background
+	var log sidecar.Log
 
 	// The first process of a container of a VM's pod ends with it.
 	_, err := os.Stat(socketDirectory)
 	words := withCommand(args, err == nil && os.Getpid() == 1)
 	root := newRoot(p, &log, words)
 	root.SetArgs(words)
-	if len(args) == 1 && filepath.Base(args[0]) != onDefineDomainName &&
+	if len(args) == 1 && filepath.Base(args[0]) != sidecar.Shim &&
 		cli.IsTerminal(streams.Out) {
 		root.SetArgs([]string{"help"}) // KubeVirt gives a sidecar no terminal
 	}
@@ -39,7 +40,7 @@ func run(ctx context.Context, args, environ []string, streams cli.Streams) int {
 	}
 
 	code := p.ExitStatus(err)
-	log.end()
+	log.End()
 	return code
 }
 
@@ -50,8 +51,8 @@ func run(ctx context.Context, args, environ []string, streams cli.Streams) int {
 func withCommand(args []string, isSidecar bool) []string {
 	name, rest := filepath.Base(args[0]), args[1:]
 	switch {
-	case name == onDefineDomainName:
-		return append([]string{onDefineDomainName}, rest...)
+	case name == sidecar.Shim:
+		return append([]string{sidecar.Shim}, rest...)
 	case len(rest) == 0:
 		return []string{"serve"}
 	case isSidecar && rest[0] != "serve":
@@ -67,7 +68,7 @@ func withCommand(args []string, isSidecar bool) []string {
 
 // newRoot returns the program's root command, with its commands. The words are the command and its
 // arguments.
-func newRoot(p *cli.Program, log *background, words []string) *cobra.Command {
+func newRoot(p *cli.Program, log *sidecar.Log, words []string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "hook-sidecar [command] [flags]",
 		Short: "Place the passthrough devices of a KubeVirt VM as the host's hardware has them",

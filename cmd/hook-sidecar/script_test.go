@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"hook-sidecar/pkg/sidecar"
 )
 
 // update rewrites the files in the scripts that cmp compares with.
@@ -14,8 +16,8 @@ var update = flag.Bool("update", false, "rewrite expected files")
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"hook-sidecar":     main,
-		onDefineDomainName: main,
+		"hook-sidecar": main,
+		sidecar.Shim:   main,
 	})
 }
 

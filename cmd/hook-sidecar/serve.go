@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"embed"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,6 +19,7 @@ import (
 	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/hooks"
 	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/sidecar"
 )
 
 // serveFlags are the flags of serve.
@@ -28,7 +30,7 @@ type serveFlags struct {
 }
 
 // newServe returns the command serve. The arguments are those that it is called with.
-func newServe(p *cli.Program, log *background, arguments []string) *cobra.Command {
+func newServe(p *cli.Program, log *sidecar.Log, arguments []string) *cobra.Command {
 	var flags serveFlags
 	cmd := &cobra.Command{
 		Use:   "serve [flags]",
@@ -39,8 +41,9 @@ plugins (KubeVirt 1.9) on --plugin-socket. It logs JSON to standard error, one
 line per call, device and warning.
 
 It fits into the 61 MiB of memory that KubeVirt gives a sidecar: a request may
-have 8 MiB, a domain of more than 2 MiB is returned unchanged, calls are handled
-one at a time, and GOMEMLIMIT defaults to 32MiB.
+have 8 MiB, a domain of more than 2 MiB is returned unchanged, three connections
+are accepted at a time, of which virt-launcher takes one, calls are handled one
+at a time, and GOMEMLIMIT defaults to 32MiB.
 
 With --nccl-topology=cloudinit it also asks virt-launcher for the VM's cloud-init
 data. Such a VM needs a cloud-init volume: virt-launcher 1.9.0 panics without one.
@@ -80,12 +83,11 @@ Exit status:
 // socket, without an event, and then fail the VM (KubeVirt pkg/hooks/manager.go,
 // collectSideCarSockets).
 func runServe(
-	ctx context.Context, p *cli.Program, log *background, flags serveFlags, invalid error,
+	ctx context.Context, p *cli.Program, log *sidecar.Log, flags serveFlags, invalid error,
 ) error {
-	fitIntoSidecar(p)
-	logger := log.start(p)
-	answerer, err := hookAnswerer(p, logger, &log.calls, flags.sysfs, flags.policy)
-	answerer.planner.Limit = serveLimit()
+	sidecar.FitMemory(p.Environ.Variable)
+	p.Err = log.Start(p.Err)
+	hook, err := newSidecar(p, log, flags.sysfs, flags.policy)
 	invalid = cmp.Or(invalid, err)
 	for _, version := range flags.versions {
 		if all := hooks.Versions(); invalid == nil && !slices.Contains(all, version) {
@@ -96,22 +98,12 @@ func runServe(
 	}
 
 	if invalid != nil {
-		answerer.planner.Invalid = fmt.Errorf("the arguments of the hook are wrong: %w (%s)",
-			invalid, reasons.HintOf(invalid))
-		logger.Error("no domain will be changed", "error", answerer.planner.Invalid)
+		hook.Planner.Invalid = fmt.Errorf("the arguments of the hook are wrong: %w (%s)", invalid,
+			reasons.HintOf(invalid))
+		log.Error("no domain will be changed", "error", hook.Planner.Invalid)
 	}
 
-	config := hooks.Config{
-		Mutator: answerer, Logger: logger, Versions: flags.versions,
-		PluginSocket: flags.pluginSocket,
-	}
-
-	// A flag decides, because the VMI is unknown when virt-launcher calls Info.
-	// Announced, the call affects all VMs (hooks.Config.CloudInit).
-	if answerer.announcesCloudInit() {
-		config.CloudInit = answerer.cloudInit
-	}
-
+	config := hooks.Config{Versions: flags.versions, PluginSocket: flags.pluginSocket}
 	if flags.socketDir != "" {
 		config.HookSocket = filepath.Join(flags.socketDir,
 			hooks.SocketName(p.Environ.Variable("CONTAINER_NAME")))
@@ -121,11 +113,30 @@ func runServe(
 	// does not interrupt that. The signals stay caught until the process ends: after Shutdown the
 	// kubelet's may come last, and would decide the exit status.
 	ctx, _ = signal.NotifyContext(ctx, syscall.SIGTERM, os.Interrupt)
-	if err := hooks.New(config).Run(ctx); err != nil {
+	if err := hook.Serve(ctx, config); err != nil {
 		return cmp.Or(invalid, serveFailure(err))
 	}
 
 	return nil
+}
+
+// newSidecar returns what answers the calls of serve and onDefineDomain, with the environment
+// variables of this process. On an error of flags it has the valid ones.
+//
+// A host that cannot be opened is not an error, because the hook must not keep a VM from
+// starting. Its devices have the reason no-sysfs.
+func newSidecar(
+	p *cli.Program, log *sidecar.Log, sysfs string, flags *cli.PolicyFlags,
+) (sidecar.Sidecar, error) {
+	planner, invalid := withoutHost(p, "", flags)
+	planner.PhysBits = physBitsOf(sysfs)
+	var err error
+	if planner.Sysfs, err = openSysfs(p, sysfs); err != nil {
+		log.Error("the host cannot be read, no device will be placed", "sysfs", sysfs, "error", err)
+		planner.Sysfs = embed.FS{} // without any file
+	}
+
+	return sidecar.Sidecar{Planner: planner, Log: log}, invalid
 }
 
 // serveFailure adds a hint to the error of a socket that cannot be served.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"hook-sidecar/pkg/host"
-	"hook-sidecar/pkg/words/lazyregexp"
+	"hook-sidecar/pkg/words"
 )
 
 // newFileMode is the mode of a new file, before the umask.
@@ -39,7 +38,7 @@ func (p *Program) WriteAs(to Output, value any, text func(*bytes.Buffer) error) 
 	var b bytes.Buffer
 	var err error
 	if to.Format == JSON || to.Format == YAML {
-		encoder := json.NewEncoder(JSONWriter{&b})
+		encoder := json.NewEncoder(words.JSONWriter{To: &b})
 		encoder.SetIndent("", "  ")
 		encoder.SetEscapeHTML(false)
 		err = encoder.Encode(value)
@@ -95,25 +94,4 @@ func writeFile(file string, data []byte) error {
 	}
 
 	return err
-}
-
-// JSONWriter writes JSON, in whole lines, that a terminal does not obey. Package json leaves the
-// control characters from U+0080 to U+009F, which can begin a terminal's commands (ECMA-48, 5.4).
-type JSONWriter struct{ To io.Writer }
-
-var controls = lazyregexp.New(`[\x{80}-\x{9f}]`)
-
-func (w JSONWriter) Write(line []byte) (int, error) {
-	escaped := line
-	if bytes.ContainsFunc(line, func(r rune) bool { return 0x80 <= r && r <= 0x9f }) {
-		escaped = controls.ReplaceAllFunc(line, func(control []byte) []byte {
-			return fmt.Appendf(nil, `\u%04x`, []rune(string(control))[0])
-		})
-	}
-
-	if _, err := w.To.Write(escaped); err != nil {
-		return 0, err
-	}
-
-	return len(line), nil
 }

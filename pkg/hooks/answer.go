@@ -2,7 +2,6 @@ package hooks
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"runtime/debug"
 
@@ -11,11 +10,12 @@ import (
 
 	"hook-sidecar/pkg/hooks/api/info"
 	"hook-sidecar/pkg/hooks/api/v1alpha3"
+	"hook-sidecar/pkg/words"
 )
 
-// answer returns the domain for the reply, or the error that fails the call. It returns
+// reply returns the domain to reply with, or the error that fails the call. It returns
 // the input when the mutator panics.
-func (s *Server) answer(ctx context.Context, call Call) (domain []byte, err error) {
+func (s *Server) reply(ctx context.Context, call Call) (domain []byte, err error) {
 	log := s.config.Logger.With("protocol", call.Protocol)
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -86,8 +86,9 @@ func (s *Server) intercept(
 	return response, err
 }
 
-// handle handles one call at a time, which bounds memory. Info and Shutdown do not wait,
-// because virt-launcher gives Info one second (KubeVirt pkg/hooks/manager.go).
+// handle handles one call at a time. gRPC has read and decoded the requests that wait, so
+// maxConnections is what bounds their memory. Info and Shutdown do not wait, because virt-launcher
+// gives Info one second (KubeVirt pkg/hooks/manager.go).
 func (s *Server) handle(
 	ctx context.Context, method string, request any, handler grpc.UnaryHandler,
 ) (any, error) {
@@ -104,13 +105,8 @@ func (s *Server) handle(
 	}
 }
 
-// logPanic logs the stack of a panic. It truncates the cause, which may contain a domain.
+// logPanic logs a panic with its stack.
 func logPanic(log *slog.Logger, cause any) {
-	const most = 256
-	text := fmt.Sprint(cause)
-	if len(text) > most {
-		text = text[:most] + "…"
-	}
-
-	log.Error("call panicked, returning the input", "panic", text, "stack", string(debug.Stack()))
+	log.Error("call panicked, returning the input", "panic", words.OfPanic(cause), "stack",
+		string(debug.Stack()))
 }

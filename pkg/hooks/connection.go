@@ -11,10 +11,14 @@ import (
 	"google.golang.org/grpc/peer"
 )
 
-// maxConnections is the number of connections that a socket keeps open; virt-launcher has one at a
-// time. The next is refused: in a queue it would wait longer for Info than the one second that
-// virt-launcher allows (KubeVirt pkg/hooks/manager.go).
-const maxConnections = 32
+// maxConnections is the number of connections that a server keeps open on all its sockets;
+// virt-launcher has one at a time. gRPC reads and decodes a request of up to MaxMessage before its
+// call can wait for its turn, so this bounds the memory of requests. With eight large ones at once a
+// process ends that has a sidecar's memory, with four one that has little CPU time, too; with three
+// it takes 47 MiB (TestManyClients in test/sidecar). One too many is refused: in a queue it would
+// wait longer for Info than the one second that virt-launcher allows (KubeVirt
+// pkg/hooks/manager.go).
+const maxConnections = 3
 
 // Accept closes the connections that exceed the limit.
 func (s *socket) Accept() (net.Conn, error) {

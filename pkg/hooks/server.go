@@ -22,6 +22,7 @@ import (
 type Server struct {
 	config   Config
 	turn     chan struct{} // full while a call is handled
+	open     atomic.Int32  // connections
 	ready    chan struct{}
 	ctx      context.Context    // of Run
 	shutdown context.CancelFunc // makes Run return
@@ -91,10 +92,13 @@ func (s *Server) listen() ([]*endpoint, error) {
 		socket.register(services)
 		opened, err := openSocket(socket.path, socket.makeDir)
 		if err != nil {
-			return nil, errors.Join(append(s.close(endpoints), err)...)
+			for _, e := range endpoints {
+				err = errors.Join(err, e.socket.close())
+			}
+			return nil, err
 		}
 
-		opened.silence = s.silence()
+		opened.open, opened.silence = &s.open, s.silence()
 		s.config.Logger.Info("listening", "socket", socket.path)
 		endpoints = append(endpoints, &endpoint{
 			socket: opened, server: services, log: s.config.Logger,
@@ -105,7 +109,7 @@ func (s *Server) listen() ([]*endpoint, error) {
 }
 
 const (
-	maxStreams = 4 // calls at once on a connection; virt-launcher makes one
+	maxStreams = 1 // calls at once on a connection; virt-launcher makes one
 	maxHeaders = 16 << 10
 )
 

@@ -57,7 +57,7 @@ func callbacksService(version string) *grpc.ServiceDesc {
 func (c callbacks) OnDefineDomain(
 	ctx context.Context, p *v1alpha3.OnDefineDomainParams,
 ) (*v1alpha3.OnDefineDomainResult, error) {
-	domain, err := c.server.answer(ctx, Call{
+	domain, err := c.server.reply(ctx, Call{
 		Protocol: c.version, Domain: p.GetDomainXML(), VMI: p.GetVmi(),
 	})
 	return &v1alpha3.OnDefineDomainResult{DomainXML: domain}, err
@@ -132,6 +132,6 @@ func (p pluginService) MutateDomain(
 		call.Migration = true
 	}
 
-	domain, err := p.server.answer(ctx, call)
+	domain, err := p.server.reply(ctx, call)
 	return &plugin.MutateDomainResponse{Domain: domain}, err
 }

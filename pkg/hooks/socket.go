@@ -65,7 +65,7 @@ func notInLabel(r rune) bool {
 // socket is a unix socket that this process listens on. It limits the number of open connections.
 type socket struct {
 	*net.UnixListener
-	open    atomic.Int32 // connections
+	open    *atomic.Int32 // connections of the server
 	path    string
 	file    os.FileInfo   // identifies the file when it is removed
 	silence time.Duration // after which a connection is dead
@@ -104,8 +104,8 @@ func openSocket(path string, makeDir bool) (*socket, error) {
 	}
 
 	if err := os.Chmod(path, socketMode); err != nil {
-		err = fmt.Errorf("set the mode of socket %s: %w", path, err)
-		return nil, errors.Join(err, listener.Close(), opened.remove())
+		return nil, errors.Join(fmt.Errorf("set the mode of socket %s: %w", path, err),
+			opened.close())
 	}
 
 	return opened, nil
@@ -142,6 +142,11 @@ func removeStale(path string) error {
 	}
 
 	return nil
+}
+
+// close stops listening on a socket that no server serves yet, and removes its file.
+func (s *socket) close() error {
+	return errors.Join(s.remove(), s.UnixListener.Close())
 }
 
 // remove removes the socket's file, unless it is gone or was replaced.

@@ -112,7 +112,7 @@ func TestOtherFileIsLeftAlone(t *testing.T) {
 	}
 }
 
-// When the second socket fails, the first one is removed.
+// When the second socket fails, the first one is closed and removed.
 func TestSecondSocketFails(t *testing.T) {
 	dir := hookstest.Dir(t)
 	hook, plugin := filepath.Join(dir, "a.sock"), filepath.Join(dir, "b.sock")
@@ -127,6 +127,11 @@ func TestSecondSocketFails(t *testing.T) {
 
 	if _, err := os.Lstat(hook); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the first socket: %v, want it gone", err)
+	}
+
+	// Of Linux alone, with sockets whose file was removed (proc_net(5)).
+	if open, _ := os.ReadFile("/proc/net/unix"); strings.Contains(string(open), hook) {
+		t.Error("the first socket still listens")
 	}
 }
 

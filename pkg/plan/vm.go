@@ -154,7 +154,7 @@ func (v *VM) guarded(which variant, diagnosed bool) (result Result) {
 		return Result{Domain: v.request.Domain, Err: v.panicked}
 	}
 
-	result = v.answer(which)
+	result = v.made(which)
 	if diagnosed {
 		result = v.diagnosed(result)
 	}
@@ -162,8 +162,8 @@ func (v *VM) guarded(which variant, diagnosed bool) (result Result) {
 	return result
 }
 
-// answer makes a plan and the domain that it results in.
-func (v *VM) answer(which variant) Result {
+// made makes a plan and the domain that it results in.
+func (v *VM) made(which variant) Result {
 	if which.current {
 		return v.described()
 	}
@@ -318,6 +318,6 @@ type PanicError struct {
 	Stack []byte
 }
 
-func (e *PanicError) Error() string { return fmt.Sprintf("internal error: %v", e.Cause) }
+func (e *PanicError) Error() string { return "internal error: " + words.OfPanic(e.Cause) }
 
 func newPanicError(cause any) *PanicError { return &PanicError{Cause: cause, Stack: debug.Stack()} }

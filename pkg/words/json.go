@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"unicode/utf8"
 )
 
 // JSONError returns the position of a decoding error, line and column in bytes from 1, and the
@@ -28,4 +30,29 @@ func JSONError(data []byte, err error) error {
 	line := 1 + bytes.Count(before, []byte("\n"))
 	return fmt.Errorf("line %d, column %d: %s", line, len(before)-bytes.LastIndexByte(before, '\n'),
 		text)
+}
+
+// JSONWriter writes JSON, in whole lines, that a terminal does not obey. Package json leaves the
+// control characters from U+0080 to U+009F, which can begin a terminal's commands (ECMA-48, 5.4).
+type JSONWriter struct{ To io.Writer }
+
+func (w JSONWriter) Write(line []byte) (int, error) {
+	isControl := func(r rune) bool { return 0x80 <= r && r <= 0x9f }
+	escaped := line
+	if bytes.ContainsFunc(line, isControl) {
+		escaped = nil
+		for _, r := range string(line) {
+			if isControl(r) {
+				escaped = fmt.Appendf(escaped, `\u%04x`, r)
+			} else {
+				escaped = utf8.AppendRune(escaped, r)
+			}
+		}
+	}
+
+	if _, err := w.To.Write(escaped); err != nil {
+		return 0, err
+	}
+
+	return len(line), nil
 }

@@ -21,6 +21,9 @@ func AbridgeTo(s string, limit int) string {
 	return strings.ToValidUTF8(s[:limit], "") + "…"
 }
 
+// OfPanic returns what a panic says, cut: it may contain a domain.
+func OfPanic(cause any) string { return AbridgeTo(fmt.Sprint(cause), 256) }
+
 // OneLine returns a text without newlines, with one space between words.
 func OneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 

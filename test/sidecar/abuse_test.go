@@ -92,7 +92,7 @@ func (s *container) descriptors(t *testing.T) int {
 	return len(entries)
 }
 
-// TestManyAtOnce: of many clients at once each gets the answer to its own request,
+// TestManyAtOnce: of as many clients as are accepted each gets the answers to its own requests,
 // within a sidecar's memory.
 func TestManyAtOnce(t *testing.T) {
 	t.Parallel()
@@ -113,9 +113,12 @@ func TestManyAtOnce(t *testing.T) {
 	}
 
 	var calls sync.WaitGroup
-	for i := range 16 {
-		client, _ := s.dial(t)
-		for j := range expect.Count(4, 10) {
+	for i := range 3 {
+		if i > 0 {
+			client, _ = s.dial(t)
+		}
+
+		for j := range expect.Count(16, 40) {
 			name := names[(i+j)%len(names)]
 			calls.Go(func() {
 				got, err := client.OnDefineDomain(t.Context(), hooks.V1alpha3, named(name), nil)
@@ -181,7 +184,7 @@ func TestTermDuringCalls(t *testing.T) {
 	s, domain := sidecarWith(t, 16)
 	var answered atomic.Int64
 	var callers sync.WaitGroup
-	for range 4 {
+	for range 3 {
 		client, _ := s.dial(t)
 		callers.Go(func() {
 			for {

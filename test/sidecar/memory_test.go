@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"hook-sidecar/pkg/hooks"
@@ -116,6 +118,54 @@ func (r request) test(t *testing.T, next []byte) {
 		s.log.Len())
 	if peak > r.mostMiB {
 		t.Errorf("peak of %.1f MiB, more than %.0f", peak, r.mostMiB)
+	}
+}
+
+// TestManyClients: clients that send the largest requests at once, more of them than are accepted,
+// do not end the sidecar.
+func TestManyClients(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	four, host := onDevices(4)
+	largest, large := around(devicesOf(4),
+		fill("<x>", "<a/>", "</x>", 48_000, 2<<20-8<<10)), vmi(3<<20)
+	for _, count := range []int{8, 16} {
+		t.Run(fmt.Sprintf("%d clients", count), func(t *testing.T) {
+			s := start(t, root(t, host), []group{memoryGroup(t)})
+			s.dial(t)
+			var clients sync.WaitGroup
+			var answered atomic.Int32
+			for range count {
+				clients.Go(func() {
+					client, err := hooks.Dial(t.Context(), s.socket)
+					if err != nil {
+						return // too many
+					}
+
+					defer client.Close()
+					for range 3 {
+						if _, err := client.OnDefineDomain(t.Context(), hooks.V1alpha3, largest,
+							large); err == nil {
+							answered.Add(1)
+						}
+					}
+				})
+			}
+
+			clients.Wait()
+			client := connect(t, s.socket)
+			got, err := client.OnDefineDomain(t.Context(), hooks.V1alpha3, four, nil)
+			if err != nil || bytes.Equal(got, four) || answered.Load() == 0 {
+				t.Errorf("%d calls answered; the one after: changed %t, %v", answered.Load(),
+					!bytes.Equal(got, four), err)
+			}
+
+			if peak := s.peakMiB(t); peak > limitMiB {
+				t.Errorf("peak of %.1f MiB, more than %d", peak, limitMiB)
+			} else {
+				t.Logf("%d calls answered, peak %.1f MiB", answered.Load(), peak)
+			}
+		})
 	}
 }
 

@@ -1,21 +1,23 @@
-package main
+// Package sidecar answers the calls that come to a VM's pod: it limits what a call may take
+// (limits.go), has package plan answer it, and logs it after its reply (log.go). Package hooks
+// brings the calls. Whatever a call goes through is imported here, and none of the tools.
+//
+//	hooks: OnDefineDomain ──▶ reply ──▶ Sidecar.Mutate ──▶ Call ──▶ plan: Planner.Answer
+package sidecar
 
 import (
 	"bytes"
 	"cmp"
 	"context"
-	"embed"
 	"errors"
 	"log/slog"
 	"runtime"
 	"runtime/debug"
-	"sync"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/hooks"
 	"hook-sidecar/pkg/kubevirt"
 	"hook-sidecar/pkg/placement"
@@ -26,34 +28,39 @@ import (
 	"hook-sidecar/pkg/words"
 )
 
-// onDefineDomainName is the program that KubeVirt's sidecar-shim looks for in
-// $PATH (KubeVirt cmd/sidecars/sidecar_shim.go).
-const onDefineDomainName = "onDefineDomain"
+// Shim is the name of the program that KubeVirt's sidecar-shim looks for in $PATH, and the protocol
+// of its calls (KubeVirt cmd/sidecars/sidecar_shim.go).
+const Shim = "onDefineDomain"
 
-// answerer answers calls and logs each.
-type answerer struct {
-	planner plan.Planner
-	log     *slog.Logger
-	logs    *sync.WaitGroup // of calls that are not logged yet
+// Sidecar answers calls and logs each.
+type Sidecar struct {
+	Planner plan.Planner
+	Log     *Log
 }
 
-// answer returns the answer to a call, and a function that logs it.
-func (a answerer) answer(protocol string, req plan.Request) (result plan.Result, log func()) {
-	start := time.Now()
-	result = a.planner.Answer(req)
-	took := time.Since(start)
-	return result, func() { a.logAnswer(protocol, result, took) }
+// Serve answers virt-launcher's calls on the sockets of a configuration, until it ends or the
+// context is done.
+func (s Sidecar) Serve(ctx context.Context, config hooks.Config) error {
+	s.Planner.Limit = Limit()
+	config.Mutator, config.Logger = s, s.Log.Logger
+
+	// A flag decides, because the VMI is unknown when virt-launcher calls Info.
+	// Announced, the call affects all VMs (hooks.Config.CloudInit).
+	if s.announcesCloudInit() {
+		config.CloudInit = s.cloudInit
+	}
+
+	return hooks.New(config).Run(ctx)
 }
 
 // Mutate answers a call of virt-launcher. It implements hooks.Mutator. The call is logged
 // after its reply, because finding the warnings takes as long as the answer.
-func (a answerer) Mutate(ctx context.Context, call hooks.Call) ([]byte, error) {
-	result, log := a.answer(call.Protocol, plan.Request{
+func (s Sidecar) Mutate(ctx context.Context, call hooks.Call) ([]byte, error) {
+	result, log := s.Call(call.Protocol, plan.Request{
 		Domain: call.Domain, VMI: call.VMI, Discarded: call.Migration,
-		CloudInitSkipped: a.noReader(call.Protocol),
 	})
 
-	a.logs.Go(func() {
+	s.Log.calls.Go(func() {
 		hooks.AwaitReply(ctx)
 		log()
 
@@ -74,39 +81,30 @@ func (a answerer) Mutate(ctx context.Context, call hooks.Call) ([]byte, error) {
 	return nil, status.Error(code, result.Err.Error())
 }
 
-// hookAnswerer returns the answerer of serve and onDefineDomain, with the environment variables of
-// this process. On an error of flags the answerer has the valid ones.
-//
-// A host that cannot be opened is not an error, because the hook must not keep a VM from
-// starting. Its devices have the reason no-sysfs.
-func hookAnswerer(
-	p *cli.Program, log *slog.Logger, calls *sync.WaitGroup, sysfs string, flags *cli.PolicyFlags,
-) (answerer, error) {
-	m, invalid := withoutHost(p, "", flags)
-	m.PhysBits = physBitsOf(sysfs)
-	var err error
-	if m.Sysfs, err = openSysfs(p, sysfs); err != nil {
-		log.Error("the host cannot be read, no device will be placed", "sysfs", sysfs, "error", err)
-		m.Sysfs = embed.FS{} // without any file
-	}
-
-	return answerer{planner: m, log: log, logs: calls}, invalid
+// Call returns the answer to a call by a protocol, and a function that logs it.
+func (s Sidecar) Call(protocol string, request plan.Request) (result plan.Result, log func()) {
+	request.CloudInitSkipped = s.noReader(protocol)
+	start := time.Now()
+	result = s.Planner.Answer(request)
+	took := time.Since(start)
+	return result, func() { s.logCall(protocol, result, took) }
 }
 
-// logAnswer logs one line per call, device and warning, with the field names of the report. It
+// logCall logs one line per call, device and warning, with the field names of the report. It
 // never logs the domain and the VMI, which hold passwords. It catches its panics: the VM needs
 // the answer.
-func (a answerer) logAnswer(protocol string, answer plan.Result, took time.Duration) {
+func (s Sidecar) logCall(protocol string, answer plan.Result, took time.Duration) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			a.log.Error("a panic ended the log of this call", "stack", string(debug.Stack()))
+			s.Log.Error("a panic ended the log of this call", "panic", words.OfPanic(cause), "stack",
+				string(debug.Stack()))
 		}
 	}()
 
-	result := a.planner.Diagnose(answer)
-	log := withVMI(a.log, result.VMI)
+	result := s.Planner.Diagnose(answer)
+	log := withVMI(s.Log.Logger, result.VMI)
 	r := report.New(result.Plan, result.Changed(), result.Err)
-	logCall(log, protocol, result, r, took)
+	logPlan(log, protocol, result, r, took)
 
 	for _, d := range r.Devices {
 		level := slog.LevelInfo
@@ -162,7 +160,8 @@ func withVMI(log *slog.Logger, vmi *kubevirt.VMI) *slog.Logger {
 		cutName(string(vmi.UID)))
 }
 
-func logCall(
+// logPlan logs the line about the whole call.
+func logPlan(
 	log *slog.Logger, protocol string, result plan.Result, r report.Report, took time.Duration,
 ) {
 	attrs := []any{"protocol", protocol}
@@ -198,22 +197,22 @@ func errorAttrs(err error) []any {
 }
 
 // announcesCloudInit reports whether the hook requests the VM's cloud-init data.
-func (a answerer) announcesCloudInit() bool {
-	return a.planner.Invalid == nil &&
-		a.planner.Flags[policy.KeyNCCLTopology] == policy.NCCLTopologyCloudInit
+func (s Sidecar) announcesCloudInit() bool {
+	return s.Planner.Invalid == nil &&
+		s.Planner.Flags[policy.KeyNCCLTopology] == policy.NCCLTopologyCloudInit
 }
 
 // noReader returns the reason why a protocol has no call for cloud-init's data; "" if it
 // has one.
-func (a answerer) noReader(protocol string) string {
+func (s Sidecar) noReader(protocol string) string {
 	switch {
 	case protocol == hooks.Plugin:
 		return "a structured plugin cannot change the VM's cloud-init data"
 	case protocol == hooks.V1alpha1:
 		return "version v1alpha1 of the hooks cannot change the VM's cloud-init data; v1alpha3 can"
-	case protocol == onDefineDomainName:
+	case protocol == Shim:
 		return "the hook does not change cloud-init data under KubeVirt's sidecar-shim"
-	case !a.announcesCloudInit():
+	case !s.announcesCloudInit():
 		return `the sidecar's args lack "--nccl-topology=cloudinit", and an annotation comes ` +
 			`too late for cloud-init data`
 	}
@@ -223,9 +222,9 @@ func (a answerer) noReader(protocol string) string {
 
 // cloudInit answers a call of virt-launcher before it writes cloud-init's data, and logs
 // it. User data holds passwords and is never logged.
-func (a answerer) cloudInit(call hooks.CloudInitCall) []byte {
-	result := a.planner.CloudInit(call.VMI, call.Data)
-	log := withVMI(a.log.With("protocol", call.Protocol), result.VMI)
+func (s Sidecar) cloudInit(call hooks.CloudInitCall) []byte {
+	result := s.Planner.CloudInit(call.VMI, call.Data)
+	log := withVMI(s.Log.With("protocol", call.Protocol), result.VMI)
 	if result.Err == nil {
 		log.Info("cloud-init data planned", "changed", !bytes.Equal(result.Data, call.Data))
 		return result.Data

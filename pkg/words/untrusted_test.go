@@ -1,4 +1,4 @@
-package cli_test
+package words_test
 
 import (
 	"bytes"
@@ -9,7 +9,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/words"
 	"hook-sidecar/test/expect"
 )
@@ -42,7 +41,7 @@ func FuzzUntrusted(f *testing.F) {
 		data, err := json.Marshal(text)
 		expect.NoError(t, err)
 		var written bytes.Buffer
-		_, err = cli.JSONWriter{To: &written}.Write(data)
+		_, err = words.JSONWriter{To: &written}.Write(data)
 		expect.NoError(t, err)
 		safe := written.Bytes()
 		if at := strings.IndexFunc(string(safe), func(r rune) bool {

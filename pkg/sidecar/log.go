@@ -1,4 +1,4 @@
-package main
+package sidecar
 
 import (
 	"bytes"
@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"hook-sidecar/pkg/cli"
+	"hook-sidecar/pkg/words"
 )
 
 const (
@@ -101,26 +101,27 @@ func (w *logWriter) write(line []byte) {
 	}
 }
 
-// background has what a command writes after its answers: the log, and the calls that are not in it
-// yet.
-type background struct {
-	writer *logWriter // nil before start
+// Log is a log in JSON that is written in the background, and the calls that are not in it yet.
+type Log struct {
+	*slog.Logger // nil before Start
+
+	writer *logWriter
 	calls  sync.WaitGroup
 }
 
-// start writes the program's standard error in the background, and returns a log to it. It ignores
-// SIGPIPE, with which Go's runtime would end the process when the reader is gone (os/signal,
-// SIGPIPE).
-func (b *background) start(p *cli.Program) *slog.Logger {
+// Start begins to write to a stream in the background, and returns what else is to write to that.
+// It ignores SIGPIPE, with which Go's runtime would end the process when the reader is gone
+// (os/signal, SIGPIPE).
+func (l *Log) Start(to io.Writer) io.Writer {
 	signal.Ignore(syscall.SIGPIPE)
-	b.writer = newLogWriter(p.Err)
-	p.Err = b.writer
-	return slog.New(slog.NewJSONHandler(cli.JSONWriter{To: p.Err}, nil))
+	l.writer = newLogWriter(to)
+	l.Logger = slog.New(slog.NewJSONHandler(words.JSONWriter{To: l.writer}, nil))
+	return l.writer
 }
 
-// end waits for the log, if it was started.
-func (b *background) end() {
-	if b.writer != nil {
-		b.writer.close(&b.calls)
+// End waits for the log, if it was started.
+func (l *Log) End() {
+	if l.writer != nil {
+		l.writer.close(&l.calls)
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package sidecar
 
 import (
 	"bytes"
@@ -6,20 +6,19 @@ import (
 	"io"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/spf13/pflag"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/hooks"
+	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/test/expect"
+	"hook-sidecar/testdata"
 )
 
 // breaksAt is a log handler that panics at one message.
@@ -42,7 +41,7 @@ func (h breaksAt) Handle(ctx context.Context, r slog.Record) error {
 // TestLogPanic checks that a panic while a call is logged does not change the
 // answer.
 func TestLogPanic(t *testing.T) {
-	s := demoSample(t)
+	s := demo(t)
 	want := answerTo(t, quiet(s.planner), s.request.Domain, s.request.VMI)
 	if bytes.Equal(want, s.request.Domain) {
 		t.Fatal("the sample is not placed")
@@ -54,10 +53,11 @@ func TestLogPanic(t *testing.T) {
 		t.Error("the answer differs when the log panics")
 	}
 
-	broken.logs.Wait()
+	broken.Log.calls.Wait()
 
 	for _, part := range []string{
-		`"msg":"domain planned"`, `"msg":"a panic ended the log of this call"`, `answer_test.go`,
+		`"msg":"domain planned"`, `"msg":"a panic ended the log of this call","panic":"device"`,
+		`sidecar_test.go`,
 	} {
 		if !strings.Contains(log.String(), part) {
 			t.Errorf("no %s in the log:\n%s", part, &log)
@@ -69,7 +69,7 @@ func TestLogPanic(t *testing.T) {
 // that grows larger when placed: it is returned unchanged, or refused by strict
 // policy.
 func TestAnswerTooLong(t *testing.T) {
-	s := demoSample(t)
+	s := demo(t)
 	free := hooks.MaxReply - len(s.request.Domain)
 	long := append(bytes.Clone(s.request.Domain), "<!--"+strings.Repeat("x", free-len("<!---->"))+
 		"-->"...)
@@ -78,13 +78,13 @@ func TestAnswerTooLong(t *testing.T) {
 	}
 
 	a := quiet(s.planner)
-	a.planner.Limit = serveLimit()
-	a.planner.Limit.Bytes = 0
+	a.Planner.Limit = Limit()
+	a.Planner.Limit.Bytes = 0
 	if got := answerTo(t, a, long, s.request.VMI); !bytes.Equal(got, long) {
 		t.Errorf("the answer has %d bytes, want the domain unchanged", len(got))
 	}
 
-	a.planner.Flags = map[policy.Key]string{policy.KeyStrict: "true"}
+	a.Planner.Flags = map[policy.Key]string{policy.KeyStrict: "true"}
 	_, err := a.Mutate(t.Context(), hooks.Call{Domain: long, VMI: s.request.VMI})
 	if status.Code(err) != codes.FailedPrecondition {
 		t.Errorf("strict: error %v, want a refusal", err)
@@ -92,22 +92,36 @@ func TestAnswerTooLong(t *testing.T) {
 }
 
 // quiet answers without a log.
-func quiet(m plan.Planner) answerer {
+func quiet(m plan.Planner) Sidecar {
 	return logging(m, slog.DiscardHandler)
 }
 
-func logging(m plan.Planner, log slog.Handler) answerer {
-	return answerer{planner: m, log: slog.New(log), logs: &sync.WaitGroup{}}
+func logging(m plan.Planner, log slog.Handler) Sidecar {
+	return Sidecar{Planner: m, Log: &Log{Logger: slog.New(log)}}
 }
 
-func demoSample(t *testing.T) demoInput {
+// sample is a VM that is placed, and its host.
+type sample struct {
+	planner plan.Planner
+	request plan.Request
+}
+
+func demo(t *testing.T) (s sample) {
 	t.Helper()
-	s, err := readDemo(cli.AddPolicyFlags(pflag.NewFlagSet("", pflag.ContinueOnError)))
+	read := func(name string) []byte {
+		data, err := testdata.Demo.ReadFile(name)
+		expect.NoError(t, err)
+		return data
+	}
+
+	sysfs, err := host.ParseSnapshot(read(testdata.DemoHost))
 	expect.NoError(t, err)
+	s.planner.Sysfs = sysfs
+	s.request.Domain, s.request.VMI = read(testdata.DemoDomain), read(testdata.DemoVMI)
 	return s
 }
 
-func answerTo(t *testing.T, a answerer, domain, vmi []byte) []byte {
+func answerTo(t *testing.T, a Sidecar, domain, vmi []byte) []byte {
 	t.Helper()
 	got, err := a.Mutate(t.Context(), hooks.Call{Domain: domain, VMI: vmi})
 	expect.NoError(t, err)
@@ -116,14 +130,14 @@ func answerTo(t *testing.T, a answerer, domain, vmi []byte) []byte {
 
 // TestLogCutsNames: no name that a user chose makes a line of the log long.
 func TestLogCutsNames(t *testing.T) {
-	s := demoSample(t)
+	s := demo(t)
 	long := strings.Repeat("é", 1000)
 	s.request.VMI = bytes.Replace(s.request.VMI, []byte(`"uid": "`), []byte(`"uid": "`+long), 1)
 	s.request.Domain = bytes.ReplaceAll(s.request.Domain, []byte("ua-gpu-"), []byte("ua-gpu-"+long))
 	var log bytes.Buffer
 	a := logging(s.planner, slog.NewJSONHandler(&log, nil))
 	answerTo(t, a, s.request.Domain, s.request.VMI)
-	a.logs.Wait()
+	a.Log.calls.Wait()
 	if !strings.Contains(log.String(), strings.Repeat("é", 100)) {
 		t.Errorf("the log has no long name:\n%.2000s", &log)
 	}
@@ -151,7 +165,7 @@ func (h hangs) WithAttrs([]slog.Attr) slog.Handler { return h }
 // TestLogThatHangs: a call is answered though the log of the one before never ends, and the
 // program ends after flushGrace.
 func TestLogThatHangs(t *testing.T) {
-	s := demoSample(t)
+	s := demo(t)
 	synctest.Test(t, func(t *testing.T) {
 		forever := make(chan struct{})
 		a := logging(s.planner, hangs{slog.DiscardHandler, forever})
@@ -165,7 +179,7 @@ func TestLogThatHangs(t *testing.T) {
 
 		written := newLogWriter(io.Discard)
 		start := time.Now()
-		written.close(a.logs)
+		written.close(&a.Log.calls)
 		if took := time.Since(start); took != flushGrace {
 			t.Errorf("the end of the log took %s, want %s", took, flushGrace)
 		}

@@ -1,10 +1,9 @@
-package main
+package sidecar
 
 import (
 	"runtime"
 	"runtime/debug"
 
-	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/hooks"
 )
@@ -33,33 +32,27 @@ const (
 	maxHostdevs = 1024
 )
 
-// serveLimit returns the limit of domains in serve.
-func serveLimit() domain.Limit {
+// Limit returns the limit of domains. Other commands than serve have none.
+func Limit() domain.Limit {
 	return domain.Limit{
 		Bytes: maxDomain, Marks: maxMarks, Hostdevs: maxHostdevs, Result: hooks.MaxReply,
 	}
 }
 
-// warnOfLimit warns of a domain that serve returns unchanged. Other commands have no limit.
-func warnOfLimit(p *cli.Program, domain []byte) {
-	if err := serveLimit().Check(domain); err != nil {
-		p.Say("warning: serve would return this domain unchanged: %v", err)
-	}
-}
-
-// fitIntoSidecar makes the garbage collector keep memory under memoryLimit and run between
-// calls. serve runs on one processor, because a sidecar has a share of one: with two, most
-// calls take some 5% longer, because threads wake each other.
-func fitIntoSidecar(p *cli.Program) {
-	if p.Environ.Variable("GOGC") == "" {
+// FitMemory makes the garbage collector keep memory under memoryLimit and run between calls, and
+// the process run on one processor, because a sidecar has a share of one: with two, most calls
+// take some 5% longer, because threads wake each other. A variable of the environment that sets
+// one of them is left to Go.
+func FitMemory(environ func(variable string) string) {
+	if environ("GOGC") == "" {
 		debug.SetGCPercent(collectAt)
 	}
 
-	if p.Environ.Variable("GOMEMLIMIT") == "" {
+	if environ("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(memoryLimit)
 	}
 
-	if p.Environ.Variable("GOMAXPROCS") == "" {
+	if environ("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(1)
 	}
 }
