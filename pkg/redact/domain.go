@@ -1,18 +1,17 @@
 package redact
 
 import (
+	"regexp"
 	"slices"
 	"strings"
-
-	"hook-sidecar/pkg/words/lazyregexp"
 )
 
 // The parts of XML: a comment, a tag, and an attribute of a tag (XML 1.0, 2.5 and 3.1). An
 // attribute's value may have a ">".
 var (
-	part      = lazyregexp.New(`(?s)<!--.*?-->|<!\[CDATA\[.*?\]\]>|<[^<>"']*(?:"[^"]*"[^<>"']*|'[^']*'[^<>"']*)*>`)
-	attribute = lazyregexp.New(`([\w:.-]+)\s*=\s*("[^"]*"|'[^']*')`)
-	tag       = lazyregexp.New(`^</?([\w:.-]+)`)
+	part      = regexp.MustCompile(`(?s)<!--.*?-->|<!\[CDATA\[.*?\]\]>|<[^<>"']*(?:"[^"]*"[^<>"']*|'[^']*'[^<>"']*)*>`)
+	attribute = regexp.MustCompile(`([\w:.-]+)\s*=\s*("[^"]*"|'[^']*')`)
+	tag       = regexp.MustCompile(`^</?([\w:.-]+)`)
 )
 
 // secretElements are the elements of a domain whose text is a secret or may be one (libvirt
@@ -23,7 +22,7 @@ var secretElements = []string{
 
 // shownEntries are the entries of fw_cfg and SMBIOS that stay: the firmware's, and what says whose
 // the domain is.
-var shownEntries = lazyregexp.New(`name=["'](?:opt/ovmf/[\w.-]+|uuid|manufacturer|product)["']`)
+var shownEntries = regexp.MustCompile(`name=["'](?:opt/ovmf/[\w.-]+|uuid|manufacturer|product)["']`)
 
 // options are options of QEMU whose argument stays, but for the values of secretKey.
 var options = []string{
@@ -32,11 +31,11 @@ var options = []string{
 
 // secretKey is a key of an option's argument that has a secret: of fw_cfg and SMBIOS, -object
 // secret (QEMU qemu-options.hx).
-var secretKey = lazyregexp.New(`(?i)(^|[,{\s"])((?:string|value|data|keyid|iv|opaque|[\w-]*` +
+var secretKey = regexp.MustCompile(`(?i)(^|[,{\s"])((?:string|value|data|keyid|iv|opaque|[\w-]*` +
 	secretWord + `[\w-]*)(?:=|"\s*:\s*"))[^,"}]*`)
 
 // firmwareNumber matches an argument of -fw_cfg with a number for the firmware.
-var firmwareNumber = lazyregexp.New(`^name=opt/ovmf/[\w.-]+,string=\d+$`)
+var firmwareNumber = regexp.MustCompile(`^name=opt/ovmf/[\w.-]+,string=\d+$`)
 
 // Domain removes secrets from a domain's XML: passwords, entries of fw_cfg, arguments and
 // variables of QEMU, a kernel's command line, and what is secret in any text.

@@ -4,18 +4,17 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"regexp"
 	"slices"
 	"strings"
-
-	"hook-sidecar/pkg/words/lazyregexp"
 )
 
 // begins matches the begin of an entry of a log: a time, klog's header, a key, or a bracket.
-var begins = lazyregexp.New(`^(?:\d{4}[-/]\d\d[-/]\d\d|[IWEF]\d{4} |(?:time|level|ts)=|\[ *\d+\.\d+\])`)
+var begins = regexp.MustCompile(`^(?:\d{4}[-/]\d\d[-/]\d\d|[IWEF]\d{4} |(?:time|level|ts)=|\[ *\d+\.\d+\])`)
 
 // dumped matches a domain in a log: virt-launcher's dump (KubeVirt
 // pkg/virt-launcher/virtwrap/util/libvirt_helper.go), and XML.
-var dumped = lazyregexp.New(`(?s)(Base64 dump )([A-Za-z0-9+/=]+)|<domain[ >].*?</domain>`)
+var dumped = regexp.MustCompile(`(?s)(Base64 dump )([A-Za-z0-9+/=]+)|<domain[ >].*?</domain>`)
 
 // shown are the fields of an entry that stay, without what is secret in them: those of KubeVirt's
 // logs (kubevirt.io/client-go/log) and of this hook's, with those that a message may have.

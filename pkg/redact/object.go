@@ -4,11 +4,11 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
 	"hook-sidecar/pkg/policy"
-	"hook-sidecar/pkg/words/lazyregexp"
 )
 
 // Rule says what was removed.
@@ -83,10 +83,10 @@ var annotations = []string{
 var settings = []string{"image", "lock"}
 
 // reference matches a field that names a Secret, or says something about a token, and holds none.
-var reference = lazyregexp.New(`(?:Name|Ref|Refs|Reference|Kind|Seconds|Path|Class)$`)
+var reference = regexp.MustCompile(`(?:Name|Ref|Refs|Reference|Kind|Seconds|Path|Class)$`)
 
 // secretField matches a field whose value is a secret.
-var secretField = lazyregexp.New(`(?i)` + secretWord)
+var secretField = regexp.MustCompile(`(?i)` + secretWord)
 
 // Object removes secrets from an object of the API server, as package json decodes it, in place.
 func Object(object map[string]any) Removed {

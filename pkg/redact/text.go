@@ -1,10 +1,9 @@
 package redact
 
 import (
+	"regexp"
 	"slices"
 	"strings"
-
-	"hook-sidecar/pkg/words/lazyregexp"
 )
 
 // Mark stands for a value that was removed.
@@ -13,69 +12,69 @@ const Mark = "…"
 // The forms of secrets that need no name: private keys, JSON Web Tokens (RFC 7519), tokens by the
 // prefixes that their issuers document, and credentials of an address or a header (RFC 7235, 2.1).
 var bare = []struct {
-	form lazyregexp.Regexp
+	form *regexp.Regexp
 	with string
 	in   []string // one of these is in a text, in lower case, that the form matches
 }{
 	{
-		lazyregexp.New(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)`), Mark,
+		regexp.MustCompile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)`), Mark,
 		[]string{"-----begin"},
 	},
 	{
-		lazyregexp.New(`\beyJ[\w-]+(?:\.[\w-]*){0,2}`), Mark,
+		regexp.MustCompile(`\beyJ[\w-]+(?:\.[\w-]*){0,2}`), Mark,
 		[]string{"eyj"},
 	},
 	{
-		lazyregexp.New(`\b(?:gh[oprsu]_|github_pat_|glpat-|hf_|nvapi-|xox[a-z]-|sk-|AKIA|ASIA)[\w-]{8,}`), Mark,
+		regexp.MustCompile(`\b(?:gh[oprsu]_|github_pat_|glpat-|hf_|nvapi-|xox[a-z]-|sk-|AKIA|ASIA)[\w-]{8,}`), Mark,
 		[]string{
 			"gho_", "ghp_", "ghr_", "ghs_", "ghu_", "github_pat_", "glpat-", "hf_", "nvapi-", "xox",
 			"sk-", "akia", "asia",
 		},
 	},
 	{
-		lazyregexp.New(`://[^/\s@]+@`), "://" + Mark + "@",
+		regexp.MustCompile(`://[^/\s@]+@`), "://" + Mark + "@",
 		[]string{"@"},
 	},
 	{
-		lazyregexp.New(`(?i)\b(bearer|basic) +[\w.~+/=-]{6,}`), "$1 " + Mark,
+		regexp.MustCompile(`(?i)\b(bearer|basic) +[\w.~+/=-]{6,}`), "$1 " + Mark,
 		[]string{"bearer", "basic"},
 	},
 	{
-		lazyregexp.New(`\b(ssh-[a-z0-9-]+|ecdsa-[a-z0-9-]+) +\S+`), "$1 " + Mark,
+		regexp.MustCompile(`\b(ssh-[a-z0-9-]+|ecdsa-[a-z0-9-]+) +\S+`), "$1 " + Mark,
 		[]string{"ssh-", "ecdsa-"},
 	},
 }
 
 // dump begins a list of variables, arguments, headers or data of a Secret, or a map, as Go and
 // YAML print them. Such a list has values of any form, so the rest of the message goes with it.
-var dump = lazyregexp.New(`(?i)\b(?:env\w*|variables?|args?|command|headers?|data|stringdata|annotations)\\*["']?\s*[:=]\s*(?:\[\]\w*\.?\w*|map\[\w+\]\w+)?[\[{]\s*[^\]}\s]|\bmap\[[^\]]|\b(?:string)?data:\s*\n|\\*["']?binaryData\b`)
+var dump = regexp.MustCompile(`(?i)\b(?:env\w*|variables?|args?|command|headers?|data|stringdata|annotations)\\*["']?\s*[:=]\s*(?:\[\]\w*\.?\w*|map\[\w+\]\w+)?[\[{]\s*[^\]}\s]|\bmap\[[^\]]|\b(?:string)?data:\s*\n|\\*["']?binaryData\b`)
 
 // cloudInit begins cloud-init data, and the fields of a VMI that hold some.
-var cloudInit = lazyregexp.New(`#cloud-config|(?i:user-?data|network-?data)|#!/`)
+var cloudInit = regexp.MustCompile(`#cloud-config|(?i:user-?data|network-?data)|#!/`)
 
 // secretWord is a part of a name whose value is a secret.
 const secretWord = `(?:passw(?:or)?d|passphrase|passcode|pwd|secret|token|credential|api[_.-]?key|(?:access|private|signing|account|encryption|license)[_.-]?key|cookie|signature)`
 
 // secretName is a name whose value is a secret, whatever sign is between.
-var secretName = lazyregexp.New(`(?i)` + secretWord +
+var secretName = regexp.MustCompile(`(?i)` + secretWord +
 	`|(?:^|[_.-])(?:key|pass|auth|sig|salt|pin|value)$|^(?:proxy-)?authorization$|^x-[\w-]+$`)
 
 // secretParts are parts of names: one that secretName matches has one of them, in lower case.
 var secretParts = strings.Fields(`pass pwd secret token credential key cookie sig auth salt pin value x-`)
 
 // variableName is a name that nothing but a variable has.
-var variableName = lazyregexp.New(`^[A-Z][A-Z0-9]*_[A-Z0-9_]+$`)
+var variableName = regexp.MustCompile(`^[A-Z][A-Z0-9]*_[A-Z0-9_]+$`)
 
 // spoken is a secret after its name in a sentence or on a command line, or before it.
-var spoken = lazyregexp.New(`(?i)((?:\b|--?)[\w-]*(?:passw(?:or)?d|passphrase|token|api-?key)s?["']?\s+(?:is\s+|was\s+|of \S+ is\s+)?)(\S+)|(\S+)(\s+is (?:the|its|my|your) (?:passw(?:or)?d|passphrase|token|secret))`)
+var spoken = regexp.MustCompile(`(?i)((?:\b|--?)[\w-]*(?:passw(?:or)?d|passphrase|token|api-?key)s?["']?\s+(?:is\s+|was\s+|of \S+ is\s+)?)(\S+)|(\S+)(\s+is (?:the|its|my|your) (?:passw(?:or)?d|passphrase|token|secret))`)
 
 // element is an XML element with a secret in it.
-var element = lazyregexp.New(`(?i)(<[\w:-]*` + secretWord + `[^<>]*>)[^<]+`)
+var element = regexp.MustCompile(`(?i)(<[\w:-]*` + secretWord + `[^<>]*>)[^<]+`)
 
 // resourceName is a resource's name in a quota, without that of a device, and quantity its value.
 var (
-	resourceName = lazyregexp.New(`^(?:requests\..+|limits\..+|cpu|memory|pods)$`)
-	quantity     = lazyregexp.New(`^[0-9]+(?:\.[0-9]+)?[KMGTPEkmi]{0,2}\b`)
+	resourceName = regexp.MustCompile(`^(?:requests\..+|limits\..+|cpu|memory|pods)$`)
+	quantity     = regexp.MustCompile(`^[0-9]+(?:\.[0-9]+)?[KMGTPEkmi]{0,2}\b`)
 )
 
 // public are names whose values messages of KubeVirt, libvirt, QEMU and Kubernetes cannot do
@@ -129,7 +128,7 @@ func removeAll(text string) string {
 }
 
 // cutAt removes what a form begins.
-func cutAt(form lazyregexp.Regexp, text string) string {
+func cutAt(form *regexp.Regexp, text string) string {
 	if at := form.FindStringIndex(text); at != nil {
 		return text[:at[0]] + Mark
 	}
@@ -168,7 +167,7 @@ func redactNamed(text string) string {
 }
 
 // isJSON is the begin of a quoted text or of a number.
-var isJSON = lazyregexp.New(`^\\*["'0-9-]`)
+var isJSON = regexp.MustCompile(`^\\*["'0-9-]`)
 
 // valueEnd returns where the pair's value ends in the text, or where it begins if the value is no
 // secret.

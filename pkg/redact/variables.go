@@ -1,14 +1,14 @@
 package redact
 
 import (
+	"regexp"
 	"strings"
 
 	"hook-sidecar/pkg/env"
-	"hook-sidecar/pkg/words/lazyregexp"
 )
 
 // devices are the values that device plugins set: PCI addresses and UUIDs.
-var devices = lazyregexp.New(`^[0-9a-fA-F:., -]*$`)
+var devices = regexp.MustCompile(`^[0-9a-fA-F:., -]*$`)
 
 // Variables returns, of an environment, the variables with which device plugins name devices. Of
 // the others it keeps the names.

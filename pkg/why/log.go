@@ -3,13 +3,12 @@ package why
 import (
 	"cmp"
 	"encoding/json"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-
-	"hook-sidecar/pkg/words/lazyregexp"
 )
 
 // AddLog adds a container's log, or what kubectl prints of events. Lines of a log are JSON, which a
@@ -131,7 +130,7 @@ func passedBy(text string) Stage {
 }
 
 // launcher is a pod's name in the prefix of a line.
-var launcher = lazyregexp.New(launcherPrefix + `[a-z0-9.-]+`)
+var launcher = regexp.MustCompile(launcherPrefix + `[a-z0-9.-]+`)
 
 // ownerOf returns whose a line is: that of the pod that its prefix names, or of the VM that it
 // names. Components of the cluster log about all VMs.
@@ -221,7 +220,7 @@ func (r *logReader) settle(whose owner) owner {
 }
 
 // domainName is the name of a domain in a message of libvirt about QEMU.
-var domainName = lazyregexp.New(`\(vm='([^'_]+)_([^']+)'\)`)
+var domainName = regexp.MustCompile(`\(vm='([^'_]+)_([^']+)'\)`)
 
 // isOfOther reports whether libvirt says that a message is about another VM.
 func isOfOther(e *Evidence, text string) bool {
@@ -248,12 +247,12 @@ const seenAgo = `(\d\w*|<\w+>)(?: \(x\d+ over \w+\))?`
 // reason, object, message; with -A the namespace before it) and of kubectl describe (Kubernetes
 // staging/src/k8s.io/kubectl/pkg/describe: type, reason, age, from, message).
 var (
-	eventRow = lazyregexp.New(`^(?:(\S+)\s+)?` + seenAgo +
+	eventRow = regexp.MustCompile(`^(?:(\S+)\s+)?` + seenAgo +
 		`\s+(Normal|Warning)\s+(\S+)\s+([a-z]+)(?:\.[\w.]+)?/(\S+)\s+(.*)$`)
-	eventLine = lazyregexp.New(`^\s+(Normal|Warning)\s+(\S+)\s+` + seenAgo +
+	eventLine = regexp.MustCompile(`^\s+(Normal|Warning)\s+(\S+)\s+` + seenAgo +
 		`\s+(\S+?)(?:, \S+)?\s+(.*)$`)
-	header = lazyregexp.New(`^(Name|Namespace):\s+(\S+)$`)
-	stamp  = lazyregexp.New(`^(?:\d{4}-\d\d-\d\dT\S+)`)
+	header = regexp.MustCompile(`^(Name|Namespace):\s+(\S+)$`)
+	stamp  = regexp.MustCompile(`^(?:\d{4}-\d\d-\d\dT\S+)`)
 )
 
 // addText adds a line that is not JSON.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -13,7 +14,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"hook-sidecar/pkg/kubevirt"
-	"hook-sidecar/pkg/words/lazyregexp"
 )
 
 // object is a pod, a node, an event, a list of these, or of a VM and a VMI what they have in common
@@ -70,7 +70,7 @@ func documents(text string) func(func(string) bool) {
 
 // hasKind matches the beginning of an object in YAML or JSON. A log has none, and to parse it as
 // YAML would take much longer.
-var hasKind = lazyregexp.New(`(?m)^(?:kind:|\{ *\w+:|- )`)
+var hasKind = regexp.MustCompile(`(?m)^(?:kind:|\{ *\w+:|- )`)
 
 // addYAML adds an object in YAML, or in JSON.
 func (e *Evidence) addYAML(document string) bool {
@@ -185,7 +185,7 @@ const migrated = "Migrated"
 const failedScheduling = "FailedScheduling"
 
 // quoted is the container or image that a message of the kubelet names.
-var quoted = lazyregexp.New(`^spec\.\w+\{([^}]+)\}|"([^"\s]+)"|\bcontainer ([a-z0-9-]+)$`)
+var quoted = regexp.MustCompile(`^spec\.\w+\{([^}]+)\}|"([^"\s]+)"|\bcontainer ([a-z0-9-]+)$`)
 
 // addEvent adds an event about an object that source names.
 func (e *Evidence) addEvent(o object, source string) {

@@ -3,16 +3,15 @@ package why
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-
-	"hook-sidecar/pkg/words/lazyregexp"
 )
 
 // insufficient is a device, or a size of hugepages, in the scheduler's message.
-var insufficient = lazyregexp.New(`Insufficient ([\w.-]+/[\w.-]*\w|hugepages-\w+)`)
+var insufficient = regexp.MustCompile(`Insufficient ([\w.-]+/[\w.-]*\w|hugepages-\w+)`)
 
 // shares returns a line per device, and per size of hugepages, that the scheduler reports as
 // insufficient: which nodes have it, and which pods use it there. Without nodes it returns none.

@@ -31,6 +31,25 @@ func File(tb testing.TB, name string) []byte {
 	return data
 }
 
+// Root returns the path of the project, from the directory of the package under test.
+func Root(tb testing.TB) string {
+	tb.Helper()
+	root := "."
+	for {
+		if _, err := os.Stat(filepath.Join(root, "testdata", "hosts")); err == nil {
+			return root
+		}
+
+		above, err := filepath.Abs(filepath.Join(root, ".."))
+		NoError(tb, err)
+		if above == string(filepath.Separator) {
+			tb.Fatal("the test does not run in the project")
+		}
+
+		root = filepath.Join(root, "..")
+	}
+}
+
 // Host returns the sysfs that a text of package hostfs describes.
 func Host(tb testing.TB, text string) hostfs.Files {
 	tb.Helper()

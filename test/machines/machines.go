@@ -17,8 +17,6 @@ import (
 	"hook-sidecar/test/expect"
 )
 
-const directory = "../../testdata/hosts" // from a package's tests
-
 // The machine with eight GPUs and eight NICs, and the one with mediated devices.
 const (
 	HGX  = "x86-2n8g-hgx-h100"
@@ -28,7 +26,7 @@ const (
 // Names returns the names of the machines.
 func Names(t testing.TB) []string {
 	t.Helper()
-	files, err := filepath.Glob(directory + "/*.txtar")
+	files, err := filepath.Glob(file(t, "*"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no hosts: %v", err)
 	}
@@ -41,13 +39,18 @@ func Names(t testing.TB) []string {
 	return names
 }
 
+// file returns the snapshot of a machine.
+func file(t testing.TB, name string) string {
+	return filepath.Join(expect.Root(t), "testdata", "hosts", name+".txtar")
+}
+
 // Layouts returns all layouts, those that move nothing included.
 func Layouts() []string { return []string{"keep", "numa", "root", "switch", "mirror"} }
 
 // Sysfs returns a machine by its name.
 func Sysfs(t testing.TB, name string) fs.FS {
 	t.Helper()
-	data := expect.File(t, filepath.Join(directory, name+".txtar"))
+	data := expect.File(t, file(t, name))
 	sysfs, err := host.ParseSnapshot(data)
 	expect.NoError(t, err)
 	return sysfs
