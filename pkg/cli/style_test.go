@@ -21,14 +21,14 @@ func TestStyle(t *testing.T) {
 		}
 	})
 
-	terminal := cli.Program{Streams: cli.Streams{Out: device}}
+	terminal := &cli.Program{Streams: cli.Streams{Out: device}}
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	expect.NoError(t, err)
 	t.Cleanup(func() { expect.NoError(t, null.Close()) })
-	discards := cli.Program{Streams: cli.Streams{Out: null}}
-	pipe := cli.Program{Streams: cli.Streams{Out: &bytes.Buffer{}}}
+	discards := &cli.Program{Streams: cli.Streams{Out: null}}
+	pipe := &cli.Program{Streams: cli.Streams{Out: &bytes.Buffer{}}}
 	tests := map[string]struct {
-		program cli.Program
+		program *cli.Program
 		file    string
 		environ []string
 		want    report.Style

@@ -57,6 +57,7 @@ func boot(b *testing.B, dir string, groups []group, vm speed.VM, figures map[str
 	client, ready := s.dial(b)
 	note("start-ms", milliseconds(ready))
 	<-time.After(pollInterval)
+	note("rest-MiB", s.kib(b, "RssAnon")/1024)
 
 	for _, unit := range []string{"first-ms", "second-ms", "third-ms"} {
 		began := time.Now()
