@@ -118,15 +118,16 @@ func comparePairs(
 	isCompared := func(d *Decision) bool { return d.Function != nil && !d.Added && !d.unassigned }
 
 	for i := range decisions {
-		x := &decisions[i]
-		end := len(decisions)
+		// A device that stays is compared with all others, whose names its warning has. One that is
+		// placed is compared with those before it, which takes each pair of them once.
+		x, partners := &decisions[i], decisions
 		if x.Outcome == Placed {
-			end = i // pairs of placed devices once
+			partners = decisions[:i]
 		}
 
 		var others []string
-		for j := range end {
-			y := &decisions[j]
+		for j := range partners {
+			y := &partners[j]
 			if !isCompared(x) || !isCompared(y) {
 				continue
 			}

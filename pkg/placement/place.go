@@ -106,6 +106,8 @@ func withPorts(s start, placed placing, indexes []int) placing {
 
 // attempt returns the placing of a proposal, or the rules and budgets that it violates.
 func attempt(s start, p proposal) (built placing, violations []reasons.Warning) {
+	// The current tree stays if it is as good as the one that would be built: a second call then
+	// changes nothing, and neither does a call for a tree that the user made.
 	if inCells(s, p) && inPorts(s, p) && inPairs(s, p) {
 		kept, violations := keep(s, withFiner(s, p))
 		if len(violations) > 0 && len(p.managed) > 0 { // no earlier call has built such a tree
@@ -128,6 +130,8 @@ func attempt(s start, p proposal) (built placing, violations []reasons.Warning) 
 		return placing{}, violations
 	}
 
+	// A tree that keeps all rules is still refused where it takes two devices further apart than
+	// they are without the hook.
 	built.warnings, violations = comparePairs(s, p.decisions, built.result)
 	return built, violations
 }
@@ -194,6 +198,8 @@ func firstUnmoved(
 			continue
 		}
 
+		// It breaks no rule. Faults are what may still be wrong: with libvirt 9.0, and of bus numbers.
+		// Later candidates are tried for one without, and the first of equals is taken.
 		next.faults = faultsOf(s.without, next.result, unaddressed(next.decisions))
 		if !isFound || next.faults.isLess(best.faults) {
 			best, isFound = next, true

@@ -64,8 +64,10 @@ func (g Guest) pendingOn(hasLSI bool) (count int, needsBridge bool) {
 		g.Libvirt.HasLSI, g.layout = hasLSI, nil
 	}
 
+	// libvirt itself is asked what takes a port. If it refuses the domain, whatever may take one
+	// counts.
 	whole, isAccepted := g.Layout()
-	if !isAccepted { // whatever needs a port counts
+	if !isAccepted {
 		return topology.CountFunc(g.Others, isOpen) +
 			topology.CountFunc(g.Hostdevs, isOpenHostdev), false
 	}
@@ -75,21 +77,25 @@ func (g Guest) pendingOn(hasLSI bool) (count int, needsBridge bool) {
 		isPort[c.Index] = c.Model == domain.RootPort || c.Model == domain.DownstreamPort
 	}
 
+	// Devices: one per port, but not those that libvirt puts on the root bus or a conventional bus.
 	for _, at := range g.assigned(whole) {
 		if isPort[at.Bus] {
 			count++
 		}
 	}
 
+	// Bridges of the domain without an address: each takes a port that is there. One under an
+	// expander bus costs the root bus nothing.
 	given := len(g.Source.Controllers)
 	for i, c := range whole.Domain.Controllers[:given] {
 		isAssigned := g.Source.Controllers[i].Address == nil && c.Address != nil
-		// A bridge takes a port that is there. One under an expander bus costs the root bus nothing.
 		if isBridge(c) && isAssigned && isPort[c.Address.Bus] && g.isOnRootBus(c.Address.Bus) {
 			count++
 		}
 	}
 
+	// Controllers after those of the domain are libvirt's. A bridge among them gets a port of its
+	// own, which is not counted here.
 	needsBridge = slices.ContainsFunc(whole.Domain.Controllers[given:],
 		func(c domain.Controller) bool {
 			return c.Model == domain.PCIeToPCIBridge && g.isOnRootBus(c.Address.Bus)
@@ -197,6 +203,8 @@ func (g Guest) isFree(index int) bool {
 // Settled returns the guest after libvirt has plugged unaddressed devices into free ports under
 // expander buses or switches. All others go to root ports of the root bus. Source has none of it.
 func (g Guest) Settled() Guest {
+	// Only what is plugged in apart from the root bus changes path types. Without a free port there
+	// nothing can be.
 	ports, _ := g.openPorts()
 	if !slices.ContainsFunc(ports, g.isApart) {
 		return g
@@ -210,6 +218,8 @@ func (g Guest) Settled() Guest {
 	d, others := *g.Source, slices.Clone(g.Others)
 	d.Hostdevs, d.Controllers = slices.Clone(d.Hostdevs), slices.Clone(d.Controllers)
 
+	// libvirt takes free ports by index. All plugs up to the last one that is apart are settled, not
+	// that one alone: the ports before it have to be taken, or libvirt would choose one of them.
 	plugs := g.plugs(whole)
 	var bridges []domain.GuestAddress // of those that libvirt adds
 	last := 0
@@ -240,6 +250,8 @@ func (g Guest) Settled() Guest {
 		}
 	}
 
+	// The tree is that of the settled domain, but Source stays: it is what is rewritten, and libvirt
+	// completes that.
 	settled := New(&d, others)
 	for _, at := range bridges { // each takes a bus number, and no index here
 		settled.Tree.Add(settled.Node(at.Bus),
