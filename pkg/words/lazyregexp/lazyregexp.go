@@ -68,3 +68,6 @@ func (r Regexp) ReplaceAllStringFunc(s string, with func(string) string) string 
 func (r Regexp) ReplaceAllFunc(s []byte, with func([]byte) []byte) []byte {
 	return r.compiled().ReplaceAllFunc(s, with)
 }
+
+// QuoteMeta returns the pattern of a text, for a part of a pattern.
+func QuoteMeta(text string) string { return regexp.QuoteMeta(text) }
