@@ -17,7 +17,7 @@ var (
 // secretElements are the elements of a domain whose text is a secret or may be one (libvirt
 // docs/formatdomain.rst: direct kernel boot, SMBIOS and fw_cfg, cookies of network disks).
 var secretElements = []string{
-	"cmdline", "initargs", "initarg", "initenv", "entry", "cookie", "description", "title",
+	"cmdline", "initargs", "initarg", "initenv", "entry", "cookie", "description", "title", "session",
 }
 
 // shownEntries are the entries of fw_cfg and SMBIOS that stay: the firmware's, and what says whose
@@ -29,10 +29,12 @@ var options = []string{
 	"-device", "-global", "-machine", "-cpu", "-numa", "-object", "-fw_cfg", "-set",
 }
 
-// secretKey is a key of an option's argument that has a secret: of fw_cfg and SMBIOS, -object
-// secret (QEMU qemu-options.hx).
-var secretKey = regexp.MustCompile(`(?i)(^|[,{\s"])((?:string|value|data|keyid|iv|opaque|[\w-]*` +
-	secretWord + `[\w-]*)(?:=|"\s*:\s*"))[^,"}]*`)
+// optionKeys are keys of an option's argument that have a secret, beside those whose name says so: of
+// fw_cfg and SMBIOS, -object secret (QEMU qemu-options.hx).
+var optionKeys = []string{"string", "value", "data", "keyid", "iv", "opaque"}
+
+// optionPair matches a key with its value, in the form key=value or JSON.
+var optionPair = regexp.MustCompile(`(^|[,{\s"])([\w.-]+)(=|"\s*:\s*")([^,"}]*)`)
 
 // firmwareNumber matches an argument of -fw_cfg with a number for the firmware.
 var firmwareNumber = regexp.MustCompile(`^name=opt/ovmf/[\w.-]+,string=\d+$`)
@@ -57,6 +59,7 @@ type domain struct {
 	out     strings.Builder
 	removed Removed
 	open    string // the tag before
+	foreign bool   // in metadata, of which only KubeVirt's is known
 	option  string // of QEMU, before its argument
 }
 
@@ -78,18 +81,20 @@ func (d *domain) text(text string) {
 		name = found[1]
 	}
 
-	isSecret := slices.Contains(secretElements, name) || secretField.MatchString(name)
+	isSecret := slices.Contains(secretElements, name) || doubtOf(localName(name)) == certain
 	switch {
-	case isSecret && !(name == "entry" && shownEntries.MatchString(d.open)):
+	case isSecret && !(name == "entry" && shownEntries.MatchString(d.open)),
+		d.foreign && !strings.HasPrefix(name, "kubevirt:"):
 		d.mark()
 	default:
 		d.out.WriteString(d.removed.message(Domains, text, Text))
 	}
 }
 
-// markup writes a tag or a comment.
+// markup writes a tag, a comment or an instruction.
 func (d *domain) markup(text string) {
-	if strings.HasPrefix(text, "<!") {
+	isInstruction := strings.HasPrefix(text, "<?") && !strings.HasPrefix(text, "<?xml ")
+	if strings.HasPrefix(text, "<!") || isInstruction {
 		d.out.WriteString("<!-- ")
 		d.mark()
 		d.out.WriteString(" -->")
@@ -100,6 +105,10 @@ func (d *domain) markup(text string) {
 	name := ""
 	if found := tag.FindStringSubmatch(text); found != nil {
 		name = found[1][strings.IndexByte(found[1], ':')+1:]
+	}
+
+	if name == "metadata" {
+		d.foreign = !strings.HasPrefix(text, "</")
 	}
 
 	at := 0
@@ -117,10 +126,13 @@ func (d *domain) attribute(element, name, value string) {
 	switch {
 	case element == "arg" && name == "value":
 		d.argument(value)
-	case element == "env" && name == "value", name == "query", secretField.MatchString(name):
+	case element == "env" && name == "value", name == "query",
+		name != "value" && doubtOf(localName(name)) == certain,
+		element == "property" && name == "value" && !publicValue.MatchString(value),
+		d.foreign && !strings.HasPrefix(name, "xmlns"):
 		d.mark()
 	default:
-		d.out.WriteString(d.removed.message(Domains, value, bareSecrets))
+		d.out.WriteString(d.removed.message(Domains, value, optionSecrets))
 	}
 }
 
@@ -149,7 +161,15 @@ func (d *domain) argument(value string) {
 func optionSecrets(value string) string {
 	isEscaped := strings.Contains(value, "&quot;")
 	value = bareSecrets(strings.ReplaceAll(value, "&quot;", `"`))
-	value = secretKey.ReplaceAllString(value, "${1}${2}"+Mark)
+	value = optionPair.ReplaceAllStringFunc(value, func(pair string) string {
+		parts := optionPair.FindStringSubmatch(pair)
+		isSecret := slices.Contains(optionKeys, parts[2]) || doubtOf(parts[2]) == certain ||
+			doubtOf(parts[2]) == doubtful && !publicValue.MatchString(parts[4])
+		if !isSecret {
+			return pair
+		}
+		return parts[1] + parts[2] + parts[3] + Mark
+	})
 	if isEscaped {
 		value = strings.ReplaceAll(value, `"`, "&quot;")
 	}

@@ -108,7 +108,7 @@ func (l *log) fields(entry map[string]any) {
 		text, isText := value.(string)
 		switch {
 		case isText && text == "" || value == nil:
-		case isText && slices.Contains(shown, name):
+		case isText && slices.Contains(shown, name) && !isSecret(name, entry):
 			entry[name] = l.text(text)
 		case isText || fields[name] != "":
 			entry[name] = Mark

@@ -58,8 +58,12 @@ var fields = map[string]Rule{
 	"data": Data, "stringData": Data, "binaryData": Data,
 	"httpHeaders": Headers, "extraHeaders": Headers,
 	"parameters": Opaque, // k8s.io/api/resource/v1, OpaqueDeviceConfiguration
-	"patch":      Opaque, // KubeVirt api/core/v1, CustomizeComponentsPatch
-	"kernelArgs": Opaque, // KubeVirt api/core/v1, KernelBoot
+	// k8s.io/api/core/v1, CSIVolumeSource, FlexVolumeSource
+	"volumeAttributes": Opaque, "options": Opaque,
+	"flags":          Opaque, // KubeVirt api/core/v1, CustomizeComponents
+	"privateOptions": Opaque, // KubeVirt api/core/v1, DHCPOptions
+	"patch":          Opaque, // KubeVirt api/core/v1, CustomizeComponentsPatch
+	"kernelArgs":     Opaque, // KubeVirt api/core/v1, KernelBoot
 	// k8snetworkplumbingwg network-attachment-definition-client, NetworkSelectionElement
 	"cni-args": Opaque,
 	"command":  Arguments, "args": Arguments,
@@ -79,14 +83,21 @@ var annotations = []string{
 	"kubevirt.io/allow-pod-bridge-network-live-migration",
 }
 
-// settings are the keys of this hook's ConfigMap (manifests/plugin) beside those of its policy.
-var settings = []string{"image", "lock"}
+// hookFields are the fields of hookSidecars' value (KubeVirt pkg/hooks/hooks.go, HookSidecar).
+var hookFields = strings.Fields(`args command configMap downwardAPI env hookPath image imagePullPolicy
+	key name pvc sharedComputePath value volumePath`)
 
-// reference matches a field that names a Secret, or says something about a token, and holds none.
-var reference = regexp.MustCompile(`(?:Name|Ref|Refs|Reference|Kind|Seconds|Path|Class)$`)
+// policyValue matches the values of a policy's key, and words that a user may have meant.
+var policyValue = regexp.MustCompile(`^(?:[\s,]*(?:[A-Za-z-]+[0-9]?|[0-9]+)\b)*$`)
 
-// secretField matches a field whose value is a secret.
-var secretField = regexp.MustCompile(`(?i)` + secretWord)
+// references are the fields, within one whose name says that it is a secret, that say which Secret
+// or which part of one it is (k8s.io/api/core/v1, SecretVolumeSource, SecretKeySelector).
+var references = strings.Fields(`apiGroup audience defaultMode kind mode name namespace optional path
+	secretExtraHeaders secretName uuid`)
+
+// selectors are the fields beside a key that is no secret: of a label, a taint, or of an entry of a
+// ConfigMap or a Secret.
+var selectors = strings.Fields(`effect name operator path tolerationSeconds values`)
 
 // Object removes secrets from an object of the API server, as package json decodes it, in place.
 func Object(object map[string]any) Removed {
@@ -113,7 +124,6 @@ func Object(object map[string]any) Removed {
 
 // object removes secrets from a map. Expressions of claims and classes stay.
 func (r Removed) object(object map[string]any, isCEL bool) {
-	_, isNamed := object["name"].(string)
 	for name, value := range object {
 		text, isText := value.(string)
 		rule := fields[name]
@@ -121,20 +131,75 @@ func (r Removed) object(object map[string]any, isCEL bool) {
 		case rule != "":
 			object[name] = r.field(name, rule, value)
 		case isText && text == "":
-		case name == "value" && isNamed && isText: // of a variable, a header, a kernel parameter
+		case name == "value" && isText && isEntry(object): // of a variable, a header, a parameter
 			object[name] = Mark
 			r[Values]++
 
-		case isText && secretField.MatchString(name) && !reference.MatchString(name):
-			object[name] = Mark
-			r[Named]++
-
-		case isText && (!isCEL || name != "expression"):
+		case isSecret(name, object):
+			object[name] = r.secret(name, value)
+		case isText && isCEL && name == "expression":
+			object[name] = r.message(Messages, text, bareSecrets)
+		case isText:
 			object[name] = r.text(name, text)
 		default:
 			r.value(name, value, isCEL)
 		}
 	}
+}
+
+// isEntry reports whether a map is a name or a key with its value, and not a taint or a toleration.
+func isEntry(object map[string]any) bool {
+	_, isNamed := object["name"].(string)
+	_, isKey := object["key"].(string)
+	return isNamed || isKey && object["effect"] == nil && object["operator"] == nil
+}
+
+// isSecret reports whether the name of a field says that its value is a secret.
+func isSecret(name string, object map[string]any) bool {
+	isSelector := func(field string) bool { return object[field] != nil }
+	if name == "key" && (isEntry(object) && object["value"] != nil ||
+		slices.ContainsFunc(selectors, isSelector)) {
+		return false
+	}
+
+	doubt := doubtOf(name)
+	text, isText := object[name].(string)
+	return doubt == certain && name != "value" ||
+		doubt == doubtful && isText && !publicValue.MatchString(text) && !objectKey.MatchString(text)
+}
+
+// secret returns what stays of a field whose name says that it is a secret: how it is built, and
+// which Secret has it.
+func (r Removed) secret(name string, value any) any {
+	switch v := value.(type) {
+	case string:
+		if v == "" || slices.Contains(references, name) {
+			return v
+		}
+		r[Named]++
+		return Mark
+
+	case float64:
+		if doubtOf(name) == certain { // a PIN
+			r[Named]++
+			return nil
+		}
+
+	case map[string]any:
+		for field := range v {
+			isOfSecret := field == "key" && (v["name"] != nil || v["path"] != nil)
+			if !isOfSecret {
+				v[field] = r.secret(field, v[field])
+			}
+		}
+
+	case []any:
+		for i := range v {
+			v[i] = r.secret(name, v[i])
+		}
+	}
+
+	return value
 }
 
 // field returns what stays of a field that has a rule. It is of the same type.
@@ -150,8 +215,12 @@ func (r Removed) field(name string, rule Rule, value any) any {
 		return Mark
 
 	case []any:
-		if rule == Arguments {
+		switch {
+		case rule == Arguments:
 			return r.arguments(v, name == "command")
+		case name == "options": // of DNS
+			r.value(name, v, false)
+			return v
 		}
 		r[rule] += len(v)
 		return []any{}
@@ -206,6 +275,7 @@ func (r Removed) structured(text string) string {
 		return r.text("", text)
 	}
 
+	r.hookField(object)
 	r.value("", object, false)
 	data, err := json.Marshal(object)
 	if err != nil {
@@ -213,6 +283,35 @@ func (r Removed) structured(text string) string {
 	}
 
 	return string(data)
+}
+
+// hookField removes what no field of hookSidecars has.
+func (r Removed) hookField(value any) {
+	switch v := value.(type) {
+	case map[string]any:
+		for name, item := range v {
+			if !slices.Contains(hookFields, name) {
+				v[name] = Mark
+				r[Annotations]++
+				continue
+			}
+			r.hookField(item)
+		}
+
+	case []any:
+		for _, item := range v {
+			r.hookField(item)
+		}
+	}
+}
+
+// policyValue returns a value of a policy's key, if it can be one.
+func (r Removed) policyValue(text string) string {
+	if policyValue.MatchString(text) {
+		return text
+	}
+	r[Data]++
+	return Mark
 }
 
 // arguments removes the arguments that are not this hook's policy. A program's name, the names of
@@ -260,6 +359,8 @@ func (r Removed) annotations(all map[string]any) map[string]any {
 		key, isHooks := strings.CutPrefix(name, policy.AnnotationPrefix)
 		isKept := slices.Contains(annotations, name) || isHooks && isPolicy(key)
 		switch {
+		case isText && isHooks && isKept:
+			all[name] = r.policyValue(text)
 		case isText && isKept:
 			all[name] = r.structured(text)
 		case value != "":
@@ -275,13 +376,15 @@ func (r Removed) annotations(all map[string]any) map[string]any {
 func (r Removed) data(all map[string]any) map[string]any {
 	for name, value := range all {
 		text, isText := value.(string)
-		if isText && (isPolicy(name) || slices.Contains(settings, name)) {
+		switch {
+		case isText && isPolicy(name):
+			all[name] = r.policyValue(text)
+		case isText && name == "image": // of this hook (manifests/plugin)
 			all[name] = r.text("", text)
-			continue
+		default:
+			all[name] = Mark
+			r[Data]++
 		}
-
-		all[name] = Mark
-		r[Data]++
 	}
 
 	return all
@@ -300,21 +403,4 @@ func cloudInitHeader(data string, isBase64 bool) string {
 	}
 
 	return Mark
-}
-
-// bareSecrets removes the secrets that need no name.
-func bareSecrets(text string) string { return bareIn(text, strings.ToLower(text)) }
-
-// bareIn does what bareSecrets does, for a text whose lower case is known.
-func bareIn(text, lower string) string {
-	for _, b := range bare {
-		if !hasOne(lower, b.in...) {
-			continue
-		}
-		text = b.form.ReplaceAllStringFunc(text, func(found string) string {
-			return b.form.ReplaceAllString(found, b.with) + lineEnds(found)
-		})
-	}
-
-	return text
 }

@@ -98,6 +98,10 @@ func (ps *pairs) at(begin int) (p pair, end int) {
 
 	quote := afterQuote(text, name)
 	value := afterEquals(text, quote)
+	if value > 0 && quote > name && strings.HasPrefix(text[value:], "\n") { // JSON, RFC 8259, 2
+		value = afterSpace(text, value, whitespace)
+	}
+
 	if value < 0 {
 		return pair{}, end
 	}

@@ -4,8 +4,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	"hook-sidecar/test/secrets"
 )
 
 // named is what a pair looks like. The groups are those of pair, and the quote before the name.
@@ -20,12 +18,17 @@ func firstNamed(text string, from int) (p pair, isFound bool) {
 
 	p = pair{before: found[1], name: found[3], quote: found[4], sign: found[5]}
 	p.value = from + named.FindStringIndex(text[from:])[1]
+	if p.quote != "" && strings.HasPrefix(text[p.value:], "\n") {
+		end := len(text) - len(strings.TrimLeft(text[p.value:], whitespace))
+		p.sign, p.value = p.sign+text[p.value:end], end
+	}
+
 	return p, true
 }
 
 // FuzzPairs: a text has the pairs that the expression finds, from each place on.
 func FuzzPairs(f *testing.F) {
-	for _, spelling := range secrets.Spellings {
+	for _, spelling := range allSpellings() {
 		f.Add(spelling)
 	}
 

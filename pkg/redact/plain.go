@@ -1,29 +1,74 @@
 package redact
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
-// hints are in every text, in lower case, in which a rule finds something. Text says what of the
-// others is not a secret; most of a log has none, and to match all rules takes far longer.
-var hints = []string{
-	"=", "#", "<", `"`, "'", "[", "{", `\`, "…",
-	"passw", "passphrase", "passcode", "pwd", "secret", "token", "credential", "key", "cookie",
-	"signature",
-	"pass", "auth", "sig", "salt", "pin", "value", "x-",
-	"-----begin", "eyj", "gho_", "ghp_", "ghr_", "ghs_", "ghu_", "github_pat_", "glpat-",
-	"hf_", "nvapi-", "xox", "sk-", "akia", "asia", "@",
-	"bearer", "basic", "ssh-", "ecdsa-", "data",
+// hints are texts in lower case, one of which is in every text that a rule matches. To match all
+// rules takes far longer than to look for these, and most of a log has none.
+type hints struct {
+	texts  []string
+	single string              // those of one character
+	begins map[uint16][]string // the others, by their first two characters
+	pairs  [1 << 10]uint64     // one bit per two characters, set if they begin one
+}
+
+func newHints(texts ...string) *hints {
+	h := &hints{texts: texts, begins: map[uint16][]string{}}
+	for _, text := range texts {
+		text = strings.ToLower(text)
+		if len(text) == 1 {
+			h.single += text
+			continue
+		}
+
+		pair := uint16(text[0])<<8 | uint16(text[1])
+		h.begins[pair] = append(h.begins[pair], text)
+		h.pairs[pair>>6] |= 1 << (pair & 63)
+	}
+
+	return h
+}
+
+// isIn reports whether a text in lower case has one of the hints.
+func (h *hints) isIn(lower string) bool {
+	if h.single != "" && strings.ContainsAny(lower, h.single) {
+		return true
+	}
+
+	for at := range max(len(lower), 1) - 1 {
+		pair := uint16(lower[at])<<8 | uint16(lower[at+1])
+		isBegin := h.pairs[pair>>6]&(1<<(pair&63)) != 0
+		if isBegin && slices.ContainsFunc(h.begins[pair], func(hint string) bool {
+			return strings.HasPrefix(lower[at:], hint)
+		}) {
+			return true
+		}
+	}
+
+	return false
+}
+
+// nameHints are in every name of which doubtOf says that its value may be a secret.
+var nameHints = newHints(allNames()...)
+
+// textHints are in every text in which a rule of Text finds something, but that a colon alone is in
+// most texts.
+var textHints = newHints(allHints()...)
+
+func allHints() []string {
+	texts := []string{`\`, Mark}
+	for _, r := range textRules {
+		texts = append(texts, r.hints.texts...)
+	}
+	return slices.DeleteFunc(texts, func(text string) bool { return text == ":" })
 }
 
 // isPlain reports whether a text has nothing that a rule may match.
 func isPlain(text string) bool {
-	lower := strings.ToLower(text)
-	for _, hint := range hints {
-		if strings.Contains(lower, hint) {
-			return false
-		}
-	}
-
-	return !strings.Contains(text, ":") || !hasVariable(text)
+	return !textHints.isIn(strings.ToLower(text)) &&
+		(!strings.Contains(text, ":") || !hasVariable(text))
 }
 
 // hasVariable reports whether a text may have the name of a variable: an underscore after a capital
@@ -38,4 +83,11 @@ func hasVariable(text string) bool {
 	}
 
 	return false
+}
+
+// allNames are parts of the names of secrets. Those of two words may have a sign
+// between, as conn_str has.
+func allNames() []string {
+	return slices.Concat(secretParts, secretWords, doubtfulWords, secretEnds, doubtfulEnds,
+		[]string{"conn", "x-"})
 }

@@ -76,7 +76,7 @@ func TestDomain(t *testing.T) {
 func TestLog(t *testing.T) {
 	const after = `{"level":"error","msg":"cannot limit locked memory of process 84",` +
 		`"timestamp":"2026-11-22T10:00:00Z"}` + "\n"
-	for name, spelling := range secrets.Spellings {
+	for name, spelling := range allSpellings() {
 		entry, err := json.Marshal(map[string]string{
 			"level": "info", "msg": spelling, "reason": "a: " + spelling,
 		})

@@ -9,67 +9,15 @@ import (
 // Mark stands for a value that was removed.
 const Mark = "…"
 
-// The forms of secrets that need no name: private keys, JSON Web Tokens (RFC 7519), tokens by the
-// prefixes that their issuers document, and credentials of an address or a header (RFC 7235, 2.1).
-var bare = []struct {
-	form *regexp.Regexp
-	with string
-	in   []string // one of these is in a text, in lower case, that the form matches
-}{
-	{
-		regexp.MustCompile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)`), Mark,
-		[]string{"-----begin"},
-	},
-	{
-		regexp.MustCompile(`\beyJ[\w-]+(?:\.[\w-]*){0,2}`), Mark,
-		[]string{"eyj"},
-	},
-	{
-		regexp.MustCompile(`\b(?:gh[oprsu]_|github_pat_|glpat-|hf_|nvapi-|xox[a-z]-|sk-|AKIA|ASIA)[\w-]{8,}`), Mark,
-		[]string{
-			"gho_", "ghp_", "ghr_", "ghs_", "ghu_", "github_pat_", "glpat-", "hf_", "nvapi-", "xox",
-			"sk-", "akia", "asia",
-		},
-	},
-	{
-		regexp.MustCompile(`://[^/\s@]+@`), "://" + Mark + "@",
-		[]string{"@"},
-	},
-	{
-		regexp.MustCompile(`(?i)\b(bearer|basic) +[\w.~+/=-]{6,}`), "$1 " + Mark,
-		[]string{"bearer", "basic"},
-	},
-	{
-		regexp.MustCompile(`\b(ssh-[a-z0-9-]+|ecdsa-[a-z0-9-]+) +\S+`), "$1 " + Mark,
-		[]string{"ssh-", "ecdsa-"},
-	},
-}
-
-// dump begins a list of variables, arguments, headers or data of a Secret, or a map, as Go and
-// YAML print them. Such a list has values of any form, so the rest of the message goes with it.
-var dump = regexp.MustCompile(`(?i)\b(?:env\w*|variables?|args?|command|headers?|data|stringdata|annotations)\\*["']?\s*[:=]\s*(?:\[\]\w*\.?\w*|map\[\w+\]\w+)?[\[{]\s*[^\]}\s]|\bmap\[[^\]]|\b(?:string)?data:\s*\n|\\*["']?binaryData\b`)
+// dump begins a list of variables, arguments, headers or data of a Secret, or a map, as Go, JSON and
+// YAML print them in a line. Such a list has values of any form, so the rest of the message goes
+// with it.
+var dump = regexp.MustCompile(`(?i)\b(?:env\w*|variable|arg|header|` + anyOf(lists) +
+	`)\\*["']?\s*[:=]\s*(?:\[\]\w*\.?\w*|map\[\w+\]\w+)?[\[{]\s*[^\]}\s]|\bmap\[[^\]]|` +
+	`\\*["']?binaryData\b`)
 
 // cloudInit begins cloud-init data, and the fields of a VMI that hold some.
 var cloudInit = regexp.MustCompile(`#cloud-config|(?i:user-?data|network-?data)|#!/`)
-
-// secretWord is a part of a name whose value is a secret.
-const secretWord = `(?:passw(?:or)?d|passphrase|passcode|pwd|secret|token|credential|api[_.-]?key|(?:access|private|signing|account|encryption|license)[_.-]?key|cookie|signature)`
-
-// secretName is a name whose value is a secret, whatever sign is between.
-var secretName = regexp.MustCompile(`(?i)` + secretWord +
-	`|(?:^|[_.-])(?:key|pass|auth|sig|salt|pin|value)$|^(?:proxy-)?authorization$|^x-[\w-]+$`)
-
-// secretParts are parts of names: one that secretName matches has one of them, in lower case.
-var secretParts = strings.Fields(`pass pwd secret token credential key cookie sig auth salt pin value x-`)
-
-// variableName is a name that nothing but a variable has.
-var variableName = regexp.MustCompile(`^[A-Z][A-Z0-9]*_[A-Z0-9_]+$`)
-
-// spoken is a secret after its name in a sentence or on a command line, or before it.
-var spoken = regexp.MustCompile(`(?i)((?:\b|--?)[\w-]*(?:passw(?:or)?d|passphrase|token|api-?key)s?["']?\s+(?:is\s+|was\s+|of \S+ is\s+)?)(\S+)|(\S+)(\s+is (?:the|its|my|your) (?:passw(?:or)?d|passphrase|token|secret))`)
-
-// element is an XML element with a secret in it.
-var element = regexp.MustCompile(`(?i)(<[\w:-]*` + secretWord + `[^<>]*>)[^<]+`)
 
 // resourceName is a resource's name in a quota, without that of a device, and quantity its value.
 var (
@@ -79,14 +27,23 @@ var (
 
 // public are names whose values messages of KubeVirt, libvirt, QEMU and Kubernetes cannot do
 // without, where an option list or JSON has them: "-device vfio-pci,host=0000:1b:00.0".
-var public = strings.Fields(`accel addr alias apiVersion bus code cell Code component count device display
-	Domain driver errno error exitCode field file function group guest host host-nodes hugetlb hugetlbsize
-	id iommufd iova kind layout level limit machine mem-path Message message mode model msg multifunction
-	name namespace node nodeName operation phase pid policy pos prealloc protocol reason resource
-	share size slot status strict subcomponent sysfsdev thread time timestamp type uid vm vmi`)
+var public = strings.Fields(`accel addr aio alias apiVersion bootindex bus cache cell chassis code Code
+	component count device discard display Domain drive driver errno error exitCode field file filename format
+	function group guest host host-nodes hugetlb hugetlbsize id if iommufd iova kind layout level limit
+	machine mem-path Message message mode model msg multifunction name namespace node node-name nodeName
+	operation phase pid policy port pos prealloc protocol qom-type reason resource romfile share size slot
+	status strict subcomponent sysfsdev thread time timestamp type uid vm vmi`)
 
-// logged are names that loggers and gRPC print after a blank: err="...", code = NotFound.
-var logged = strings.Fields(`code component desc err error kind level msg name namespace pod pos reason subcomponent thread time timestamp uid`)
+// logged are names that loggers, gRPC and the kernel's audit print after a blank: err="...",
+// code = NotFound, comm="qemu-kvm" (Linux security/lsm_audit.c, AppArmor's audit.c).
+var logged = strings.Fields(`action apparmor class code comm component container denied_mask desc detail
+	dev err error event exe info kind level managed message mode msg name namespace operation path pid pod
+	pos profile reason requested_mask res resource status subcomponent tclass thread time timestamp type
+	uid`)
+
+// refusals are the first words of what is wrong with a secret: "token: no such file or directory".
+var refusals = strings.Fields(`cannot denied expected expecting failed invalid missing must no not
+	permission required unable unexpected unknown wrong`)
 
 // Text removes secrets from a message, which may have several lines: the values of variables,
 // headers and tokens, and cloud-init data. An escaped end of a line becomes one, and lines keep
@@ -98,30 +55,39 @@ func Text(text string) string {
 	return removeAll(text)
 }
 
+// textRules remove secrets from a text, in this order. A rule that needs none of its hints has none.
+var textRules = []struct {
+	hints  *hints
+	remove func(text string) string
+}{
+	{newHints("#", "data"), func(text string) string { return cutAt(cloudInit, text) }},
+	{newHints("[", "{", "binarydata"), func(text string) string { return cutAt(dump, text) }},
+	{newHints(bareHints()...), bareSecrets},
+	{newHints(append(pairHints(), ":")...), removeNamed},
+	{newHints(commandHints()...), removeArguments},
+	{nameHints, removeFlags},
+	{newHints(spokenHints()...), removeSpoken},
+	{newHints("<"), removeElements},
+}
+
+// pairHints are in every text that has a name and, after it, a secret; a colon beside them.
+func pairHints() []string {
+	texts := []string{"=", `"`, "'"}
+	for _, name := range lists {
+		texts = append(texts, name+":")
+	}
+	return append(texts, allNames()...)
+}
+
 // removeAll applies the rules that may match a text. It leaves out the others: what
 // a rule removes gives none of the later ones more to find.
 func removeAll(text string) string {
 	text = strings.ReplaceAll(text, `\n`, "\n")
 	lower := strings.ToLower(text)
-	if hasOne(lower, "#", "data") {
-		text = cutAt(cloudInit, text)
-	}
-
-	if hasOne(lower, "[", "{", "data") {
-		text = cutAt(dump, text)
-	}
-
-	text = bareIn(text, lower)
-	if hasOne(lower, "=", ":") {
-		text = redactNamed(text)
-	}
-
-	if hasOne(lower, "passw", "passphrase", "token", "api", "secret") {
-		text = spoken.ReplaceAllString(text, "${1}"+Mark+"${4}")
-	}
-
-	if hasOne(lower, "<") {
-		text = element.ReplaceAllString(text, "${1}"+Mark)
+	for _, r := range textRules {
+		if r.hints.isIn(lower) {
+			text = r.remove(text)
+		}
 	}
 
 	return text
@@ -135,18 +101,11 @@ func cutAt(form *regexp.Regexp, text string) string {
 	return text
 }
 
-// hasOne reports whether a text in lower case has one of these.
-func hasOne(lower string, hints ...string) bool {
-	return slices.ContainsFunc(hints, func(hint string) bool {
-		return strings.Contains(lower, hint)
-	})
-}
-
 // lineEnds returns the ends of lines in a text.
 func lineEnds(text string) string { return strings.Repeat("\n", strings.Count(text, "\n")) }
 
-// redactNamed removes the values of names.
-func redactNamed(text string) string {
+// removeNamed removes the values of names.
+func removeNamed(text string) string {
 	var b strings.Builder
 	ps := pairs{text: text}
 	for at := 0; ; {
@@ -174,13 +133,23 @@ var isJSON = regexp.MustCompile(`^\\*["'0-9-]`)
 func (p pair) valueEnd(text string) int {
 	at := p.value
 	value := text[at:]
-	isSecret := p.isSecret()
+	doubt := doubtOf(p.name)
 	isColon := strings.TrimSpace(p.sign) == ":" && p.quote == ""
+	if isColon && p.isList(text) {
+		doubt = certain
+	}
+
+	isSecret := doubt != unknown
 	switch {
 	case value == "" || !isSecret && isColon || strings.HasPrefix(value, Mark):
 		return at
 	case !isSecret && p.isPublic(value):
 		return at
+	case doubt != certain && publicValue.MatchString(value),
+		doubt == doubtful && objectKey.MatchString(value), emptyValue.MatchString(value),
+		isColon && p.isRemark(value):
+		return at
+
 	case !isSecret && strings.TrimSpace(p.sign) == ":" && !isJSON.MatchString(value):
 		// a sentence with a quoted name
 		return at
@@ -211,10 +180,30 @@ func (p pair) valueEnd(text string) int {
 	return at + wordEnd(value)
 }
 
-// isSecret reports whether the name says that its value is a secret, or is a variable's.
-func (p pair) isSecret() bool {
-	return hasOne(strings.ToLower(p.name), secretParts...) && secretName.MatchString(p.name) ||
-		strings.Contains(p.name, "_") && variableName.MatchString(p.name)
+// isRemark reports whether a sentence goes on after the colon.
+func (p pair) isRemark(value string) bool {
+	word, rest, _ := strings.Cut(value, " ")
+	return slices.Contains(refusals, word) && rest != "" ||
+		strings.HasPrefix(value, "(") && variableName.MatchString(p.name)
+}
+
+// isList reports whether the pair is a list of values of any form, as YAML and kubectl describe print
+// it: the name begins its line or an item, or the list begins the next line.
+func (p pair) isList(text string) bool {
+	if !slices.Contains(lists, strings.ToLower(p.name)) {
+		return false
+	}
+
+	if strings.HasPrefix(text[p.value:], "\n") {
+		return true
+	}
+
+	const most = 100 // of a line, which may be long and have many pairs
+	line := text[max(0, p.value-most):p.value]
+	line = line[strings.LastIndexByte(line, '\n')+1:]
+	before := strings.TrimSpace(line[:max(0, strings.LastIndex(line, p.name))])
+	isCapital := p.name[0] >= 'A' && p.name[0] <= 'Z' // kubectl describe
+	return before == "" || isCapital || strings.HasSuffix(before, ":") || strings.HasSuffix(before, "-")
 }
 
 // isPublic reports whether the name's value can be shown.
@@ -223,7 +212,8 @@ func (p pair) isPublic(value string) bool {
 	isNumber := value[0] >= '0' && value[0] <= '9'
 	isResource := isNumber &&
 		(strings.Contains(p.name, "/") || resourceName.MatchString(p.name))
-	return isOption && slices.Contains(public, p.name) || slices.Contains(logged, p.name) ||
+	isLabel := strings.Contains(p.name, "kubevirt.io") || strings.Contains(p.name, "kubernetes.io/")
+	return isLabel || isOption && slices.Contains(public, p.name) || slices.Contains(logged, p.name) ||
 		p.before == " " && (p.name == "Domain" || p.name == "Message") || isResource &&
 		quantity.MatchString(value)
 }
@@ -295,16 +285,20 @@ func goFieldEnd(value string) int {
 }
 
 // scalarEnd returns the length of a value of YAML, or of a header: the rest of its line and, as in
-// a block, the lines after it that are indented further.
+// a block, the lines after it that are indented further. A list that begins on the next line may
+// have the indent of its name.
 func scalarEnd(text string, at int) int {
 	begin := strings.LastIndexByte(text[:at], '\n') + 1
 	key := text[begin:at]
 	indent := len(key) - len(strings.TrimLeft(key, " -"))
 
 	end := at
+	isList := strings.HasPrefix(text[at:], "\n")
 	for first := true; ; first = false {
 		line, _, more := strings.Cut(text[end:], "\n")
-		deeper := len(line)-len(strings.TrimLeft(line, " ")) > indent
+		after := strings.TrimLeft(line, " ")
+		isItem := isList && strings.HasPrefix(after, "-") && len(line)-len(after) == indent
+		deeper := len(line)-len(after) > indent || isItem
 		if !first && !deeper && strings.TrimSpace(line) != "" {
 			return end - 1 - at
 		}

@@ -1,6 +1,7 @@
 package redact
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -9,7 +10,7 @@ import (
 
 // TestText: no spelling of a secret stays, alone or among other text, and lines keep their numbers.
 func TestText(t *testing.T) {
-	for name, spelling := range secrets.Spellings {
+	for name, spelling := range allSpellings() {
 		for _, text := range []string{spelling, "failed: " + spelling, "failed:\n" + spelling} {
 			got := Text(text)
 			if strings.Contains(got, secrets.Planted) {
@@ -21,6 +22,15 @@ func TestText(t *testing.T) {
 			}
 		}
 	}
+}
+
+// allSpellings returns all spellings of secrets.
+func allSpellings() map[string]string {
+	all := maps.Clone(secrets.Spellings)
+	for _, line := range secrets.Lines {
+		all[line] = line
+	}
+	return all
 }
 
 // TestTextKeeps: what messages of the table's fixtures say stays readable: what names the cause,
@@ -42,6 +52,19 @@ func TestTextKeeps(t *testing.T) {
 		`Failed to pull image "registry.example.com/hook-sidecar:v1": rpc error: code = ` +
 			`NotFound desc = failed to pull and unpack image`,
 		`MountVolume.SetUp failed for volume "x": secret "gpu-licence" not found`,
+		`cannot pin vCPUs: cpus per core = 3, threads = 2`,
+		`avc:  denied  { read } for  pid=84 comm="rpc-libvirtd" path="/dev/vfio/12" dev="devtmpfs" ` +
+			`ino=1043 scontext=system_u:system_r:svirt_t:s0:c3,c77 ` +
+			`tcontext=system_u:object_r:vfio_device_t:s0 tclass=chr_file permissive=0`,
+		`apparmor="DENIED" operation="open" profile="kubevirt" name="/dev/vfio/12" pid=84 ` +
+			`comm="qemu-kvm" requested_mask="wr" denied_mask="wr"`,
+		`cannot attach devices=0000:1b:00.0,0000:43:00.0 group=77 isolated=false`,
+		`open /var/run/secrets/kubernetes.io/serviceaccount/token: no such file or directory`,
+		`the token has expired; password authentication failed; secret key is missing`,
+		`reconcile key=default/dgx failed`, `Invalid value: "": must have a name`,
+		`Get "https://10.0.0.1/api/v1/namespaces/ml/secrets/gpu-licence": not found`,
+		`GPU_WAIT: (progress 0x3)`, `fabric-manager.service: code=exited, status=1/FAILURE`,
+		`==============NVSMI LOG==============`,
 	} {
 		if got := Text(text); got != text {
 			t.Errorf("got  %s\nwant %s", got, text)
@@ -51,7 +74,7 @@ func TestTextKeeps(t *testing.T) {
 
 // FuzzIsPlain: a text that is taken for plain has nothing that a rule matches.
 func FuzzIsPlain(f *testing.F) {
-	for _, spelling := range secrets.Spellings {
+	for _, spelling := range allSpellings() {
 		f.Add(spelling)
 	}
 

@@ -154,7 +154,7 @@ func (e *Evidence) vmiState() State {
 	case paused != nil:
 		return State{
 			Name: "paused",
-			Text: "is paused: " + cmp.Or(redact.Text(paused.Message), paused.Reason),
+			Text: "is paused: " + redact.Text(cmp.Or(paused.Message, paused.Reason)),
 			ToDo: "virtctl unpause vm " + e.Name,
 		}
 
@@ -174,7 +174,7 @@ func (e *Evidence) vmiState() State {
 		}
 
 	case notReady != nil:
-		why := strings.Trim(notReady.Reason+": "+redact.Text(notReady.Message), ": ")
+		why := strings.Trim(redact.Text(notReady.Reason+": "+notReady.Message), ": ")
 		return State{
 			Name: "not-ready",
 			Text: fmt.Sprintf("runs on node %s and is not ready (%s)", e.Node, why),
@@ -201,7 +201,7 @@ func (e *Evidence) condition(
 // notes says what the VMI's conditions mean beside its state.
 func (e *Evidence) notes() (notes []string) {
 	if c := e.condition(v1.VirtualMachineInstanceIsMigratable, corev1.ConditionFalse); c != nil {
-		why := strings.Trim(cmp.Or(redact.Text(c.Message), c.Reason), ": ")
+		why := strings.Trim(redact.Text(cmp.Or(c.Message, c.Reason)), ": ")
 		if c.Reason == v1.VirtualMachineInstanceReasonHostDeviceNotMigratable {
 			devices := e.vmi.Spec.Domain.Devices
 			for _, d := range slices.Concat(devices.GPUs, devices.HostDevices) {

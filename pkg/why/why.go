@@ -80,6 +80,7 @@ const maxErrors = 5
 func (e *Evidence) Diagnose() Report {
 	r := e.Report
 	r.State, r.Files = e.State(), append([]string{}, e.Files...)
+	r.Unread, r.Installation = safe(e.Unread), safe(e.Installation)
 	r.SchemaVersion, r.Causes, r.History, r.Errors = 2, []Finding{}, []Finding{}, []Line{}
 	all := e.inOrder()
 	var passed, shown []entry
@@ -132,6 +133,15 @@ func (e *Evidence) Diagnose() Report {
 	}
 
 	return r
+}
+
+// safe returns texts without secrets: a server's answer, or a setting that a check quotes.
+func safe(texts []string) []string {
+	all := []string{}
+	for _, text := range texts {
+		all = append(all, redact.Text(text))
+	}
+	return all
 }
 
 // isSlow reports whether a VM's start only takes long: libvirt started QEMU, and nothing says since

@@ -79,6 +79,227 @@ var Spellings = map[string]string{
 	"admission":            `spec.containers[0].env[0]: Invalid value: "hunter2xyz": must not`,
 }
 
+// Lines are more of them: arguments of commands, fields of files, sentences, protocols.
+var Lines = []string{
+	`curl -u admin:hunter2xyz https://h/`,
+	`curl --user admin:hunter2xyz https://h/`,
+	`mysql -uroot -phunter2xyz -h db`,
+	`sshpass -p hunter2xyz ssh root@h`,
+	`tool --pass hunter2xyz`,
+	`password%3Dhunter2xyz`,
+	`Password for user admin is hunter2xyz`,
+	`login admin / hunter2xyz failed: bad password`,
+	`<Password><Value>hunter2xyz</Value></Password>`,
+	`psk: hunter2xyz`,
+	`chap_secret hunter2xyz`,
+	`keytab: hunter2xyz`,
+	`otp: hunter2xyz`,
+	`client-key-data: hunter2xyz`,
+	"\"password\":\n   \"hunter2xyz\"",
+	"Environment:\n      FOO:  hunter2xyz\n      BAR:  x",
+	"args:\n- --x\n- hunter2xyz",
+	"Args:\n      --x\n      hunter2xyz",
+	"command:\n- sh\n- -c\n- echo hunter2xyz",
+	"Annotations:  foo: hunter2xyz\n              bar: x",
+	"Annotations:  bar: x\n              foo: hunter2xyz",
+	"- name: A\n  env:\n  - name: KEY\n    value: hunter2xyz\n  image: x",
+	`ecdsa-sha2-nistp256 AAAAhunter2xyz`,
+	`sk-ssh-ed25519@openssh.com AAAAhunter2xyz`,
+	`$2b$10$abcdefhunter2xyz`,
+	`$y$j9T$a$hunter2xyz`,
+	`abcdef.hunter2xyz000000 is a token of kubeadm`,
+	`u:hunter2xyz@registry.example.com/image`,
+	`redis-cli -h db -a hunter2xyz ping`,
+	`mongosh -u root -p hunter2xyz`,
+	`ldapsearch -x -D cn=admin -w hunter2xyz -b dc=x`,
+	`ipmitool -I lanplus -H bmc -U admin -P hunter2xyz power status`,
+	`smbclient //h/s -U admin%hunter2xyz`,
+	`net use Z: \\h\s /user:admin hunter2xyz`,
+	`openssl pkcs12 -in a.p12 -passin pass:hunter2xyz`,
+	`htpasswd -b /etc/htpasswd admin hunter2xyz`,
+	`echo hunter2xyz | sudo -S dmidecode`,
+	`echo "root:hunter2xyz" | chpasswd`,
+	`unzip -P hunter2xyz a.zip`,
+	`gpg --batch --passphrase hunter2xyz -d a.gpg`,
+	`7z x -phunter2xyz a.7z`,
+	`oc login --token=sha256~hunter2xyzhunter2xyz`,
+	`oc login -u admin -p hunter2xyz https://api:6443`,
+	`nmcli con add wifi-sec.psk hunter2xyz`,
+	`wpa_passphrase home hunter2xyz`,
+	`snmpget -v2c -c hunter2xyz host`,
+	`snmpwalk -v3 -A hunter2xyz -X hunter2xyz host`,
+	`sshpass -phunter2xyz ssh root@h`,
+	`sqlplus admin/hunter2xyz@db`,
+	`rabbitmqctl add_user u hunter2xyz`,
+	`kubectl create secret generic x --from-literal=a=hunter2xyz`,
+	`aws configure set aws_secret_access_key hunter2xyz`,
+	`mc alias set m http://h admin hunter2xyz`,
+	`virsh secret-set-value 9a3d4e5f-0000-4000-8000-000000000001 hunter2xyz`,
+	`virsh set-user-password vm root hunter2xyz`,
+	`virt-customize -a d.img --root-password password:hunter2xyz`,
+	`iscsiadm -m node --op update -n node.session.auth.password -v hunter2xyz`,
+	`mount -t cifs //h/s /mnt -o username=a,password=hunter2xyz`,
+	`{"execute":"set_password","arguments":{"protocol":"vnc","password":"hunter2xyz"}}`,
+	`set_password vnc hunter2xyz`,
+	`root:$6$abc$hunter2xyz:19000:0:99999:7:::`,
+	"-----BEGIN PGP PRIVATE KEY BLOCK-----\nhunter2xyz\n-----END PGP PRIVATE KEY BLOCK-----",
+	`AGE-SECRET-KEY-1hunter2xyz`,
+	`otpauth://totp/x?secret=hunter2xyz`,
+	`PrivateKey = hunter2xyz=`,
+	`PresharedKey = hunter2xyz=`,
+	`{"auths":{"registry":{"auth":"hunter2xyz"}}}`,
+	`machine h login u password hunter2xyz`,
+	`Authorization: Digest username="a", realm="b", response="hunter2xyz"`,
+	`Authorization: AWS4-HMAC-SHA256 Credential=a, Signature=hunter2xyz`,
+	`X-Amz-Security-Token: hunter2xyz`,
+	`metadata: authorization:[Bearer hunter2xyz]`,
+	`Config{Password:"hunter2xyz", Host:"h"}`,
+	`{'password': 'hunter2xyz'}`,
+	`connect(password='hunter2xyz')`,
+	`java -Dpassword=hunter2xyz -jar a.jar`,
+	`-Djavax.net.ssl.keyStorePassword=hunter2xyz`,
+	`| password | hunter2xyz |`,
+	`password -> hunter2xyz`,
+	`("password", "hunter2xyz")`,
+	`<input type="password" value="hunter2xyz">`,
+	`["password","hunter2xyz"]`,
+	"password\thunter2xyz",
+	`login failed with password hunter2xyz for admin`,
+	`wrong password: hunter2xyz`,
+	`CREATE USER a IDENTIFIED BY 'hunter2xyz'`,
+	`ALTER ROLE a WITH PASSWORD 'hunter2xyz'`,
+	`Server=a;User Id=b;Password=hunter2xyz;`,
+	`mongodb+srv://a:hunter2xyz@h/db`,
+	`amqp://a:hunter2xyz@h`,
+	`jdbc:mysql://h/db?user=a&password=hunter2xyz`,
+	`jdbc:oracle:thin:a/hunter2xyz@h:1521`,
+	`git clone https://hunter2xyz@github.com/a/b`,
+	`git -c http.extraheader="AUTHORIZATION: basic hunter2xyz" fetch`,
+	`ansible_password=hunter2xyz`,
+	`ansible_ssh_pass: hunter2xyz`,
+	`vault kv put secret/x value=hunter2xyz`,
+	`Vault token: hunter2xyz`,
+	`VAULT_TOKEN=hunter2xyz vault read x`,
+	`tls.key: hunter2xyz`,
+	`ca.key=hunter2xyz`,
+	`dockerconfigjson: hunter2xyz`,
+	`AccessKeyId=a SecretAccessKey=hunter2xyz`,
+	`aws_session_token = hunter2xyz`,
+	`client_assertion=hunter2xyz`,
+	`refresh_token=hunter2xyz`,
+	`id_token=hunter2xyz`,
+	`code_verifier=hunter2xyz`,
+	`SAMLResponse=hunter2xyz`,
+	`csrf=hunter2xyz`,
+	`sessionid=hunter2xyz`,
+	`PHPSESSID=hunter2xyz`,
+	`keystore.password=hunter2xyz`,
+	`spring.datasource.password: hunter2xyz`,
+	`"spring.datasource.password": "hunter2xyz"`,
+	`rootpw --plaintext hunter2xyz`,
+	`rootpw hunter2xyz`,
+	`user --name=a --password=hunter2xyz`,
+	`d-i passwd/root-password password hunter2xyz`,
+	`<UserPassword><Value>hunter2xyz</Value></UserPassword>`,
+	`<AutoLogon><Password><Value>hunter2xyz</Value></Password></AutoLogon>`,
+	`<ProductKey><Key>hunter2xyz</Key></ProductKey>`,
+	`<ProductKey>hunter2xyz</ProductKey>`,
+	`NVIDIA license server token hunter2xyz`,
+	`ceph --key hunter2xyz`,
+	`rbd:pool/img:id=admin:key=hunter2xyz:auth_supported=cephx`,
+	`key = hunter2xyz`,
+	"[client.admin]\n\tkey = hunter2xyz",
+	`secret=hunter2xyz,name=admin`,
+	"userID: admin\nuserKey: hunter2xyz",
+	`chap.node.session.auth.password: hunter2xyz`,
+	`bind dn cn=a password hunter2xyz`,
+	`kinit admin <<< hunter2xyz`,
+	`expect "password:" send "hunter2xyz\r"`,
+	`sudo: hunter2xyz is the password`,
+	`PIN: 4711hunter2xyz`,
+	`unlock PIN is hunter2xyz`,
+	`passphrase for key /root/.ssh/id: hunter2xyz`,
+	`Enter passphrase for /root/x: hunter2xyz`,
+	`Password [hunter2xyz]:`,
+	`the new credentials are admin:hunter2xyz`,
+	`credentials: admin/hunter2xyz`,
+	`creds=admin:hunter2xyz`,
+	`auth: admin:hunter2xyz`,
+	`basic auth admin:hunter2xyz failed`,
+	`user=admin&pass=hunter2xyz&x=1`,
+	`POST /login pass=hunter2xyz`,
+	`passwd: hunter2xyz`,
+	`hashed_passwd: hunter2xyz`,
+	`plain_text_passwd: hunter2xyz`,
+	"  - content: hunter2xyz\n    path: /etc/pw",
+	"write_files:\n- path: /etc/pw\n  content: hunter2xyz",
+	"write_files:\n- content: |\n    hunter2xyz\n  path: /etc/x",
+	"runcmd:\n- [sh, -c, \"echo hunter2xyz\"]",
+	"bootcmd:\n  - echo hunter2xyz",
+	"chpasswd:\n  users:\n  - {name: root, password: hunter2xyz}",
+	"ssh_pwauth: true\npassword: hunter2xyz",
+	`Environment="FOO=hunter2xyz"`,
+	`ExecStart=/bin/x --token hunter2xyz`,
+	"Env:\n  FOO: hunter2xyz",
+	"containers:\n- name: a\n  env:\n  - name: A\n    value: hunter2xyz\n  image: b",
+	`env -i FOO=hunter2xyz cmd`,
+	`FOO=hunter2xyz BAR=baz cmd`,
+	`export foo=hunter2xyz; cmd`,
+	`kubeadm join h:6443 --token abcdef.0123456789abcdef --discovery-token-ca-cert-hash sha256:hunter2xyz`,
+	`wget --http-password=hunter2xyz https://h`,
+	`wget --user=a --password hunter2xyz https://h`,
+	`curl -d '{"password":"hunter2xyz"}' https://h`,
+	`curl -d password=hunter2xyz https://h`,
+	`curl --data-urlencode "pass=hunter2xyz" https://h`,
+	`curl -b session=hunter2xyz https://h`,
+	`curl -H "PRIVATE-TOKEN: hunter2xyz" https://h`,
+	`curl -H "api-key: hunter2xyz" https://h`,
+	`curl -sSLu admin:hunter2xyz https://h`,
+	`https://h/?token=hunter2xyz#x`,
+	`https://h/api/v1/token/hunter2xyz`,
+	`wss://h/x?access_token=hunter2xyz`,
+	`https://hooks.slack.com/services/T0/B0/hunter2xyz`,
+	`https://h.blob.core.windows.net/x?sv=1&sig=hunter2xyz`,
+	`s3://hunter2xyz:hunter2xyz@bucket`,
+	`ftp://a:hunter2xyz@h`,
+	`spice password hunter2xyz`,
+	`-spice port=5900,password=hunter2xyz`,
+	`-vnc :1,password-secret=sec0 -object secret,id=sec0,data=hunter2xyz`,
+	`-chardev socket,id=a,password=hunter2xyz`,
+	`-iscsi user=a,password=hunter2xyz`,
+	`-drive file.password-secret=hunter2xyz`,
+	`pkcs11:token=a;pin-value=hunter2xyz`,
+	`pkcs11:object=a?pin-value=hunter2xyz`,
+	`luks passphrase hunter2xyz`,
+	`cryptsetup luksOpen /dev/x y --key-file=- <<< hunter2xyz`,
+	`helm upgrade a b --set adminPassword=hunter2xyz`,
+	`argocd login h --username a --password hunter2xyz`,
+	`docker login -u a --password hunter2xyz r`,
+	`podman login -u=a -p=hunter2xyz r`,
+	`skopeo copy --src-creds a:hunter2xyz docker://x y`,
+	`skopeo copy --dest-creds=a:hunter2xyz x y`,
+	`crane auth login r -u a -p hunter2xyz`,
+	`ngc config set --api-key hunter2xyz`,
+	`huggingface-cli login --token hunter2xyz`,
+	`HUGGING_FACE_HUB_TOKEN=hunter2xyz`,
+	`wandb login hunter2xyz`,
+	`export WANDB_API_KEY=hunter2xyz`,
+	`OPENAI_API_KEY=sk-proj-hunter2xyz`,
+	`AZURE_CLIENT_SECRET=hunter2xyz`,
+	`private_key: hunter2xyz`,
+	`privateKey: hunter2xyz`,
+	`--certificate-key hunter2xyz`,
+	`encryption_key=hunter2xyz`,
+	`master_key: hunter2xyz`,
+	`ENCRYPTION KEY hunter2xyz`,
+	`api key: hunter2xyz`,
+	`API key hunter2xyz is invalid`,
+	`access key hunter2xyz not found`,
+	`secret key: hunter2xyz`,
+	`Secret: hunter2xyz`,
+	`secret is hunter2xyz`,
+}
+
 // Kept returns the words of an object that have to stay: those that begin with "kept-".
 func Kept(object string) []string {
 	return regexp.MustCompile(`kept-[a-z0-9]+`).FindAllString(object, -1)
@@ -90,6 +311,16 @@ const Domain = `<domain type='kvm' xmlns:qemu='http://libvirt.org/schemas/domain
   <uuid>9a3d4e5f-0000-4000-8000-000000000001</uuid>
   <description>hunter2xyz</description>
   <!-- hunter2xyz -->
+  <?greeting hunter2xyz?>
+  <metadata>
+    <kubevirt xmlns="http://kubevirt.io">
+      <kubevirt:uid>9a3d4e5f-0000-4000-8000-000000000002</kubevirt:uid>
+    </kubevirt>
+    <greeting xmlns="http://example.com">hunter2xyz</greeting>
+  </metadata>
+  <launchSecurity type='sev'>
+    <session>hunter2xyz</session>
+  </launchSecurity>
   <sysinfo type='fwcfg'>
     <entry name='opt/ovmf/X-PciMmio64Mb'>65536</entry>
     <entry name='opt/com.coreos/config'>{"ignition": "hunter2xyz"}</entry>
@@ -114,6 +345,12 @@ const Domain = `<domain type='kvm' xmlns:qemu='http://libvirt.org/schemas/domain
     <disk type='file' device='disk'>
       <source file='https://user:hunter2xyz@storage/disk.img'/>
     </disk>
+    <disk type='file' device='disk'>
+      <source file='json:{&quot;file.password&quot;:&quot;hunter2xyz&quot;}'/>
+    </disk>
+    <serial type='tcp'>
+      <source mode='connect' host='u:hunter2xyz@storage' service='1'/>
+    </serial>
     <hostdev mode='subsystem' type='pci' managed='no'>
       <source>
         <address domain='0x0000' bus='0x1b' slot='0x00' function='0x0'/>
@@ -137,6 +374,14 @@ const Domain = `<domain type='kvm' xmlns:qemu='http://libvirt.org/schemas/domain
     <qemu:arg value='hunter2xyz'/>
     <qemu:env name='GREETING' value='hunter2xyz'/>
   </qemu:commandline>
+  <qemu:override>
+    <qemu:device alias='ua-gpu-gpu1'>
+      <qemu:frontend>
+        <qemu:property name='x-speed' type='string' value='16'/>
+        <qemu:property name='greeting' type='string' value='hunter2xyz'/>
+      </qemu:frontend>
+    </qemu:device>
+  </qemu:override>
 </domain>
 `
 
@@ -152,14 +397,25 @@ metadata:
     kubevirt.io/ignitiondata: hunter2xyz
     hostdev.vm.kubevirt.io/layout: kept-layout
     hostdev.vm.kubevirt.io/greeting: hunter2xyz
-    hooks.kubevirt.io/hookSidecars: '[{"image": "kept-image", "args": ["--layout", "kept-mirror", "--token=hunter2xyz", "--greeting", "hunter2xyz"]}]'
+    hostdev.vm.kubevirt.io/port-speed: hunter2xyz
+    hooks.kubevirt.io/hookSidecars: '[{"image": "kept-image", "args": ["--layout", "kept-mirror", "--token=hunter2xyz", "--greeting", "hunter2xyz"], "pvc": {"name": "kept-pvc", "x": "hunter2xyz"}}]'
   managedFields: [{fieldsV1: {"v:hunter2xyz": {}}}]
   labels: {app: kept-label, token: hunter2xyz}
 spec:
-  accessCredentials: [{sshPublicKey: {source: {secret: {secretName: kept-secret}}}}]
+  accessCredentials:
+  - sshPublicKey: {source: {secret: {secretName: kept-secret}}}
+  - userPassword: {source: {value: hunter2xyz, secret: {secretName: kept-password}}}
+  greeting:
+  - {key: kept-pair, value: hunter2xyz}
+  - {tokens: [hunter2xyz, {a: hunter2xyz}], password: {value: hunter2xyz}, rootPass: hunter2xyz}
+  - {adminKey: hunter2xyz, auth: hunter2xyz, PSK: hunter2xyz, pin: hunter2xyz, keyring: hunter2xyz}
+  - {secret: {items: [{key: kept-item, path: kept-file}]}, tokenExpirationSeconds: kept-seconds}
+  - {conn_str: hunter2xyz, topologyKey: kubernetes.io/kept-zone, keySize: kept-size}
   domain:
     firmware: {kernelBoot: {kernelArgs: key=hunter2xyz}}
-    devices: {gpus: [{name: gpu1, deviceName: nvidia.com/kept-gpu}]}
+    devices:
+      gpus: [{name: gpu1, deviceName: nvidia.com/kept-gpu}]
+      interfaces: [{name: kept-nic, dhcpOptions: {privateOptions: [{option: 240, value: hunter2xyz}]}}]
   readinessProbe:
     httpGet: {port: 80, httpHeaders: [{name: X-Greeting, value: hunter2xyz}]}
     exec: {command: [sh, -c, echo hunter2xyz]}
@@ -234,7 +490,8 @@ spec:
     resources: {requests: {nvidia.com/kept-gpu: "1"}}
   tolerations: [{key: kept-taint, operator: Equal, value: kept-value}]
   volumes:
-  - {name: a, csi: {driver: kept-driver, volumeAttributes: {password: hunter2xyz}}}
+  - {name: a, csi: {driver: kept-driver, volumeAttributes: {greeting: hunter2xyz}}}
+  - {name: a, flexVolume: {driver: kept-flex, options: {greeting: hunter2xyz}}}
   - {name: b, projected: {sources: [{serviceAccountToken: {expirationSeconds: 3600, path: kept-token}}]}}
 status:
   containerStatuses:
@@ -274,7 +531,8 @@ kind: KubeVirt
 metadata: {name: kept-kubevirt}
 spec:
   configuration: {developerConfiguration: {featureGates: [kept-gate]}, permittedHostDevices: {pciHostDevices: [{resourceName: nvidia.com/kept-gpu}]}}
-  customizeComponents: {patches: [{resourceName: kept-handler, patch: '[{"op": "add", "value": "hunter2xyz"}]'}]}
+  imageRegistry: u:hunter2xyz@kept-registry
+  customizeComponents: {flags: {api: {v: hunter2xyz}}, patches: [{resourceName: kept-handler, patch: '[{"op": "add", "value": "hunter2xyz"}]'}]}
 `,
 	"MutatingAdmissionPolicy": `
 apiVersion: admissionregistration.k8s.io/v1
