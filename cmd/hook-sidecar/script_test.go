@@ -4,11 +4,16 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"hook-sidecar/pkg/sidecar"
+	"hook-sidecar/test/expect"
+	"hook-sidecar/test/script"
 )
 
 // update rewrites the files in the scripts that cmp compares with.
@@ -29,9 +34,34 @@ func TestScript(t *testing.T) {
 		Setup:               copyInputs,
 		Cmds:                scriptCommands(),
 		RequireExplicitExec: true,
+		Deadline:            time.Now().Add(script.Within),
 		RequireUniqueNames:  true,
 		UpdateScripts:       *update,
 	})
+}
+
+// served matches a command of a script that is a server, or would be one with other flags.
+var served = regexp.MustCompile(`(?m)^.*\b(?:exec|exits \d) hook-sidecar (?:serve|--?[a-z])\b.*$`)
+
+// TestSocketsOfScripts: no script makes a socket in the directory of the pod that it may run in.
+func TestSocketsOfScripts(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("testdata", "script", "*.txtar"))
+	expect.NoError(t, err)
+	count := 0
+	for _, file := range files {
+		for _, command := range served.FindAllString(string(expect.File(t, file)), -1) {
+			count++
+			ends := strings.HasSuffix(command, "hook-sidecar --version") ||
+				strings.Contains(command, "--help") || strings.HasSuffix(command, " -h")
+			if !ends && !strings.Contains(command, "--socket-dir") {
+				t.Errorf("%s: %s has no --socket-dir", file, command)
+			}
+		}
+	}
+
+	if count == 0 {
+		t.Error("no script has a server")
+	}
 }
 
 // inputs are files for every script: the domains and VMIs that KubeVirt creates for

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/rogpeppe/go-internal/testscript"
@@ -39,6 +40,7 @@ func TestScript(t *testing.T) {
 			"cluster": serveCluster, "exits": script.Exits,
 		},
 		RequireExplicitExec: true,
+		Deadline:            time.Now().Add(script.Within),
 		RequireUniqueNames:  true,
 		UpdateScripts:       *update,
 	})

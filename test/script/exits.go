@@ -7,9 +7,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
+
+// Within is how long all scripts of a program may take on a busy machine. A program that does not end
+// is killed then, and its script fails.
+const Within = 5 * time.Minute
 
 // Exits implements the command
 //
