@@ -170,6 +170,8 @@ func (e *editor) add(c Changes) error {
 	case len(last) == 0:
 	case len(e.domain.doc.devices) == 0:
 		e.edit(e.xml.InsertLast(e.xml.Root(), element("devices", nil, last...)))
+	case len(hostdevs)+len(controllers) == 0: // a key may take them away again
+		e.edit(e.xml.Fill(e.domain.doc.devices[0], last...))
 	default:
 		e.edit(e.xml.InsertLast(e.domain.doc.devices[0], last...))
 	}

@@ -185,6 +185,7 @@ func (i IOMMU) replace(e *editor, at []*xmledit.Element) {
 
 // placeIOMMUs removes iommu devices with their I/O APIC, and adds some to the end of the devices.
 func placeIOMMUs(e *editor) error {
+	var parents []*xmledit.Element
 	for n, f := range e.domain.Fragments {
 		i, is := f.(IOMMU)
 		at := e.domain.doc.fragments[n]
@@ -192,10 +193,25 @@ func placeIOMMUs(e *editor) error {
 		case !is:
 		case e.gone[at[0]]:
 			e.removeIOAPIC(at)
-			e.edit(e.xml.Remove(at[0]))
+			parents = append(parents, at[0].Parent)
 		case i.SSIDSize && e.changes.RenameSSIDSizes:
 			e.edit(e.xml.RenameAttr(misspelled(at[0].Child("driver")), "ssidsize"))
 		}
+	}
+
+	for n, devices := range parents {
+		if slices.Contains(parents[:n], devices) {
+			continue
+		}
+
+		var keep *xmledit.Element
+		isMore := len(fragmentsOf[IOMMU](e.added))+len(e.changes.AddControllers)+
+			len(e.changes.AddHostdevs) > 0
+		if isMore || !e.xml.IsFilled(devices) {
+			keep = devices
+		}
+
+		e.removeFrom([]*xmledit.Element{devices}, keep)
 	}
 
 	for _, i := range fragmentsOf[IOMMU](e.added) {

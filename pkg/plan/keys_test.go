@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
+	"testing/fstest"
 
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
@@ -110,6 +112,51 @@ func TestKeys(t *testing.T) {
 		if written[name] < 5 {
 			t.Errorf("%s: only %d cases have something written: the test shows little", name,
 				written[name])
+		}
+	}
+}
+
+// TestKeysInEmptyElements: a key that is off again leaves an element as it was that the key has filled
+// and that was empty, however it was written.
+func TestKeysInEmptyElements(t *testing.T) {
+	t.Parallel()
+	const head = `<domain type="qemu" xmlns:qemu="http://libvirt.org/schemas/domain/qemu/1.0">
+  <name>t</name>
+  <memory unit="GiB">64</memory>
+  <os>
+    <type arch="x86_64" machine="q35">hvm</type>
+  </os>
+`
+	defaults := map[policy.Key]string{}
+	for _, setting := range policy.Settings() {
+		defaults[setting.Key] = setting.Default
+	}
+
+	elements := []string{
+		"sysinfo type='fwcfg'", "features", "devices", "qemu:commandline", "qemu:override",
+	}
+
+	for _, form := range []string{"<%s/>", "<%s />", "<%[1]s></%[2]s>", "<%[1]s>\n  </%[2]s>"} {
+		text := head
+		for _, element := range elements {
+			name, _, _ := strings.Cut(element, " ")
+			if strings.Contains(form, "[2]") {
+				text += "  " + fmt.Sprintf(form, element, name) + "\n"
+			} else {
+				text += "  " + fmt.Sprintf(form, element) + "\n"
+			}
+		}
+
+		text += "</domain>\n"
+		for key, value := range guestKeys() {
+			planner := plan.Planner{Sysfs: fstest.MapFS{}}
+			planner.Flags = map[policy.Key]string{key: value}
+			with := planner.Read(plan.Request{Domain: []byte(text)}).Plan()
+			planner.Flags = map[policy.Key]string{key: defaults[key]}
+			out := planner.Read(plan.Request{Domain: with.Domain}).Plan()
+			if string(out.Domain) != text {
+				t.Errorf("%s in %s: %s", key, form, changes([]byte(text), out.Domain))
+			}
 		}
 	}
 }

@@ -154,6 +154,37 @@ func TestInsertLast(t *testing.T) {
 	}
 }
 
+// TestFill: what an element was, also where it has an end tag, is beside what fills it, and is again
+// once that is gone. It is not where it was not empty.
+func TestFill(t *testing.T) {
+	fill := func(d *xmledit.Document, e *xmledit.Element) xmledit.Edit { return d.Fill(e, "<n></n>") }
+	for _, test := range []editCase{
+		{"closes itself", "<a><e x='1'/></a>", fill,
+			"<a><e x='1'><!-- hook-sidecar: was <e x='1'/> --><n></n></e></a>"},
+		{"has an end tag", "<a><e></e></a>", fill,
+			"<a><e><!-- hook-sidecar: was <e></e> --><n></n></e></a>"},
+		{"has whitespace", "<a>\n  <e>\n  </e>\n</a>", fill,
+			"<a>\n  <e>\n    <!-- hook-sidecar: was <e>&newline;  </e> -->\n    <n></n>\n  </e>\n</a>"},
+		{"has a child", "<a><e><b/></e></a>", fill, "<a><e><b/><n></n></e></a>"},
+		{"has a text", "<a><e>b</e></a>", fill, "<a><e>b<n></n></e></a>"},
+		{"has dashes", "<a><e x='--'/></a>", fill, "<a><e x='--'><n></n></e></a>"},
+		{"has CRLF", "<a>\r\n  <e>\r\n  </e></a>", fill, "<a>\r\n  <e>\r\n    <!-- hook-sidecar: was " +
+			"<e>\r&newline;  </e> -->\r\n    <n></n>\r\n  </e></a>"},
+	} {
+		t.Run(test.name, test.run)
+		d := mustParse(t, test.want)
+		e := find(d.Root(), "e")
+		if !d.IsFilled(e) {
+			continue
+		}
+
+		edits := d.RemoveChildren(e, func(c *xmledit.Element) bool { return c.Name == "n" }, false)
+		if got := string(mustApply(t, d, edits...)); got != test.src {
+			t.Errorf("%s: %q, want %q", test.name, got, test.src)
+		}
+	}
+}
+
 func TestRemoveAndReplace(t *testing.T) {
 	remove := (*xmledit.Document).Remove
 	replace := func(d *xmledit.Document, e *xmledit.Element) xmledit.Edit {

@@ -119,7 +119,7 @@ func (d *Document) Fill(parent *Element, elements ...string) Edit {
 	isEmpty := len(parent.Children) == 0 &&
 		(parent.ClosesItself() || d.isBlank(parent.Open().End, parent.Close().Start))
 	if isEmpty && !strings.Contains(was, "--") { // a comment cannot hold it
-		elements = append([]string{wasPrefix + was + wasSuffix}, elements...)
+		elements = append([]string{wasPrefix + written.Replace(was) + wasSuffix}, elements...)
 	}
 
 	return d.InsertLast(parent, elements...)
@@ -132,6 +132,13 @@ func (d *Document) IsFilled(e *Element) bool { return d.was(e) != "" }
 const (
 	wasPrefix = "<!-- hook-sidecar: was "
 	wasSuffix = " -->"
+)
+
+// written has the ends of lines of what an element was, which would be indented with the comment, as
+// references that no document has: Parse knows no such entity.
+var (
+	written  = strings.NewReplacer("\n", "&newline;")
+	restored = strings.NewReplacer("&newline;", "\n")
 )
 
 // was returns what an element was before Fill: it begins with such a comment, and has nothing else
@@ -149,7 +156,7 @@ func (d *Document) was(parent *Element) string {
 		return ""
 	}
 
-	return text
+	return restored.Replace(text)
 }
 
 // newline returns the document's first newline, "" when it has a single line.

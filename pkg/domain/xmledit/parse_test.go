@@ -307,3 +307,37 @@ func mustApply(t testing.TB, d *xmledit.Document, edits ...xmledit.Edit) []byte 
 
 	return changed
 }
+
+// TestNames: characters at the ends of the ranges of XML 1.0's productions 4 and 4a begin a name, go
+// on with one, or are none.
+func TestNames(t *testing.T) {
+	const begins, goesOn, none = "begins", "goes on", "none"
+	for r, want := range map[rune]string{
+		'A': begins, 'Z': begins, '_': begins, '@': none, '[': none, '-': goesOn, '9': goesOn,
+		0xb7: goesOn, 0xb6: none, 0xbf: none, 0xc0: begins, 0xd6: begins, 0xd7: none, 0xd8: begins,
+		0xf6: begins, 0xf7: none, 0xf8: begins, 0x2ff: begins, 0x300: goesOn, 0x36f: goesOn,
+		0x370: begins, 0x37d: begins, 0x37e: none, 0x37f: begins, 0x1fff: begins, 0x2000: none,
+		0x200b: none, 0x200c: begins, 0x200d: begins, 0x200e: none, 0x203e: none, 0x203f: goesOn,
+		0x2040: goesOn, 0x2041: none, 0x206f: none, 0x2070: begins, 0x218f: begins, 0x2190: none,
+		0x2bff: none, 0x2c00: begins, 0x2fef: begins, 0x2ff0: none, 0x3000: none, 0x3001: begins,
+		0xd7ff: begins, 0xe000: none, 0xf8ff: none, 0xf900: begins, 0xfdcf: begins, 0xfdd0: none,
+		0xfdef: none, 0xfdf0: begins, 0xfffd: begins, 0x10000: begins, 0xeffff: begins, 0xf0000: none,
+	} {
+		isParsed := func(name string) bool {
+			_, err := xmledit.Parse([]byte("<" + name + "/>"))
+			return err == nil
+		}
+
+		got := none
+		switch {
+		case isParsed(string(r)):
+			got = begins
+		case isParsed("a" + string(r)):
+			got = goesOn
+		}
+
+		if got != want {
+			t.Errorf("%U: %s, want %s", r, got, want)
+		}
+	}
+}
