@@ -83,6 +83,7 @@ pod: virt-handler-x
 log: |
   {"msg":"of one","name":"one","namespace":"default"}
   {"msg":"of two","name":"two","namespace":"default"}
+  {"msg":"of another namespace","name":"one","namespace":"other"}
   default/one by its key
   default/one-more is another
   uid-one by its uid

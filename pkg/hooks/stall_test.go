@@ -266,6 +266,24 @@ func TestManyConnections(t *testing.T) {
 	}
 }
 
+// TestMostConnections: 32 connections are served, while all of them are open, and the next is not.
+func TestMostConnections(t *testing.T) {
+	const most = 32
+	server := hookstest.Start(t, hooks.Config{Mutator: hookstest.Func(mark)})
+	for range most {
+		client := hookstest.Dial(t, server.HookSocket)
+		_, err := client.Info(t.Context())
+		expect.NoError(t, err)
+	}
+
+	conn, err := net.Dial("unix", server.HookSocket)
+	expect.NoError(t, err)
+	defer conn.Close()
+	if _, err := io.Copy(io.Discard, conn); err != nil && !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("connection %d: %v, want it closed", most+1, err)
+	}
+}
+
 // AwaitReply returns when the client hangs up, and soon where it does not.
 func TestAwaitReply(t *testing.T) {
 	returned := make(chan struct{})

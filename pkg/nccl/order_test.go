@@ -2,6 +2,7 @@ package nccl_test
 
 import (
 	"regexp"
+	"strings"
 	"testing"
 
 	"hook-sidecar/pkg/nccl"
@@ -35,4 +36,30 @@ func TestOrder(t *testing.T) {
 
 	expect.Same(t, []string{"1", "10", "11", "21", "0", "20", "3", "01", "2", "02"}, got,
 		"CPUs and the devices under each (-want +got)")
+}
+
+// TestInvented: switches that the guest does not have get addresses of their own, also more than one
+// bus holds. A node that is not known is -1, as the kernel writes it.
+func TestInvented(t *testing.T) {
+	var functions []nccl.Function
+	for n := range 40 {
+		gpu := topology.Function{Class: 0x030200, Vendor: 0x10de}
+		functions = append(functions, nccl.Function{
+			Address: topology.Address{Bus: uint8(n + 1)}, Node: -1, Device: &gpu,
+			Switches: []*topology.Node{{Kind: topology.UpstreamPort}},
+		})
+	}
+
+	text := nccl.Of(functions).String()
+	seen := map[string]bool{}
+	for _, match := range regexp.MustCompile(`busid="([^"]+)"`).FindAllStringSubmatch(text, -1) {
+		if seen[match[1]] {
+			t.Errorf("%s appears twice", match[1])
+		}
+		seen[match[1]] = true
+	}
+
+	if len(seen) != 80 || !strings.Contains(text, `numaid="-1"`) {
+		t.Errorf("%d addresses, want 80: %s", len(seen), text)
+	}
 }

@@ -143,6 +143,14 @@ func TestCascadeCrossesAnUplink(t *testing.T) {
 		!b.machine.IsLimited() {
 		t.Errorf("%v, limited %v, want PXB that an uplink limits", c, b.machine.IsLimited())
 	}
+
+	b = newBuilder() // the host's, whose uplinks are as fast as the devices
+	outer = b.aSwitch(b.root(0), false)
+	b.gpu(b.aSwitch(outer, false), false, false)
+	b.nic(b.aSwitch(outer, false), false)
+	if c := b.machine.Choices()[0]; c.Type != ncclgraph.PXB || c.Limited || b.machine.IsLimited() {
+		t.Errorf("%v, limited %v, want PXB without a limit", c, b.machine.IsLimited())
+	}
 }
 
 // TestNICOfAnotherGPU: the second GPU has no NIC. On NVLink it reaches that of the first over it

@@ -1,6 +1,7 @@
 package why
 
 import (
+	"strings"
 	"testing"
 
 	"hook-sidecar/test/expect"
@@ -187,7 +188,10 @@ func TestSlow(t *testing.T) {
 		texts        []string
 		want, causes string
 	}{
-		"it runs":            {[]string{scheduled, qemu}, slow, ""},
+		"it runs": {[]string{scheduled, qemu}, slow, ""},
+		"it was started before": {[]string{
+			scheduled, strings.ReplaceAll(qemu, "T10:00:00Z", "T09:50:00Z") + qemu,
+		}, slow, ""},
 		"virt-handler waits": {[]string{scheduled, qemu, late}, slow, "slow-start"},
 		"the node is known": {
 			[]string{scheduled, qemu, node("gpu-2", "6.15.0"), node("gpu-1", "6.8.0-45-generic")},

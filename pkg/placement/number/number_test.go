@@ -112,6 +112,11 @@ func TestAssign(t *testing.T) {
 					t.Errorf("controller %d is under %d, which comes later", c.Index, c.Address.Bus)
 				}
 
+				isPort := c.Model == domain.RootPort || c.Model == domain.DownstreamPort
+				if isPort && len(managed) <= 32 && c.Address.Function != 0 {
+					t.Errorf("controller %d shares slot %d, and a bus has 32", c.Index, c.Address.Slot)
+				}
+
 				place := domain.GuestAddress{
 					Bus: c.Address.Bus, Slot: c.Address.Slot, Function: c.Address.Function,
 				}
