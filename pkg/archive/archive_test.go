@@ -164,6 +164,29 @@ func TestParseHuge(t *testing.T) {
 	}
 }
 
+// TestParseCompressed: what gzip has compressed counts against one limit for all files, while it is
+// read. The others of the archive are read.
+func TestParseCompressed(t *testing.T) {
+	const half = 33 << 20
+	var big bytes.Buffer
+	w := gzip.NewWriter(&big)
+	_, err := w.Write(bytes.Repeat([]byte("a line\n"), half/7))
+	expect.NoError(t, err)
+	expect.NoError(t, w.Close())
+
+	in, err := archive.Parse("vm.tar", packed(t,
+		archive.File{Name: "a.log.gz", Data: big.Bytes()},
+		archive.File{Name: "b.log.gz", Data: big.Bytes()},
+		archive.File{Name: "c.log.gz", Data: big.Bytes()},
+		archive.File{Name: "d.log", Data: []byte("a line\n")},
+	))
+	expect.NoError(t, err)
+	if len(in.Files) != 2 || len(in.Skipped) != 2 ||
+		!strings.Contains(in.Skipped[0].Why, "b.log.gz: more than") {
+		t.Errorf("%d files, skipped %v", len(in.Files), in.Skipped)
+	}
+}
+
 // TestNames: the names of a pod's files are read as they are written.
 func TestNames(t *testing.T) {
 	for _, isBefore := range []bool{false, true} {

@@ -25,10 +25,13 @@ type Input struct {
 	Collected *Index // nil unless collect wrote it
 	Files     []File // text; of what collect wrote without its Index
 	Skipped   []Gap  // files that gzip has compressed, and that cannot be read
+
+	unpacked int // bytes that were compressed in Files
 }
 
-// maxCompressed limits the bytes of a file that gzip has compressed in an archive or a directory.
-const maxCompressed = 64 << 20
+// maxUnpacked limits the bytes of all files together that gzip has compressed in an archive or a
+// directory: a few KiB each can be any number.
+const maxUnpacked = 64 << 20
 
 // Parse reads a user's file. Of a tar archive it leaves out what is empty or not text.
 func Parse(name string, data []byte) (Input, error) {
@@ -127,7 +130,7 @@ func ReadDirectory(name string, directory fs.FS, limit int64) (Input, error) {
 
 // add adds a file that is text, also compressed by gzip.
 func (in *Input) add(name string, data []byte) {
-	plain, err := gzipped.Decompress(data, max(maxCompressed, len(data)))
+	plain, err := gzipped.Decompress(data, max(maxUnpacked-in.unpacked, len(data)))
 	if err == nil && IsTar(plain) {
 		err = errors.New("it is an archive: name it with an -f of its own")
 	}
@@ -138,6 +141,7 @@ func (in *Input) add(name string, data []byte) {
 		return
 	}
 
+	in.unpacked += len(plain) - len(data)
 	name = strings.TrimSuffix(name, ".gz")
 	if text, isText := Decode(plain); isText && len(bytes.TrimSpace(text)) > 0 {
 		in.Files = append(in.Files, File{Name: path.Clean(name), Data: text})

@@ -19,9 +19,13 @@ import (
 // newFileMode is the mode of a new file, before the umask.
 const newFileMode = 0o644
 
-// Write writes to a file, or to standard output when file is "" or "-".
+// Write writes to a file, or to standard output when file is "" or "-". A terminal shows
+// control characters of a domain or a snapshot, which are untrusted, as "?".
 func (p *Program) Write(file string, data []byte) error {
 	if isStandardOutput(file) {
+		if IsTerminal(p.Out) {
+			data = forTerminal(data)
+		}
 		_, err := p.Out.Write(data)
 		return err
 	}
@@ -30,6 +34,37 @@ func (p *Program) Write(file string, data []byte) error {
 		return fmt.Errorf("write %s: %w", file, host.WithoutPath(err))
 	}
 	return nil
+}
+
+// colours are the sequences that this program writes to a terminal (ECMA-48, 8.3.117).
+var colours = regexp.MustCompile(`\x1b\[(?:[012]|3[0-7])?m`)
+
+// forTerminal returns lines in which a terminal finds nothing to obey but this program's colours.
+func forTerminal(data []byte) []byte {
+	var b bytes.Buffer
+	add := func(text []byte) {
+		for i, line := range bytes.Split(text, []byte("\n")) {
+			if i > 0 {
+				b.WriteByte('\n')
+			}
+			for j, cell := range bytes.Split(bytes.TrimSuffix(line, []byte("\r")), []byte("\t")) {
+				if j > 0 {
+					b.WriteByte('\t')
+				}
+				b.WriteString(words.Printable(string(cell)))
+			}
+		}
+	}
+
+	at := 0
+	for _, colour := range colours.FindAllIndex(data, -1) {
+		add(data[at:colour[0]])
+		b.Write(data[colour[0]:colour[1]])
+		at = colour[1]
+	}
+
+	add(data[at:])
+	return b.Bytes()
 }
 
 // WriteAs writes a value as JSON or YAML that a terminal does not obey, if that is the format,

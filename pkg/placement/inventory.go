@@ -142,6 +142,17 @@ func unknownAliases(in Input, devices []PassthroughDevice) []reasons.Warning {
 	return warnings
 }
 
+// aliasesOf says by which aliases two hostdevs can be found; "" where neither has one.
+func aliasesOf(first, second string) string {
+	switch {
+	case first == "" && second == "":
+		return ""
+	case first == "" || second == "":
+		return fmt.Sprintf(", as %q and without an alias", first+second)
+	}
+	return fmt.Sprintf(", as %q and as %q", first, second)
+}
+
 // checkUnique refuses a domain that passes one device through twice, or that
 // has two PCI controllers of one index: libvirt refuses both ("Hostdev already
 // exists in the domain configuration", "Multiple 'pci' controllers with index").
@@ -151,8 +162,8 @@ func checkUnique(d *domain.Domain) error {
 		if other, twice := aliases[h.ID]; twice {
 			return reasons.WithHint("remove one of the two; KubeVirt writes both where gpus and "+
 				"hostDevices of the VMI name the same resource",
-				fmt.Errorf("device %s appears twice in the domain, as %q and as %q", h.ID, other,
-					h.Alias))
+				fmt.Errorf("device %s appears twice in the domain%s", h.ID,
+					aliasesOf(other, h.Alias)))
 		}
 
 		aliases[h.ID] = h.Alias
