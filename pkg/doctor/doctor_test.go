@@ -1,6 +1,7 @@
 package doctor_test
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -26,6 +27,7 @@ type given struct {
 	others  []string // domains of other VMs of the node
 	vmi     string
 	environ []string
+	layout  policy.Layout        // "" for numa
 	inputs  func(*doctor.Inputs) // sets the rest
 }
 
@@ -41,7 +43,8 @@ func (g given) read(t *testing.T) doctor.Inputs {
 	var in doctor.Inputs
 	in.Variables, in.Problems = env.ParseVariables(g.environ)
 	shown, problems := host.Read(sysfs, nil, host.All|host.Details)
-	in.Host, in.Policy.Layout = shown, policy.LayoutNUMA
+	layout := cmp.Or(g.layout, policy.LayoutNUMA)
+	in.Host, in.Policy.Layout = shown, layout
 	in.Problems = slices.Concat(in.Problems, problems)
 	var vmi []byte
 	if g.vmi != "" {
@@ -51,10 +54,10 @@ func (g given) read(t *testing.T) doctor.Inputs {
 		expect.NoError(t, err)
 	}
 
-	numa := policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: string(policy.LayoutNUMA)}}
+	source := policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: string(layout)}}
 	planned := func(domain string) plan.Result {
 		result := plan.Planner{
-			Sysfs: sysfs, Variables: in.Variables, Source: numa,
+			Sysfs: sysfs, Variables: in.Variables, Source: source,
 		}.Read(plan.Request{Domain: []byte(domain), VMI: vmi}).Plan()
 
 		if result.Err != nil {
@@ -160,7 +163,7 @@ func TestResultNamesDevice(t *testing.T) {
 
 func TestReportCounts(t *testing.T) {
 	r := doctor.NewReport(given{
-		host: "pci0000:00/0000:00:01.0/0000:01:00.0 driver=vfio-pci",
+		host: "pci0000:00/0000:00:01.0/0000:01:00.0 driver=nvidia",
 	}.read(t))
 	sum := 0
 	for status, n := range r.Counts {

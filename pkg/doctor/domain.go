@@ -66,6 +66,11 @@ func placed(in Inputs) []Result {
 		}
 
 		results := fail(reason.Remedy(), "%s not placed: %s", areOrIs(ids), reason)
+		if reason == reasons.NoGuestNUMA && in.isOneNode() {
+			results = note("", "%s not placed: %s; a place would tell the guest nothing, for the host has one NUMA node",
+				areOrIs(ids), reason)
+		}
+
 		if len(ids) == 1 {
 			results = about(ids[0], results)
 		}

@@ -115,6 +115,14 @@ func domainTests() map[string]map[string]test {
 				"FAIL 0000:01:00.0, 0000:01:00.1, 0000:02:00.0 are not placed: no-guest-numa" +
 					noGuestNUMA,
 			}},
+			"without a place on a host of one node": {given{
+				host:   "cpus 0 0-3\npci0000:00/0000:00:01.0/0000:01:00.0 node=0 driver=vfio-pci group=1",
+				domain: domainWith("", uefi, gpu),
+				layout: policy.LayoutAuto,
+			}, []string{
+				"NOTE 0000:01:00.0 is not placed: no-guest-numa; a place would tell the guest " +
+					"nothing, for the host has one NUMA node",
+			}},
 			"unplaced": {given{
 				host: strings.Replace(aHost, "node=1", "node=-1", 1), domain: domainOf(gpu, nic),
 			}, []string{

@@ -46,6 +46,11 @@ func hostTests() map[string]map[string]test {
 				"FAIL no PCI function is in an IOMMU group (enable VT-d, AMD-Vi or the SMMU in " +
 					"the firmware, and boot with intel_iommu=on or amd_iommu=on)",
 			}},
+			"not recorded": {given{
+				host: "pci0000:00/0000:00:01.0/0000:01:00.0 driver=vfio-pci",
+			}, []string{
+				"NOTE the IOMMU groups are not in the snapshot (take a snapshot on the node)",
+			}},
 			"off in a guest": {given{host: aGuest}, []string{
 				"FAIL no PCI function is in an IOMMU group (this machine is a guest: give it a " +
 					"vIOMMU, as viommu=intel does; for the host of a VM run doctor on its node)",

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/findings"
+	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/pkg/words"
@@ -122,13 +124,25 @@ func (in Inputs) noCells(found string) []Result {
 		remedy = "set " + strings.Join(missing, " and ") + " in the VMI"
 	}
 
-	if in.layout().IsPerCell() {
+	isUnplaced := func(d placement.Decision) bool { return d.Outcome == placement.Unplaced }
+	isLost := in.Plan == nil || slices.ContainsFunc(in.Plan.Devices, isUnplaced)
+	switch {
+	case in.isOneNode():
+		return note(cmp.Or(remedy, findings.CellsRemedy()),
+			"%s: the host has one node, so they would tell the guest nothing about its devices", found)
+	case in.layout().IsPerCell() && isLost:
 		return fail(cmp.Or(remedy, reasons.NoGuestNUMA.Remedy()),
 			"%s, so layout numa cannot place a device", found)
 	}
 
 	return warn(cmp.Or(remedy, findings.CellsRemedy()),
 		"%s, so it sees no NUMA node of a device", found)
+}
+
+// isOneNode reports whether all devices are equally near to all CPUs of the host, as far as sysfs shows
+// it, and auto has found no finer tree: the guest without cells has what the host has.
+func (in Inputs) isOneNode() bool {
+	return len(in.Host.Nodes) == 1 && in.Policy.Layout == policy.LayoutAuto && in.layout().IsPerCell()
 }
 
 // missingForNUMA returns the fields that the VMI lacks for NUMA cells (KubeVirt

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"hook-sidecar/pkg/doctor"
+	"hook-sidecar/pkg/findings"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 )
@@ -59,6 +60,21 @@ func numaTests() map[string]map[string]test {
 			}, []string{"PASS the VMI asks for guest NUMA cells"}},
 			"no cells": {given{host: aHost, domain: domainWith("", uefi, gpu)}, []string{
 				noCells + noGuestNUMA,
+			}},
+			"no cells, and all devices stay": {given{
+				host: aHost, domain: domainWith("", uefi, gpu),
+				vmi: vmi(allThree, `"kubevirt.io/placePCIDevicesOnRootComplex":"true"`),
+			}, []string{
+				"WARN the guest has no NUMA cells, so it sees no NUMA node of a device (" +
+					findings.CellsRemedy() + ")",
+			}},
+			"no cells, and the host has one node": {given{
+				host:   "cpus 0 0-3\npci0000:00/0000:00:01.0/0000:01:00.0 node=0 driver=vfio-pci group=1",
+				domain: domainWith("", uefi, gpu),
+				layout: policy.LayoutAuto,
+			}, []string{
+				"NOTE the guest has no NUMA cells: the host has one node, so they would tell the " +
+					"guest nothing about its devices (" + findings.CellsRemedy() + ")",
 			}},
 			"no cells and a VMI without": {given{
 				host:   aHost,
