@@ -117,8 +117,7 @@ func (r Renumbered) String() string {
 	return fmt.Sprintf("%s from bus %02x to %02x", nameOf(r.Device), r.From, r.To)
 }
 
-// Renumbers lists the devices under the root bus that have another bus number in the next layout,
-// which has the same devices in the same order. isCounted selects devices.
+// Renumbers lists the devices that have another bus number in the next layout, which has the same devices in the same order. isCounted selects devices.
 func (l Completed) Renumbers(
 	next Completed, isCounted func(libvirt.Endpoint) bool,
 ) (all []Renumbered) {
@@ -137,8 +136,8 @@ func (l Completed) Renumbers(
 	return all
 }
 
-// busNumbers returns the bus numbers of the root bus and of the bridges under it, by index:
-// firmware numbers depth first, by slot and function. Others have none.
+// busNumbers returns the bus numbers of the root bus, of expander buses and of the bridges under them,
+// by index: firmware numbers depth first, by slot and function, an expander bus from its busNr.
 func (l Completed) busNumbers() map[int]int {
 	under := map[int][]domain.Controller{}
 	for _, c := range l.Domain.Controllers {
@@ -147,7 +146,7 @@ func (l Completed) busNumbers() map[int]int {
 		}
 	}
 
-	numbers, next := map[int]int{}, 0
+	numbers, next, lowest := map[int]int{}, 0, 256
 	var number func(index int)
 	number = func(index int) {
 		if _, isKnown := numbers[index]; isKnown { // libvirt accepts a controller under itself
@@ -168,5 +167,28 @@ func (l Completed) busNumbers() map[int]int {
 	}
 
 	number(0)
+
+	// libvirt gives one without busNr the lowest less two (src/qemu/qemu_domain_address.c,
+	// qemuDomainAddressFindNewBusNr).
+	for _, c := range l.Domain.Controllers {
+		if c.Model == domain.ExpanderBus && c.BusNr != nil {
+			lowest = min(lowest, *c.BusNr)
+		}
+	}
+
+	for _, c := range l.Domain.Controllers {
+		switch {
+		case c.Model != domain.ExpanderBus:
+			continue
+		case c.BusNr != nil:
+			next = *c.BusNr
+		default:
+			lowest -= 2
+			next = lowest
+		}
+
+		number(c.Index)
+	}
+
 	return numbers
 }
