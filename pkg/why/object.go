@@ -13,6 +13,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
+	"hook-sidecar/pkg/archive"
 	"hook-sidecar/pkg/kubevirt"
 )
 
@@ -39,32 +40,25 @@ func (e *Evidence) Add(source string, data []byte) {
 	if e.addObject(data, "") {
 		return // JSON, which is faster to read as that
 	}
-	for document := range documents(string(data)) {
-		if !e.addYAML(document) {
-			e.AddLog(source, document)
-		}
+
+	for _, document := range archive.Documents(data) {
+		e.addDocument(source, document)
 	}
 }
 
-// documents returns the parts of a file between lines that begin with three dashes. The reader of
-// k8s.io/apimachinery refuses a line with more, which logs and pasted outputs have.
-func documents(text string) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		text := "\n" + text // each rest begins with the newline before it
-		for {
-			end := strings.Index(text, "\n---")
-			if end < 0 {
-				yield(text[1:])
-				return
-			}
-
-			if !yield(text[min(1, end):end]) {
-				return
-			}
-
-			_, rest, _ := strings.Cut(text[end+1:], "\n")
-			text = text[len(text)-len(rest)-1:]
+// addDocument adds a document of objects, or a log, which does not begin with one.
+func (e *Evidence) addDocument(source string, document []byte) {
+	isFirst := true
+	for object := range archive.ObjectsIn(document) {
+		switch isObject := e.addYAML(string(object)); {
+		case !isObject && isFirst:
+			e.AddLog(source, string(document))
+			return
+		case !isObject:
+			e.AddLog(source, string(object))
 		}
+
+		isFirst = false
 	}
 }
 

@@ -136,6 +136,12 @@ func TestForms(t *testing.T) {
 		"a List": `{"apiVersion": "v1", "kind": "List", "items": [{"kind": "Event", ` +
 			`"involvedObject": {"kind": "VirtualMachineInstance", "name": "vm"}, ` +
 			`"message": "` + noMemlock + `"}]}`,
+		"JSON after JSON": `{"kind": "Node", "metadata": {"name": "a"}}` + "\n" + `{"kind": "Event", ` +
+			`"involvedObject": {"kind": "VirtualMachineInstance", "name": "vm"}, ` +
+			`"message": "` + noMemlock + `"}`,
+		"lists after each other": "kind: List\nitems: [{kind: Node}]\n" +
+			"kind: List\nitems:\n- kind: Event\n  involvedObject: " +
+			"{kind: VirtualMachineInstance, name: vm}\n  message: '" + noMemlock + "'\n",
 		"the API server's list": `{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[` +
 			ended + `]}`,
 		"an object of a wrong type": `{"kind": "Pod", "spec": [], ` +
