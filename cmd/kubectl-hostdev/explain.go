@@ -178,8 +178,9 @@ func (a *app) addClaims(
 		return nil
 	}
 
-	objects, err := fit.Parse(a.list(ctx, client, resourceapi.GroupName, "resourceslices",
-		"resourceclaims")...)
+	objects, err := fit.Parse(a.list(ctx, client, resourcesOf{
+		resourceapi.GroupName, []string{"resourceslices", "resourceclaims"},
+	})...)
 	if err != nil {
 		return err
 	}

@@ -70,9 +70,12 @@ func TestClusterRole(t *testing.T) {
 	expect.NoError(t, err)
 	named := map[string]bool{}
 	for _, script := range scripts {
-		for _, match := range regexp.MustCompile(`by the rule ({.*?})`).FindAllSubmatch(
-			expect.File(t, script), -1) {
-			named[strings.ReplaceAll(string(match[1]), `\`, "")] = true
+		text := strings.ReplaceAll(string(expect.File(t, script)), `\`, "")
+		for _, match := range ruleInHint.FindAllStringSubmatch(text, -1) {
+			for resource := range strings.SplitSeq(match[2], ", ") {
+				named[fmt.Sprintf("{apiGroups: [%s], resources: [%s], verbs: [%s]}", match[1],
+					resource, match[3])] = true
+			}
 		}
 	}
 
@@ -87,6 +90,10 @@ func TestClusterRole(t *testing.T) {
 			len(granted))
 	}
 }
+
+// ruleInHint matches a rule that a message names: its group, its resources and its verb.
+var ruleInHint = regexp.MustCompile(
+	`by the rules? {apiGroups: \[(.*?)\], resources: \[(.*?)\], verbs: \[(.*?)\]}`)
 
 // inputs are files for every script: clusters with a VM that has no hook, one that has it
 // and one without devices, and what their documents take from testdata.

@@ -265,7 +265,7 @@ func scheduled(t *testing.T, o Objects, name string, claim *resourceapi.Resource
 			}
 		}
 
-		features := New(o).features
+		features := New(o).allocator.features
 		allocator, err := structured.NewAllocator(t.Context(), features, structured.AllocatedState{
 			AllocatedDevices: taken,
 		}, classes, o.Slices, cel.NewCache(10, cel.Features{EnableListTypeAttributes: true}))
@@ -299,13 +299,13 @@ func randomFleet(random *rand.Rand, nodes int) (Objects, Wish) {
 	o := Objects{Classes: []*resourceapi.DeviceClass{gpu.DeviceClass(), nic.DeviceClass()}}
 	for i := range nodes {
 		o.Nodes = append(o.Nodes, fleet.Node(fmt.Sprint("node", i)))
-		for _, d := range []fleet.Driver{gpu, nic} {
+		for kind, d := range []fleet.Driver{gpu, nic} {
 			var devices []fleet.Place
 			for j := range random.IntN(7) {
 				root := random.IntN(6)
 				devices = append(devices, fleet.Place{
 					Root:    fmt.Sprintf("pci0000:%02x", 16*root),
-					Address: fmt.Sprintf("0000:%02x:%02x.0", 16*root, j),
+					Address: fmt.Sprintf("0000:%02x:%02x.0", 16*root, 8*kind+j),
 					NUMA:    int64(root/3 - random.IntN(12)/11),
 				})
 			}

@@ -5,7 +5,8 @@
 //
 // objects.go reads a cluster's objects, shape.go makes of a VM what it needs, fleet.go and node.go
 // of the cluster what it offers. room.go counts CPUs, memory and what else a node has, allocate.go
-// the devices of claims; pairs.go and bounds.go say how near devices are; wish.go writes a claim.
+// the devices of claims, by the allocator of allocator.go; obstacle.go says what they lack; pairs.go
+// and bounds.go say how near devices are; wish.go writes a claim.
 // The package reads no cluster.
 package fit
 
@@ -13,10 +14,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/dynamic-resource-allocation/structured"
+	resourceapi "k8s.io/api/resource/v1"
 
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/topology"
@@ -34,6 +36,9 @@ type Answer struct {
 	Nodes []Node `json:"nodes"` // by name
 	// what was not counted or read, and why the claim is not stricter
 	Notes []string `json:"notes"`
+	// the version as which the allocator acts, and what says that it is the cluster's; "" of a VM
+	// without claims
+	Kubernetes string `json:"kubernetes"`
 }
 
 // Node is the answer for a node.
@@ -64,6 +69,13 @@ type Node struct {
 func (f *Fleet) Count(ctx context.Context, s Shape) (Answer, error) {
 	answer := Answer{
 		SchemaVersion: 2, VM: s.Name, Nodes: []Node{}, Notes: append([]string{}, s.Notes...),
+	}
+
+	if len(s.Claims) > 0 {
+		f.allocator = newAllocator(gatesOf(f.version.minor()).with(gatesOfSlices(f.Slices)).with(
+			gatesOfClaims(s.Claims)))
+		answer.Kubernetes = f.version.String()
+		answer.Notes = append(answer.Notes, f.gateNotes(s.Claims)...)
 	}
 
 	var nodes []*node
@@ -109,6 +121,10 @@ func (f *Fleet) Count(ctx context.Context, s Shape) (Answer, error) {
 		answer.Notes = append(answer.Notes,
 			"devices that several nodes reach count once in the sum: "+
 				words.FirstOf(shared, 10, ", "))
+	}
+
+	if s.isOnce {
+		answer.Now, answer.Empty = min(answer.Now, 1), min(answer.Empty, 1)
 	}
 
 	if len(unread) > 0 {
@@ -158,7 +174,10 @@ func (n *node) answer(ctx context.Context, s Shape) (Node, error) {
 		}
 	}
 
-	out.Devices, out.Partitions, out.order = n.devices, n.shown(now.order), now.order
+	out.Devices = slices.DeleteFunc(slices.Clone(n.devices), func(d OfferedDevice) bool {
+		return !d.isHostdev()
+	})
+	out.Partitions, out.order = n.shown(now.order), now.order
 	out.gpusOfUnknown = n.gpusOfUnknownPartitions(s, first)
 	host := n.host
 	if n.Hosts[n.Name] == nil {
@@ -171,8 +190,8 @@ func (n *node) answer(ctx context.Context, s Shape) (Node, error) {
 // counted is how often a VM fits on a node.
 type counted struct {
 	times int
-	first given  // what the first VM gets
-	why   string // not one more fits
+	first map[deviceID]string // the requests of the devices that the first VM gets
+	why   string              // not one more fits
 
 	order []Partition // of the GPUs of the VMs, in their order; nil where that is not known
 }
@@ -186,29 +205,75 @@ func (n *node) count(ctx context.Context, s Shape, isEmpty bool) counted {
 		return counted{times: times, why: cmp.Or(shortage, why), order: order}
 	}
 
-	c := n.fill(ctx, s.Claims, n.pools, offer{n.inUse(isEmpty), room, isEmpty})
+	claims, has := s.Claims, results(nil)
+	if s.isOnce && room > 0 {
+		room = 1
+		if !isEmpty {
+			if claims, has, why = n.unallocated(s.Claims); why != "" {
+				return counted{why: why}
+			}
+		}
+	}
+
+	if len(claims) == 0 {
+		return counted{times: room, why: why, first: has.requests()}
+	}
+
+	c := n.fill(ctx, claims, n.pools, offer{n.inUse(isEmpty), room, isEmpty})
 	c.why = cmp.Or(c.why, why)
+	if c.times > 0 {
+		maps.Copy(c.first, has.requests())
+	}
+
 	return c
+}
+
+// unallocated returns those of claims that have no devices yet, what the others have, and why these
+// are not for another VM on the node: they are reserved, or cannot be reached from it.
+func (n *node) unallocated(claims []*resourceapi.ResourceClaim) (
+	open []*resourceapi.ResourceClaim, has results, why string,
+) {
+	for _, c := range claims {
+		if c.Status.Allocation == nil {
+			open = append(open, c)
+			continue
+		}
+
+		if len(c.Status.ReservedFor) > 0 {
+			return nil, nil, fmt.Sprintf("claim %s is reserved for %s %s", c.Name,
+				c.Status.ReservedFor[0].Resource, c.Status.ReservedFor[0].Name)
+		}
+
+		if on := c.Status.Allocation.NodeSelector; on != nil && !reaches(n.Node, nil, nil, on) {
+			return nil, nil, fmt.Sprintf("claim %s has devices of another node", c.Name)
+		}
+
+		has = append(has, c.Status.Allocation.Devices.Results...)
+	}
+
+	return open, has, ""
 }
 
 // total counts VMs on all nodes, where a device that several reach is taken once: first those that
 // need none of these, then the others.
 func total(ctx context.Context, nodes []*node, s Shape, isEmpty bool) int {
 	all := 0
-	inUse := sets.New[structured.DeviceID]()
+	t := newTaken()
 	rooms := make([]int, len(nodes))
 	for i, n := range nodes {
-		inUse = inUse.Union(n.inUse(isEmpty))
+		if !isEmpty {
+			n.addUses(t)
+		}
 		rooms[i], _ = n.room(s, isEmpty)
 	}
 
 	for i, n := range nodes {
-		c := n.fill(ctx, s.Claims, n.local(), offer{inUse, rooms[i], isEmpty})
+		c := n.fill(ctx, s.Claims, n.local(), offer{t, rooms[i], isEmpty})
 		all, rooms[i] = all+c.times, rooms[i]-c.times
 	}
 
 	for i, n := range nodes {
-		all += n.fill(ctx, s.Claims, n.pools, offer{inUse, rooms[i], isEmpty}).times
+		all += n.fill(ctx, s.Claims, n.pools, offer{t, rooms[i], isEmpty}).times
 	}
 
 	return all

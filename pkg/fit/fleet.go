@@ -10,8 +10,6 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
-	"k8s.io/dynamic-resource-allocation/cel"
-	"k8s.io/dynamic-resource-allocation/structured"
 	"k8s.io/utils/ptr"
 
 	"hook-sidecar/pkg/topology"
@@ -21,40 +19,41 @@ import (
 // Fleet holds the objects of a cluster, by which VMs fit on its nodes or do not.
 type Fleet struct {
 	Objects
-	pools    []*pool
-	users    map[structured.DeviceID]*resourceapi.ResourceClaim // that devices are allocated to
-	pods     map[string][]*corev1.Pod                           // that run, by node
-	labels   map[string]bool                                    // keys of labels that any node has
-	features structured.Features
-	cache    *cel.Cache
+	pools     reachable
+	uses      map[poolKey][]use        // what claims have of a pool
+	pods      map[string][]*corev1.Pod // that run, by node
+	labels    map[string]bool          // keys of labels that any node has
+	version   version
+	allocator allocator
+}
+
+// use is what a claim has.
+type use struct {
+	claim  *resourceapi.ResourceClaim
+	result resourceapi.DeviceRequestAllocationResult
 }
 
 // New returns the fleet of objects.
 func New(o Objects) *Fleet {
+	o.Slices = withTaintRules(o.Slices, o.TaintRules)
 	f := &Fleet{
 		Objects: o,
-		pools:   poolsOf(o.Slices),
-		users:   map[structured.DeviceID]*resourceapi.ResourceClaim{},
+		pools:   reachableOf(poolsOf(o.Slices)),
+		uses:    map[poolKey][]use{},
 		pods:    map[string][]*corev1.Pod{},
 		labels:  map[string]bool{},
-		// Those of Kubernetes 1.37 that concern devices which one VM has alone. Where a gate is
-		// off, the API server has dropped its fields.
-		features: structured.Features{
-			AdminAccess:          true,
-			CompatibilityGroups:  true,
-			DerivedAttributes:    true,
-			DeviceTaints:         true,
-			ListTypeAttributes:   true,
-			PartitionableDevices: true,
-			PrioritizedList:      true,
-		},
-		// as many as the scheduler keeps
-		cache: cel.NewCache(10, cel.Features{EnableListTypeAttributes: true}),
+		version: o.version(),
 	}
 
+	f.allocator = newAllocator(gatesOf(f.version.minor()).with(gatesOfSlices(o.Slices)))
+
 	for _, c := range o.Claims {
-		for id := range requests(c.Status.Allocation) {
-			f.users[id] = c
+		for _, r := range ptr.Deref(c.Status.Allocation,
+			resourceapi.AllocationResult{}).Devices.Results {
+			if !ptr.Deref(r.AdminAccess, false) { // which takes nothing
+				pool := poolKey{r.Driver, r.Pool}
+				f.uses[pool] = append(f.uses[pool], use{c, r})
+			}
 		}
 	}
 
@@ -73,16 +72,44 @@ func New(o Objects) *Fleet {
 	return f
 }
 
-// requests returns the request that each device of an allocation is for.
-func requests(a *resourceapi.AllocationResult) map[structured.DeviceID]string {
-	requestOf := map[structured.DeviceID]string{}
-	for _, r := range ptr.Deref(a, resourceapi.AllocationResult{}).Devices.Results {
-		if !ptr.Deref(r.AdminAccess, false) { // which takes nothing
-			requestOf[structured.MakeDeviceID(r.Driver, r.Pool, r.Device)] = r.Request
-		}
+// withTaintRules returns slices with the taints that rules add to their devices, as the scheduler
+// sees them (k8s.io/dynamic-resource-allocation resourceslice/tracker).
+func withTaintRules(
+	all []*resourceapi.ResourceSlice, rules []*resourceapi.DeviceTaintRule,
+) []*resourceapi.ResourceSlice {
+	if len(rules) == 0 {
+		return all
 	}
 
-	return requestOf
+	is := func(wanted *string, name string) bool { return wanted == nil || *wanted == name }
+	return topology.Map(all, func(s *resourceapi.ResourceSlice) *resourceapi.ResourceSlice {
+		s = s.DeepCopy()
+		for _, rule := range rules {
+			selector := rule.Spec.DeviceSelector
+			if selector == nil || !is(selector.Driver, s.Spec.Driver) ||
+				!is(selector.Pool, s.Spec.Pool.Name) {
+				continue
+			}
+
+			for i := range s.Spec.Devices {
+				if d := &s.Spec.Devices[i]; is(selector.Device, d.Name) {
+					d.Taints = append(d.Taints, rule.Spec.Taint)
+				}
+			}
+		}
+
+		return s
+	})
+}
+
+// usesOf returns what claims have of a device.
+func (f *Fleet) usesOf(p *pool, device string) (found []use) {
+	for _, u := range f.uses[p.key()] {
+		if u.result.Device == device {
+			found = append(found, u)
+		}
+	}
+	return found
 }
 
 // List and Get make a fleet a structured.DeviceClassLister.
@@ -106,12 +133,38 @@ type pool struct {
 	slices       []*resourceapi.ResourceSlice
 }
 
+// poolKey names a pool in the cluster.
+type poolKey struct{ driver, name string }
+
+func (p *pool) key() poolKey { return poolKey{p.driver, p.name} }
+
+// reachable are pools by the one node whose slices they have, and those of several nodes under "".
+type reachable map[string][]*pool
+
+func reachableOf(pools []*pool) reachable {
+	r := reachable{}
+	for _, p := range pools {
+		only := ptr.Deref(p.slices[0].Spec.NodeName, "")
+		for _, s := range p.slices {
+			if ptr.Deref(s.Spec.NodeName, "") != only {
+				only = ""
+			}
+		}
+
+		r[only] = append(r[only], p)
+	}
+
+	return r
+}
+
+// of returns the pools that a node may reach.
+func (r reachable) of(node string) []*pool { return slices.Concat(r[node], r[""]) }
+
 // poolsOf returns the pools of slices, in the order of their first slices.
 func poolsOf(all []*resourceapi.ResourceSlice) (pools []*pool) {
-	type key struct{ driver, name string }
-	known := map[key]*pool{}
+	known := map[poolKey]*pool{}
 	for _, s := range all {
-		k := key{s.Spec.Driver, s.Spec.Pool.Name}
+		k := poolKey{s.Spec.Driver, s.Spec.Pool.Name}
 		p := known[k]
 		if p == nil {
 			p = &pool{driver: k.driver, name: k.name}
@@ -213,17 +266,19 @@ func (f *Fleet) Given(name, namespace, pod string) Allocation {
 	}
 
 	for i, d := range n.devices {
-		c := f.users[d.id]
-		if c == nil || c.Namespace != namespace || d.Address == "" ||
-			!slices.ContainsFunc(c.Status.ReservedFor, isPod) {
-			continue
-		}
+		for _, u := range d.uses {
+			if u.claim.Namespace != namespace || d.Address == "" ||
+				!slices.ContainsFunc(u.claim.Status.ReservedFor, isPod) {
+				continue
+			}
 
-		name := cmp.Or(c.Annotations[resourceapi.PodResourceClaimAnnotation], c.Name)
-		found.Claims[d.pci] = fmt.Sprintf("claim %s, request %s, driver %s", name,
-			requests(c.Status.Allocation)[d.id], d.Driver)
-		counts[d.Driver]++
-		n.devices[i].State = free // to be given another
+			name := cmp.Or(u.claim.Annotations[resourceapi.PodResourceClaimAnnotation],
+				u.claim.Name)
+			found.Claims[d.pci] = fmt.Sprintf("claim %s, request %s, driver %s", name,
+				u.result.Request, d.Driver)
+			counts[d.Driver]++
+			n.devices[i].State = free // to be given another
+		}
 	}
 
 	ids := slices.Collect(maps.Keys(found.Claims))

@@ -2,16 +2,18 @@ package fit
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/dynamic-resource-allocation/structured"
 	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // OfferedDevice is a device that a node offers, by a ResourceSlice or by a device plugin. What is
@@ -26,14 +28,28 @@ type OfferedDevice struct {
 	NUMA    string            `json:"numa"`    // NUMA node, several with commas, or none
 	// free, used, tainted, incomplete: its pool lacks slices; or next: the next VM gets it
 	State string `json:"state"`
-	// the claim or the VM that uses it, its taints, what its pool lacks, or the request that
-	// would get it
+	// the claim or the VM that uses it, its taints, what its pool lacks, the request that would
+	// get it, of a free one what claims have of it, or which device is the same function
 	By string `json:"by"`
 
 	pci       topology.DeviceID
-	id        structured.DeviceID
+	id        deviceID
 	published *resourceapi.Device // nil of a device plugin
+	uses      []use
 	place     place
+
+	isFunction bool // one claim has all of it, and no other device of the same address
+}
+
+// isShared reports whether several claims may have the device.
+func (d OfferedDevice) isShared() bool {
+	return d.published != nil && ptr.Deref(d.published.AllowMultipleAllocations, false)
+}
+
+// isHostdev reports whether a VM may get the device by passthrough, which no CPU and no memory is
+// (kubernetes-sigs/dra-driver-cpu, dra-driver-memory).
+func (d OfferedDevice) isHostdev() bool {
+	return d.Driver != "dra.cpu" && d.Driver != "dra.memory"
 }
 
 // The states of a device.
@@ -61,6 +77,7 @@ type node struct {
 	devices  []OfferedDevice            // by NUMA node and PCIe root
 	host     *topology.Host             // as it was read, else as its devices show it
 	matching map[string][]OfferedDevice // by kind of request, see candidates
+	twins    map[deviceID][]deviceID    // the other devices that are the same function
 
 	partitions []Partition // NVLink partitions of its GPUs, by ID
 	problem    string      // why they were not read; "" where they were, or where nothing has them
@@ -71,7 +88,7 @@ func (f *Fleet) node(object *corev1.Node) *node {
 		Fleet: f, Node: object,
 		devices: []OfferedDevice{}, matching: map[string][]OfferedDevice{},
 	}
-	for _, p := range f.pools {
+	for _, p := range f.pools.of(object.Name) {
 		published := p.devices(object)
 		if len(published) > 0 {
 			n.pools = append(n.pools, p)
@@ -94,17 +111,54 @@ func (f *Fleet) node(object *corev1.Node) *node {
 		return cmp.Or(cmp.Compare(a.NUMA, b.NUMA), cmp.Compare(a.Root, b.Root))
 	})
 
+	n.findTwins()
 	n.partitions = n.findPartitions()
 	return n
 }
+
+// findTwins finds devices that are one function: AMD's driver publishes a virtual function as one
+// for containers and one for VMs. Devices that count on shared counters or may be shared are told
+// apart by their driver, and those of several nodes may be anywhere.
+func (n *node) findTwins() {
+	n.twins = map[deviceID][]deviceID{}
+	same := map[topology.DeviceID][]int{}
+	for i, d := range n.devices {
+		if d.isFunction {
+			same[d.pci] = append(same[d.pci], i)
+		}
+	}
+
+	for _, indexes := range same {
+		for _, i := range indexes {
+			for _, j := range indexes {
+				if i != j {
+					n.devices[i].addTwin(n.devices[j])
+					n.twins[n.devices[i].id] = append(n.twins[n.devices[i].id], n.devices[j].id)
+				}
+			}
+		}
+	}
+}
+
+// addTwin says of a device that another is the same function.
+func (d *OfferedDevice) addTwin(twin OfferedDevice) {
+	switch {
+	case len(d.uses) == 0 && len(twin.uses) > 0:
+		d.State, d.By = used, userOf(twin.uses[0].claim)
+	case d.State == free && d.By == "":
+		d.By = "the same function as " + twin.Name
+	}
+}
+
+func userOf(c *resourceapi.ResourceClaim) string { return c.Namespace + "/" + c.Name }
 
 // offer returns a device of a pool.
 func (f *Fleet) offer(p *pool, published *resourceapi.Device) OfferedDevice {
 	at := placeOf(published)
 	d := OfferedDevice{
 		Name: published.Name, Driver: p.driver, State: free,
-		id: structured.MakeDeviceID(p.driver, p.name, published.Name), published: published,
-		place: at,
+		id: newDeviceID(p.driver, p.name, published.Name), published: published,
+		uses: f.usesOf(p, published.Name), place: at,
 	}
 
 	d.Root = topology.PCIeRoot(strings.Join(topology.Map(at.roots, topology.PCIeRoot.String), ","))
@@ -115,20 +169,39 @@ func (f *Fleet) offer(p *pool, published *resourceapi.Device) OfferedDevice {
 	d.NUMA = cmp.Or(strings.Join(nodes, ","), topology.Affinity{}.String())
 	if at.address != (topology.Address{}) {
 		d.Address, d.pci = at.address.String(), topology.PCIDevice(at.address)
+		d.isFunction = !p.isShared() && !d.isShared() && len(published.ConsumesCounters) == 0
 	}
 
 	taints := taintsOf(published, nil)
-	claim := f.users[d.id]
 	switch {
-	case claim != nil:
-		d.State, d.By = used, claim.Namespace+"/"+claim.Name
+	case len(d.uses) > 0 && !d.isShared():
+		d.State, d.By = used, userOf(d.uses[0].claim)
 	case p.missing() != "":
 		d.State, d.By = incomplete, p.missing()
 	case taints != "":
 		d.State, d.By = tainted, taints
+	case len(d.uses) > 0:
+		d.By = d.shares()
 	}
 
 	return d
+}
+
+// shares says what claims have of a device that several may have.
+func (d OfferedDevice) shares() string {
+	t := newTaken()
+	for _, u := range d.uses {
+		t.add(u.result)
+	}
+
+	by := words.Counted(len(d.uses), "claim")
+	for _, name := range slices.Sorted(maps.Keys(d.published.Capacity)) {
+		all := d.published.Capacity[name].Value
+		left := t.left(d.id, name, all)
+		by += fmt.Sprintf(", %s of %s %s left", left.String(), all.String(), name)
+	}
+
+	return by
 }
 
 // placeOf reads where a published device is.
@@ -159,13 +232,15 @@ func placeOf(d *resourceapi.Device) (at place) {
 
 		case isNode:
 			for _, number := range numbers {
-				if number >= 0 {
+				// a driver may publish one node under the names of several
+				if number >= 0 && !slices.Contains(at.nodes, topology.NodeID(number)) {
 					at.nodes = append(at.nodes, topology.NodeID(number))
 				}
 			}
 		}
 	}
 
+	slices.Sort(at.nodes)
 	return at
 }
 

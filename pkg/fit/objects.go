@@ -1,7 +1,6 @@
 package fit
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"encoding/json"
@@ -13,12 +12,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
+	"hook-sidecar/pkg/archive"
 	"hook-sidecar/pkg/nvlink"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // Objects are objects of a cluster, by kind, and what is known of its nodes beside them.
@@ -31,12 +31,20 @@ type Objects struct {
 	Templates []*resourceapi.ResourceClaimTemplate
 	KubeVirts []*v1.KubeVirt
 	VMs       []*v1.VirtualMachine
+	VMIs      []*v1.VirtualMachineInstance
+
+	TaintRules []*resourceapi.DeviceTaintRule
 
 	Only  string                    // the one node that is counted; "" for all
 	Hosts map[string]*topology.Host // by node, of those that were read
 	Held  map[HostDevice]string     // the running VM that has a device
 
 	Partitions map[string]nvlink.List // by node, as Fabric Manager lists them
+
+	ServerVersion string // of the cluster's API server, such as v1.36.2; "" where it is not known
+	AssumedMinor  int    // of Kubernetes 1, where no object tells the version; 0 for Latest
+
+	ignored map[string]int // objects of other kinds, by kind
 }
 
 // HostDevice is a device of a node.
@@ -51,11 +59,12 @@ type File struct {
 	Data []byte
 }
 
-// Parse reads files of YAML documents and lists. An item of a list has a kind of its own or that
-// of the list. Objects of other kinds are ignored, and those that were read before: a claim's
-// template may be in the user's file and in the cluster. An error names the file and the object.
+// Parse reads files of objects and lists, in YAML or JSON. An item of a list has a kind of its own
+// or that of the list. Objects of other kinds are ignored, and those that were read before: a
+// claim's template may be in the user's file and in the cluster. Of each object only the fields are
+// kept that decide what fits. An error names the file and the object.
 func Parse(files ...File) (Objects, error) {
-	p := parser{seen: map[string]bool{}}
+	p := parser{seen: map[string]bool{}, objects: Objects{ignored: map[string]int{}}}
 	for _, file := range files {
 		if err := p.file(file.Data); err != nil {
 			return p.objects, fmt.Errorf("%s: %w", file.Name, err)
@@ -72,50 +81,80 @@ type parser struct {
 }
 
 func (p *parser) file(data []byte) error {
-	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
-	for {
-		document, err := documents.Read()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-
-		if err == nil {
-			err = p.document(document)
-		}
-
-		if err != nil {
-			return err
+	for line, document := range archive.Documents(data) {
+		for object := range archive.ObjectsIn(document) {
+			err := p.document(object)
+			switch {
+			case err != nil && line > 1:
+				return fmt.Errorf("document at line %d: %w", line, err)
+			case err != nil:
+				return err
+			}
 		}
 	}
+
+	return nil
 }
 
 // document reads an object or a list of objects.
-func (p *parser) document(document []byte) error {
-	data := bytes.TrimSpace(document)
+func (p *parser) document(data []byte) error {
+	data = bytes.TrimSpace(data)
 	if !json.Valid(data) { // YAML's reader takes ten times as long for JSON
 		var err error
-		if data, err = yaml.YAMLToJSON(document); err != nil {
+		if data, err = yaml.YAMLToJSONStrict(data); err != nil {
 			return fmt.Errorf("parse objects: %w", err)
 		}
 	}
 
-	var list struct {
-		metav1.TypeMeta
-		Items []json.RawMessage
-	}
-	if err := json.Unmarshal(data, &list); err != nil {
+	var head metav1.TypeMeta
+	if err := json.Unmarshal(data, &head); err != nil {
 		return fmt.Errorf("parse objects: %w", err)
 	}
 
-	kind, isList := strings.CutSuffix(list.Kind, "List")
-	if !isList {
-		return p.object(metav1.TypeMeta{Kind: kind, APIVersion: list.APIVersion}, data)
+	kind, isList := strings.CutSuffix(head.Kind, "List")
+	switch {
+	case bytes.Equal(data, []byte("null")): // comments alone
+		return nil
+	case isList:
+		return p.list(metav1.TypeMeta{Kind: kind, APIVersion: head.APIVersion}, data)
 	}
 
-	for _, item := range list.Items {
-		if err := p.object(metav1.TypeMeta{
-			Kind: kind, APIVersion: list.APIVersion,
-		}, item); err != nil {
+	return p.object(head, data)
+}
+
+// list reads the items of a list, one after the other: all at once would take its memory again.
+func (p *parser) list(inherited metav1.TypeMeta, data []byte) error {
+	d := json.NewDecoder(bytes.NewReader(data))
+	for depth := 0; ; {
+		token, err := d.Token()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return fmt.Errorf("parse objects: %w", err)
+		case token == json.Delim('{') || token == json.Delim('['):
+			depth++
+		case token == json.Delim('}') || token == json.Delim(']'):
+			depth--
+		case token == "items" && depth == 1:
+			return p.items(inherited, d)
+		}
+	}
+}
+
+// items reads the items of a list, which begin where a decoder is.
+func (p *parser) items(inherited metav1.TypeMeta, d *json.Decoder) error {
+	if begin, err := d.Token(); err != nil || begin != json.Delim('[') {
+		return err // null
+	}
+
+	for d.More() {
+		var item json.RawMessage
+		err := d.Decode(&item)
+		if err == nil {
+			err = p.object(inherited, item)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -125,20 +164,27 @@ func (p *parser) document(document []byte) error {
 
 // object reads one object. Its list gives it kind and version, unless it has its own.
 func (p *parser) object(inherited metav1.TypeMeta, data []byte) error {
-	head := metav1.PartialObjectMetadata{TypeMeta: inherited}
+	head := struct {
+		metav1.TypeMeta
+		Metadata struct{ Namespace, Name string }
+	}{TypeMeta: inherited}
 	if err := json.Unmarshal(data, &head); err != nil {
 		return fmt.Errorf("parse objects: %w", err)
 	}
 
-	name := strings.TrimPrefix(head.Namespace+"/"+head.Name, "/")
+	name := strings.TrimPrefix(head.Metadata.Namespace+"/"+head.Metadata.Name, "/")
 	isDRA := strings.HasPrefix(head.APIVersion, resourceapi.GroupName+"/")
-	if isDRA && head.APIVersion != resourceapi.SchemeGroupVersion.String() {
+	switch {
+	case head.Kind == "":
+		return fmt.Errorf("parse objects: object %q has no kind", words.Abridge(name))
+	case isDRA && head.Kind != "DeviceTaintRule" && // which has been the same in each version
+		head.APIVersion != resourceapi.SchemeGroupVersion.String():
 		return fmt.Errorf("%s %s is of %s, must be of %s", head.Kind, name, head.APIVersion,
 			resourceapi.SchemeGroupVersion)
 	}
 
 	key := head.Kind + " " + name
-	if head.Name != "" && p.seen[key] {
+	if head.Metadata.Name != "" && p.seen[key] {
 		return nil
 	}
 
@@ -154,40 +200,114 @@ func (p *parser) object(inherited metav1.TypeMeta, data []byte) error {
 func (o *Objects) add(kind string, data []byte) error {
 	switch kind {
 	case "Node":
-		return decode(&o.Nodes, data)
+		return decode(&o.Nodes, data, keptOfNode)
 	case "Pod":
-		return decode(&o.Pods, data)
+		return decode(&o.Pods, data, keptOfPod)
 	case "ResourceSlice":
-		return decode(&o.Slices, data)
+		return decode(&o.Slices, data, keptOfSlice)
 	case "DeviceClass":
-		return decode(&o.Classes, data)
+		return decode(&o.Classes, data, nil)
 	case "ResourceClaim":
-		return decode(&o.Claims, data)
+		return decode(&o.Claims, data, keptOfClaim)
 	case "ResourceClaimTemplate":
-		return decode(&o.Templates, data)
+		return decode(&o.Templates, data, nil)
+	case "DeviceTaintRule":
+		return decode(&o.TaintRules, data, nil)
 	case "KubeVirt":
-		return decode(&o.KubeVirts, data)
+		return decode(&o.KubeVirts, data, nil)
 	case "VirtualMachine":
-		return decode(&o.VMs, data)
+		return decode(&o.VMs, data, nil)
+	case "VirtualMachineInstance":
+		return decode(&o.VMIs, data, nil)
 	}
 
+	o.ignored[kind]++
 	return nil
 }
 
-func decode[T any](to *[]*T, data []byte) error {
+// decode appends an object, or what is kept of it.
+func decode[T any](to *[]*T, data []byte, kept func(*T) *T) error {
 	object := new(T)
 	err := json.Unmarshal(data, object)
+	if kept != nil {
+		object = kept(object)
+	}
+
 	*to = append(*to, object)
 	return err
 }
 
-// template returns the template of a name for a VM of a namespace, nil without one. Objects of a
-// file may have no namespace.
-func (o *Objects) template(namespace, name string) *resourceapi.ResourceClaimTemplate {
-	for _, t := range o.Templates {
-		if t.Name == name && cmp.Or(t.Namespace, namespace) == cmp.Or(namespace, t.Namespace) {
-			return t
+// keptOfNode returns what decides whether pods may run on a node, and how many.
+func keptOfNode(n *corev1.Node) *corev1.Node {
+	kept := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: n.Labels}}
+	if partitions, isSet := n.Annotations[PartitionsAnnotation]; isSet {
+		kept.Annotations = map[string]string{PartitionsAnnotation: partitions}
+	}
+
+	kept.Spec = corev1.NodeSpec{Taints: n.Spec.Taints, Unschedulable: n.Spec.Unschedulable}
+	kept.Status = corev1.NodeStatus{
+		Allocatable:      n.Status.Allocatable,
+		Conditions:       n.Status.Conditions,
+		DeclaredFeatures: n.Status.DeclaredFeatures,
+		NodeInfo:         corev1.NodeSystemInfo{KubeletVersion: n.Status.NodeInfo.KubeletVersion},
+	}
+
+	return kept
+}
+
+// keptOfPod returns what a pod requests of its node (k8s.io/component-helpers resource,
+// PodRequests).
+func keptOfPod(p *corev1.Pod) *corev1.Pod {
+	containers := func(all []corev1.Container) (kept []corev1.Container) {
+		for _, c := range all {
+			kept = append(kept, corev1.Container{
+				Name: c.Name, Resources: c.Resources, RestartPolicy: c.RestartPolicy,
+			})
+		}
+		return kept
+	}
+
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name},
+		Spec: corev1.PodSpec{
+			NodeName:       p.Spec.NodeName,
+			Containers:     containers(p.Spec.Containers),
+			InitContainers: containers(p.Spec.InitContainers),
+			Overhead:       p.Spec.Overhead,
+			Resources:      p.Spec.Resources,
+		},
+		Status: corev1.PodStatus{Phase: p.Status.Phase},
+	}
+}
+
+func keptOfSlice(s *resourceapi.ResourceSlice) *resourceapi.ResourceSlice {
+	return &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: s.Name}, Spec: s.Spec}
+}
+
+// keptOfClaim returns what a claim requests and what it got.
+func keptOfClaim(c *resourceapi.ResourceClaim) *resourceapi.ResourceClaim {
+	kept := &resourceapi.ResourceClaim{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: c.Namespace, Name: c.Name, UID: c.UID, Annotations: c.Annotations,
+		},
+		Spec: c.Spec,
+		Status: resourceapi.ResourceClaimStatus{
+			Allocation: c.Status.Allocation, ReservedFor: c.Status.ReservedFor,
+		},
+	}
+
+	return kept
+}
+
+// named returns the object of a name for a VM of a namespace, nil without one. Objects of a file
+// may have no namespace.
+func named[T metav1.Object](objects []T, namespace, name string) (found T) {
+	for _, o := range objects {
+		if o.GetName() == name &&
+			cmp.Or(o.GetNamespace(), namespace) == cmp.Or(namespace, o.GetNamespace()) {
+			return o
 		}
 	}
-	return nil
+
+	return found
 }

@@ -10,7 +10,6 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/dynamic-resource-allocation/structured"
 
 	"hook-sidecar/pkg/nvlink"
 	"hook-sidecar/pkg/reasons"
@@ -30,7 +29,7 @@ type Partition struct {
 	By string `json:"by"`
 
 	key      string // of the partition on its node
-	devices  sets.Set[structured.DeviceID]
+	devices  sets.Set[deviceID]
 	places   sets.Set[topology.DeviceID]
 	isActive bool
 }
@@ -110,7 +109,7 @@ func (n *node) partition(id int, places sets.Set[topology.DeviceID], isActive bo
 		State:    free,
 		places:   places,
 		isActive: isActive,
-		devices:  sets.New[structured.DeviceID](),
+		devices:  sets.New[deviceID](),
 	}
 
 	for _, d := range n.devices {
@@ -178,17 +177,17 @@ func (n *node) setStates(partitions []Partition) {
 }
 
 // idOf returns the id of a device, also of a device plugin.
-func (n *node) idOf(d OfferedDevice) structured.DeviceID {
+func (n *node) idOf(d OfferedDevice) deviceID {
 	if d.published != nil {
 		return d.id
 	}
-	return structured.MakeDeviceID(d.Driver, n.Name, d.Name)
+	return newDeviceID(d.Driver, n.Name, d.Name)
 }
 
 // gpus returns the devices of all partitions, and those of their driver and product that are in
 // none: on A100 Fabric Manager lists no partition of a GPU that failed or is in MIG mode.
-func (n *node) gpus() sets.Set[structured.DeviceID] {
-	all := sets.New[structured.DeviceID]()
+func (n *node) gpus() sets.Set[deviceID] {
+	all := sets.New[deviceID]()
 	for _, p := range n.partitions {
 		all = all.Union(p.devices)
 	}
@@ -220,9 +219,9 @@ func productOf(d OfferedDevice) string {
 // usable returns the partitions of which no GPU is in use, the best to take first: the one that
 // leaves the most others of the largest size, then of the next. One that overlaps an active
 // partition cannot be activated, unless nothing runs.
-func (n *node) usable(inUse sets.Set[structured.DeviceID], isEmpty bool) []Partition {
-	isFree := func(p Partition, taken sets.Set[topology.DeviceID]) bool {
-		if p.devices.HasAny(inUse.UnsortedList()...) || p.places.HasAny(taken.UnsortedList()...) {
+func (n *node) usable(t taken, isEmpty bool) []Partition {
+	isFree := func(p Partition, others sets.Set[topology.DeviceID]) bool {
+		if t.has(p.devices.UnsortedList()...) || p.places.HasAny(others.UnsortedList()...) {
 			return false
 		}
 		return isEmpty || !slices.ContainsFunc(n.partitions, func(q Partition) bool {
@@ -279,10 +278,10 @@ func (n *node) fillPartitions(
 			return c
 		}
 
-		o.inUse.Insert(slices.Collect(maps.Keys(got))...)
+		n.take(got, o.taken)
 		c.times, c.order = c.times+1, append(c.order, partition)
 		if c.times == 1 {
-			c.first = got
+			c.first = got.requests()
 		}
 	}
 
@@ -293,17 +292,19 @@ func (n *node) fillPartitions(
 // scheduler's allocator sees no others.
 func (n *node) allocatePartition(
 	ctx context.Context, claims []*resourceapi.ResourceClaim, pools []*pool, o offer,
-) (given, Partition, string) {
+) (results, Partition, string) {
 	// the cause, if there are too few in any case
-	_, why := n.allocate(ctx, claims, pools, o.inUse.Clone())
+	_, why := n.allocate(ctx, claims, pools, o.taken)
 	if why != "" {
 		return nil, Partition{}, why
 	}
 
 	all := n.gpus()
-	for _, p := range n.usable(o.inUse, o.isEmpty) {
-		got, why := n.allocate(ctx, claims, pools, o.inUse.Union(all.Difference(p.devices)))
-		if why == "" && n.covers(got, p) {
+	for _, p := range n.usable(o.taken, o.isEmpty) {
+		t := o.taken.clone()
+		t.block(all.Difference(p.devices).UnsortedList()...)
+		got, why := n.allocate(ctx, claims, pools, t)
+		if why == "" && n.covers(got.requests(), p) {
 			return got, p, ""
 		}
 	}
@@ -312,7 +313,7 @@ func (n *node) allocatePartition(
 }
 
 // covers reports whether devices have each GPU of a partition.
-func (n *node) covers(got given, p Partition) bool {
+func (n *node) covers(got map[deviceID]string, p Partition) bool {
 	places := sets.New[topology.DeviceID]()
 	for _, d := range n.devices {
 		if _, isGiven := got[d.id]; isGiven && p.devices.Has(d.id) {
@@ -330,12 +331,12 @@ func (n *node) takesGPUs(ctx context.Context, claims []*resourceapi.ResourceClai
 	}
 
 	all := n.gpus()
-	got, why := n.allocate(ctx, claims, n.pools, sets.New[structured.DeviceID]())
+	got, why := n.allocate(ctx, claims, n.pools, newTaken())
 	if why != "" {
 		return false // it says what is missing
 	}
 
-	return slices.ContainsFunc(slices.Collect(maps.Keys(got)), all.Has)
+	return slices.ContainsFunc(slices.Collect(maps.Keys(got.requests())), all.Has)
 }
 
 // countPartitions counts VMs whose GPUs a device plugin gives: at most one per free partition of
@@ -360,23 +361,23 @@ func (n *node) countPartitions(s Shape, room int, isEmpty bool) (int, []Partitio
 		return room, nil, ""
 	}
 
-	inUse := n.inUse(isEmpty)
+	t := n.inUse(isEmpty)
 	for _, d := range n.devices {
 		if d.State == used && !isEmpty {
-			inUse.Insert(n.idOf(d))
+			t.block(n.idOf(d))
 		}
 	}
 
 	var order []Partition
 	for range room {
-		usable := n.usable(inUse, isEmpty)
+		usable := n.usable(t, isEmpty)
 		i := slices.IndexFunc(usable, func(p Partition) bool { return len(p.GPUs) == size })
 		if i < 0 {
 			return len(order), order,
 				"no free GPUs are an NVLink partition of the size that the VM needs"
 		}
 
-		inUse = inUse.Union(usable[i].devices)
+		t.block(usable[i].devices.UnsortedList()...)
 		order = append(order, usable[i])
 	}
 

@@ -143,31 +143,32 @@ func allocations(t *testing.T, o Objects, claim *resourceapi.ResourceClaim) (all
 	t.Helper()
 	taken := sets.New[structured.DeviceID]()
 	for _, c := range o.Claims {
-		for id := range requests(c.Status.Allocation) {
+		for id := range results(c.Status.Allocation.Devices.Results).requests() {
 			taken.Insert(id)
 		}
 	}
 
 	f := New(o)
 	for {
-		allocator, err := structured.NewAllocator(t.Context(), f.features,
+		allocator, err := structured.NewAllocator(t.Context(), f.allocator.features,
 			structured.AllocatedState{
 				AllocatedDevices: taken,
 			}, f, o.Slices, cel.NewCache(10, cel.Features{EnableListTypeAttributes: true}))
 
 		expect.NoError(t, err)
-		results, err := allocator.Allocate(t.Context(), o.Nodes[0], []*resourceapi.ResourceClaim{
+		found, err := allocator.Allocate(t.Context(), o.Nodes[0], []*resourceapi.ResourceClaim{
 			claim,
 		})
 
 		expect.NoError(t, err)
-		if len(results) == 0 {
+		if len(found) == 0 {
 			return all
 		}
 
+		given := results(found[0].Devices.Results)
 		var addresses []string
 		for _, d := range f.node(o.Nodes[0]).devices {
-			if _, isGiven := requests(&results[0])[d.id]; isGiven {
+			if _, isGiven := given.requests()[d.id]; isGiven {
 				addresses = append(addresses, d.Address)
 				taken.Insert(d.id)
 			}

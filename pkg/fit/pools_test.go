@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"hook-sidecar/test/expect"
 	"hook-sidecar/test/fleet"
 )
 
@@ -135,6 +136,17 @@ func TestRefusedShapes(t *testing.T) {
 	}
 }
 
+// TestOtherKinds: without a VM the message names what the files have.
+func TestOtherKinds(t *testing.T) {
+	o, err := parse("kind: Pod\n---\nkind: Deployment\n---\nkind: Service\n")
+	expect.NoError(t, err)
+	const want = "read VM: the files have no VirtualMachine and no VirtualMachineInstance; " +
+		"other objects in them are of kind Deployment, Service"
+	if _, err := NewShape(o); err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
+	}
+}
+
 // TestUncounted names what a VM asks for that is not counted.
 func TestUncounted(t *testing.T) {
 	o, err := parse(`kind: VirtualMachine
@@ -165,8 +177,12 @@ spec:
 func TestParseNames(t *testing.T) {
 	for text, want := range map[string]string{
 		"kind: Node\nmetadata: {name: a}\nstatus: {allocatable: {cpu: many}}": "file 0: parse Node a: ",
-		"just text": "file 0: parse objects: ",
-		"a: [":      "file 0: parse objects: yaml: line 1: did not find expected node content",
+		"just text":            "file 0: parse objects: ",
+		"kind: Node\n---\n- a": "file 0: document at line 2: parse objects: ",
+		"kind: List\nitems: [{metadata: {name: a}}]": `file 0: parse objects: object "a" has no kind`,
+		"kind: Node\nspec: {}\nspec: {}": `file 0: parse objects: yaml: ` +
+			"unmarshal errors:\n  line 3: key \"spec\" already set in map",
+		"a: [": "file 0: parse objects: yaml: line 1: did not find expected node content",
 		"kind: ResourceSlice\napiVersion: resource.k8s.io/v1beta2\nmetadata: {name: a}": "" +
 			"file 0: ResourceSlice a is of resource.k8s.io/v1beta2, must be of resource.k8s.io/v1",
 	} {

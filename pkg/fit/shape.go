@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -12,6 +13,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 
 	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/words"
 )
 
 // Shape lists the claims, devices and resources that one VM requests of a node.
@@ -24,6 +26,8 @@ type Shape struct {
 	Pod    corev1.PodSpec
 	Labels map[string]string // that KubeVirt demands of the node beside those of Pod
 	Notes  []string          // what the VM asks for that is not counted
+
+	isOnce bool // a claim is named: only one VM at a time can have its devices
 }
 
 // NewShape returns the shape of the one VM of the objects: CPUs and memory as KubeVirt requests
@@ -31,14 +35,12 @@ type Shape struct {
 // Of CPUs that are not dedicated it requests a tenth, which does not count. A VM that requests
 // nothing is refused.
 func NewShape(o Objects) (Shape, error) {
-	if len(o.VMs) != 1 || o.VMs[0].Spec.Template == nil {
-		return Shape{}, fmt.Errorf("read VM: %d VMs in the files, want 1, with a spec.template",
-			len(o.VMs))
+	vm, err := o.vm()
+	if err != nil {
+		return Shape{}, fmt.Errorf("read VM: %w", err)
 	}
 
-	vm := o.VMs[0]
 	spec := vm.Spec.Template.Spec
-
 	s := Shape{
 		Name:    vm.Name,
 		Devices: devicesOf(spec),
@@ -54,8 +56,7 @@ func NewShape(o Objects) (Shape, error) {
 		s.Needs[corev1.ResourceName(name)] = *resource.NewQuantity(int64(count), resource.DecimalSI)
 	}
 
-	var err error
-	if s.Claims, err = claimsOf(vm, o); err != nil {
+	if err = s.addClaims(vm, o); err != nil {
 		return s, fmt.Errorf("read VM %s: %w", vm.Name, err)
 	}
 
@@ -67,6 +68,34 @@ func NewShape(o Objects) (Shape, error) {
 	}
 
 	return s, nil
+}
+
+// vm returns the one VM of the objects. A VMI counts as the VM that would make it.
+func (o *Objects) vm() (*v1.VirtualMachine, error) {
+	switch {
+	case len(o.VMs) == 1 && o.VMs[0].Spec.Template == nil:
+		return nil, fmt.Errorf("VM %s has no spec.template", o.VMs[0].Name)
+	case len(o.VMs) == 1:
+		return o.VMs[0], nil
+	case len(o.VMs) == 0 && len(o.VMIs) == 1:
+		i := o.VMIs[0]
+		return &v1.VirtualMachine{
+			ObjectMeta: i.ObjectMeta,
+			Spec: v1.VirtualMachineSpec{
+				Template: &v1.VirtualMachineInstanceTemplateSpec{Spec: i.Spec},
+			},
+		}, nil
+	case len(o.VMs)+len(o.VMIs) > 1:
+		return nil, fmt.Errorf("%d VMs in the files, want 1", max(len(o.VMs), len(o.VMIs)))
+	}
+
+	err := errors.New("the files have no VirtualMachine and no VirtualMachineInstance")
+	if kinds := slices.Sorted(maps.Keys(o.ignored)); len(kinds) > 0 {
+		err = fmt.Errorf("%w; other objects in them are of kind %s", err,
+			words.FirstOf(kinds, 10, ", "))
+	}
+
+	return nil, err
 }
 
 var errNothing = errors.New("it requests no devices, dedicated CPUs or memory, so any number " +
@@ -153,25 +182,50 @@ func uncounted(vm *v1.VirtualMachine) (notes []string) {
 	return notes
 }
 
-// claimsOf returns the claims of a VM, made of their templates.
-func claimsOf(vm *v1.VirtualMachine, o Objects) (claims []*resourceapi.ResourceClaim, err error) {
+// addClaims adds the claims of a VM: those that are made of templates for each VM, and those that it
+// names, which it shares with every VM that names them.
+func (s *Shape) addClaims(vm *v1.VirtualMachine, o Objects) error {
 	for _, entry := range vm.Spec.Template.Spec.ResourceClaims {
-		template := o.template(vm.Namespace, ptr.Deref(entry.ResourceClaimTemplateName, ""))
-		if template == nil {
-			return nil, fmt.Errorf("no template was read for its resource claim %q", entry.Name)
+		claim, err := o.claim(vm.Namespace, entry)
+		if err != nil {
+			return err
 		}
 
-		claim := &resourceapi.ResourceClaim{
-			ObjectMeta: template.ObjectMeta, Spec: *template.Spec.Spec.DeepCopy(),
-		}
 		if err := preset(claim.Spec.Devices.Requests); err != nil {
-			return nil, err
+			return err
 		}
 
-		claims = append(claims, claim)
+		s.Claims = append(s.Claims, claim)
+		if entry.ResourceClaimName != nil && !s.isOnce {
+			s.isOnce = true
+			s.Notes = append(s.Notes, fmt.Sprintf("claim %s is named, not made of a template: "+
+				"one VM at a time can have its devices", claim.Name))
+		}
 	}
 
-	return claims, nil
+	return nil
+}
+
+// claim returns the claim of a VM of a namespace, made of its template or the one that it names.
+func (o *Objects) claim(
+	namespace string, entry v1.VirtualMachineInstanceResourceClaim,
+) (*resourceapi.ResourceClaim, error) {
+	if name := ptr.Deref(entry.ResourceClaimName, ""); name != "" {
+		if claim := named(o.Claims, namespace, name); claim != nil {
+			return claim.DeepCopy(), nil
+		}
+		return nil, fmt.Errorf("ResourceClaim %q of its resource claim %q was not read",
+			words.Abridge(name), entry.Name)
+	}
+
+	template := named(o.Templates, namespace, ptr.Deref(entry.ResourceClaimTemplateName, ""))
+	if template == nil {
+		return nil, fmt.Errorf("no template was read for its resource claim %q", entry.Name)
+	}
+
+	return &resourceapi.ResourceClaim{
+		ObjectMeta: template.ObjectMeta, Spec: *template.Spec.Spec.DeepCopy(),
+	}, nil
 }
 
 // preset sets what requests in a file lack: defaults of the API server.

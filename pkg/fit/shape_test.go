@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -76,5 +77,17 @@ func TestParse(t *testing.T) {
 	if err != nil || len(o.Nodes) != 2 || len(o.Pods) != 1 {
 		t.Errorf("%d nodes and %d pods of two lists, want 2 and 1: %v", len(o.Nodes), len(o.Pods),
 			err)
+	}
+}
+
+// TestParseLengths: no object is lost, whatever the length of the file.
+func TestParseLengths(t *testing.T) {
+	const begin, end = "kind: Node\nmetadata: {name: a}\n---\n" +
+		`{"kind": "Node", "metadata": {"name": "b"}, "status": {"phase": "`, `"}}`
+	for _, length := range []int{4095, 4096, 4097, 8192} {
+		text := begin + strings.Repeat("x", length-len(begin+end)) + end
+		if o, err := parse(text); err != nil || len(o.Nodes) != 2 {
+			t.Errorf("%d of 2 nodes of %d bytes: %v", len(o.Nodes), len(text), err)
+		}
 	}
 }

@@ -70,6 +70,10 @@ func (a Answer) Text() string {
 		fmt.Fprintln(b, words.Printable(note))
 	}
 
+	if a.Kubernetes != "" {
+		fmt.Fprintf(b, "allocated as by Kubernetes %s\n", words.Printable(a.Kubernetes))
+	}
+
 	if len(a.Nodes) == 1 && len(a.Nodes[0].Devices) > 0 {
 		fmt.Fprintf(b, "\n%s", a.Nodes[0].picture())
 	}

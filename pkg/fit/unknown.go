@@ -15,7 +15,7 @@ import (
 // though nothing lists those of the node: some of the GPUs of a board with NVSwitches, more than
 // one. It returns 0 where there is nothing to say. The VM gets these devices of claims, or
 // s.Devices. With NVSwitches of its own it runs Fabric Manager itself.
-func (n *node) gpusOfUnknownPartitions(s Shape, first given) int {
+func (n *node) gpusOfUnknownPartitions(s Shape, first map[deviceID]string) int {
 	if len(n.partitions) > 0 || n.problem != "" {
 		return 0
 	}

@@ -1,0 +1,318 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"kubevirt.io/api/core"
+
+	"hook-sidecar/pkg/archive"
+	"hook-sidecar/pkg/cli"
+	"hook-sidecar/pkg/cluster"
+	"hook-sidecar/pkg/fit"
+	"hook-sidecar/pkg/host"
+	"hook-sidecar/pkg/nvlink"
+	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
+)
+
+// maxObjects limits the bytes of a file of a cluster's objects: some thousand nodes with their
+// pods.
+const maxObjects = 1 << 30
+
+// readFleet reads the files and, where they are not the cluster's, the cluster: as far as the user
+// may.
+func (a *app) readFleet(ctx context.Context, flags fitFlags) (objects fit.Objects, err error) {
+	files, err := a.readShape(flags)
+	if err != nil {
+		return objects, err
+	}
+
+	var server string
+	isLive := len(flags.from) == 0 && len(a.archives) == 0
+	if isLive {
+		client, _, err := a.connect()
+		if err != nil {
+			return objects, err
+		}
+
+		files = append(files, a.list(ctx, client, fitReads...)...)
+		if server, err = client.Version(ctx); err != nil && !apierrors.IsNotFound(err) {
+			a.Say("warning: not read: %s", reasons.Text(err))
+		}
+	}
+
+	if objects, err = fit.Parse(files...); err != nil {
+		return objects, err
+	}
+
+	for _, in := range a.archives {
+		server = cmp.Or(server, in.Collected.Versions["Kubernetes"])
+	}
+
+	objects.Only, objects.ServerVersion, objects.AssumedMinor = flags.node, server, flags.minor
+	names := topology.Map(objects.Nodes, func(n *corev1.Node) string { return n.Name })
+	if err := checkNodes(names, flags); err != nil {
+		return objects, err
+	}
+
+	if objects.Partitions, err = a.readPartitions(flags); err != nil {
+		return objects, err
+	}
+
+	objects.Hosts, err = a.readHosts(ctx, names, flags)
+	if err == nil {
+		err = a.addSnapshots(&objects)
+	}
+
+	if err == nil && (isLive || len(a.archives) > 0) && len(objects.Hosts) > 0 {
+		objects.Held, err = a.readHeld(ctx, objects.Hosts)
+	}
+
+	return objects, err
+}
+
+// readShape reads the files of -f and --from. Of an archive of collect it takes the objects, and
+// the VM where -f names it.
+func (a *app) readShape(flags fitFlags) (files []fit.File, err error) {
+	for i, names := range [][]string{flags.files, flags.from} {
+		inputs, err := a.readInputs(names, maxObjects)
+		if err != nil {
+			return nil, err
+		}
+
+		for _, in := range inputs {
+			if in.Collected != nil {
+				a.archives = append(a.archives, in)
+			}
+			for _, f := range in.Files {
+				isVM := f.Name == archive.ObjectsOf("virtualmachines")
+				if in.Collected == nil || f.IsObjects() && (i == 0 || !isVM) {
+					files = append(files, fit.File{Name: in.Name, Data: f.Data})
+				}
+			}
+		}
+	}
+
+	return files, nil
+}
+
+// addSnapshots adds the nodes that archives have a snapshot of, unless a flag names another.
+func (a *app) addSnapshots(objects *fit.Objects) error {
+	for _, in := range a.archives {
+		for _, f := range in.Files {
+			namespace, pod, isSnapshot := f.Snapshot()
+			i := slices.IndexFunc(objects.Pods, func(p *corev1.Pod) bool {
+				return isSnapshot && p.Namespace == namespace && p.Name == pod
+			})
+			if i < 0 || objects.Hosts[objects.Pods[i].Spec.NodeName] != nil {
+				continue
+			}
+
+			sysfs, err := host.ParseSnapshot(f.Data)
+			if err != nil {
+				return fmt.Errorf("read %s: %s: %w", in.Name, f.Name, err)
+			}
+
+			objects.Hosts[objects.Pods[i].Spec.NodeName], _ = host.Read(sysfs, nil, host.All)
+		}
+	}
+
+	return nil
+}
+
+// checkNodes checks that the cluster has the nodes that flags name.
+func checkNodes(names []string, flags fitFlags) error {
+	unknown := func(flag, name string) error {
+		hint := words.DidYouMean(name, names, "", " ") + "kubectl get nodes lists them"
+		return cli.Failed(hint, fmt.Errorf("%s: no node has this name", flag))
+	}
+
+	for flag, files := range map[string]map[string]string{
+		"snapshot": flags.snapshots, "partitions": flags.partitions,
+	} {
+		for _, name := range slices.Sorted(maps.Keys(files)) {
+			if !slices.Contains(names, name) {
+				return unknown(fmt.Sprintf("--%s %s=%s", flag, name, files[name]), name)
+			}
+		}
+	}
+
+	switch {
+	case len(names) == 0:
+		return errors.New("read nodes: there is none")
+	case flags.node != "" && !slices.Contains(names, flags.node):
+		return unknown("--node "+flags.node, flags.node)
+	}
+
+	return nil
+}
+
+// readPartitions reads the lists of partitions.
+func (a *app) readPartitions(flags fitFlags) (map[string]nvlink.List, error) {
+	lists := map[string]nvlink.List{}
+	for node, file := range flags.partitions {
+		data, err := a.ReadInput(file)
+		if err == nil {
+			lists[node], err = nvlink.Parse(data)
+		}
+
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", cli.InputName(file), err)
+		}
+	}
+
+	return lists, nil
+}
+
+// readHosts reads the nodes that have a snapshot or, with a debug image, all that are counted.
+func (a *app) readHosts(
+	ctx context.Context, names []string, flags fitFlags,
+) (map[string]*topology.Host, error) {
+	hosts := map[string]*topology.Host{}
+	for _, name := range names {
+		file, isFile := flags.snapshots[name]
+		var sysfs fs.FS
+		var err error
+		switch {
+		case flags.node != "" && flags.node != name:
+			continue
+		case isFile:
+			if sysfs, err = a.OpenSysfs(file); err != nil {
+				return nil, err
+			}
+
+		case flags.image != "":
+			if sysfs, err = a.readNode(ctx, name, flags.image); err != nil {
+				a.Say("warning: not read: %s", reasons.Text(err))
+				continue
+			}
+
+		default:
+			continue
+		}
+
+		hosts[name], _ = host.Read(sysfs, nil, host.All)
+	}
+
+	return hosts, nil
+}
+
+// resourcesOf has the objects of a group that fit reads.
+type resourcesOf struct {
+	group string
+	names []string
+}
+
+// fitReads are the objects that fit reads from a cluster.
+var fitReads = []resourcesOf{
+	{"", []string{"nodes", "pods"}},
+	{core.GroupName, []string{"kubevirts"}},
+	{resourceapi.GroupName, []string{
+		"resourceslices", "deviceclasses", "resourceclaims", "resourceclaimtemplates",
+	}},
+}
+
+// fitResources returns the resources that fit reads, as kubectl get takes them.
+func fitResources() (names []string) {
+	for _, resources := range fitReads {
+		names = append(names, resources.names...)
+	}
+	return names
+}
+
+// list reads objects, as far as the user may. Rights that are missing are said once.
+func (a *app) list(
+	ctx context.Context, client *cluster.Client, all ...resourcesOf,
+) (lists []fit.File) {
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	var refused []resourcesOf
+	var first error
+	for _, resources := range all {
+		missing := resourcesOf{group: resources.group}
+		for _, resource := range resources.names {
+			data, err := client.Get(ctx, cluster.Query{Group: resources.group, Resource: resource})
+			switch {
+			case err == nil:
+				file := fit.File{Name: "the cluster's " + resource, Data: data}
+				lists = append(lists, file)
+			case apierrors.IsForbidden(err):
+				missing.names, first = append(missing.names, resource), cmp.Or(first, err)
+			default:
+				a.Say("warning: not read: %s", reasons.Text(err))
+			}
+		}
+
+		if len(missing.names) > 0 {
+			refused = append(refused, missing)
+		}
+	}
+
+	a.sayRefused(refused, first)
+	return lists
+}
+
+// sayRefused says which resources were refused. Of several it says the first error, and the rules
+// that allow all.
+func (a *app) sayRefused(refused []resourcesOf, first error) {
+	var names, rules []string
+	for _, resources := range refused {
+		names = append(names, resources.names...)
+		rules = append(rules, fmt.Sprintf(`{apiGroups: [%q], resources: ["%s"], verbs: ["list"]}`,
+			resources.group, strings.Join(resources.names, `", "`)))
+	}
+
+	switch len(names) {
+	case 0:
+	case 1:
+		a.Say("warning: not read: %s", reasons.Text(first))
+	default:
+		a.Say("warning: not read: %s: %s (kubectl-clusterrole.yaml of the release allows it, by the "+
+			"rules %s)", strings.Join(names, ", "), first, strings.Join(rules, ", "))
+	}
+}
+
+// readHeld reads which devices the VMs have that run on nodes that were read.
+func (a *app) readHeld(
+	ctx context.Context, hosts map[string]*topology.Host,
+) (map[fit.HostDevice]string, error) {
+	client, all, err := a.instances(ctx, fleetFlags{all: true})
+	all = slices.DeleteFunc(all, func(in cluster.Instance) bool { return hosts[in.Node] == nil })
+	read := func(in cluster.Instance) (cluster.RunningVM, error) {
+		return a.read(ctx, client, in.NamespacedName, cluster.DevicesOnly)
+	}
+
+	held := map[fit.HostDevice]string{}
+	unread := map[string]int{} // VMs by remedy, such as the right that is missing
+	forEach(a, all, 8, read, func(vm cluster.RunningVM, err error) {
+		if err != nil {
+			hint := cmp.Or(reasons.HintOf(err), err.Error())
+			if unread[hint]++; unread[hint] == 1 {
+				a.Say("warning: devices of a VM count as free: %s", reasons.Text(err))
+			}
+		}
+		for _, id := range vm.IDs {
+			held[fit.HostDevice{Node: vm.Node, Device: id}] = vm.String()
+		}
+	})
+
+	for hint, count := range unread {
+		if count > 1 {
+			a.Say("warning: so do those of %s for the same cause: %s",
+				words.Counted(count-1, "other VM"), hint)
+		}
+	}
+
+	return held, err
+}

@@ -1,0 +1,77 @@
+package fit
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+)
+
+// version is the version of Kubernetes as which the allocator acts.
+type version struct {
+	found  int    // the minor version of Kubernetes 1
+	source string // what says so
+}
+
+// version returns the cluster's version: that of its API server, or of its newest kubelet, which is
+// not newer (kubernetes.io/releases/version-skew-policy); else what the user assumes; else Latest.
+func (o *Objects) version() version {
+	newest := 0
+	for _, n := range o.Nodes {
+		if minor, err := Minor(n.Status.NodeInfo.KubeletVersion); err == nil {
+			newest = max(newest, minor)
+		}
+	}
+
+	switch server, err := Minor(o.ServerVersion); {
+	case err == nil:
+		return version{server, "the API server's version"}
+	case newest > 0:
+		return version{newest, "the kubelets' version"}
+	case o.AssumedMinor > 0:
+		return version{o.AssumedMinor, "--kubernetes"}
+	}
+
+	return version{Latest, "the newest that fit knows"}
+}
+
+// minor returns the minor version as which the allocator can act.
+func (v version) minor() int { return min(max(v.found, Oldest), Latest) }
+
+func (v version) String() string {
+	if v.found != v.minor() {
+		return fmt.Sprintf("1.%d, for 1.%d: %s", v.minor(), v.found, v.source)
+	}
+	return fmt.Sprintf("1.%d: %s", v.found, v.source)
+}
+
+var minorVersion = regexp.MustCompile(`^v?1\.(\d+)(?:$|[.+-])`)
+
+// Minor returns the minor version of a version of Kubernetes 1, such as 1.36 or v1.36.2.
+func Minor(text string) (int, error) {
+	match := minorVersion.FindStringSubmatch(text)
+	if match == nil {
+		return 0, fmt.Errorf("invalid version of Kubernetes %q: must be as 1.36", text)
+	}
+	return strconv.Atoi(match[1])
+}
+
+// gateNotes names the feature gates that claims need and that are off by default in the cluster's
+// version, though nothing in the cluster shows that they are on.
+func (f *Fleet) gateNotes(claims []*resourceapi.ResourceClaim) (notes []string) {
+	on := gatesOf(f.version.minor()).with(gatesOfSlices(f.Slices))
+	needs := gatesOfClaims(claims)
+	maps.DeleteFunc(needs, func(name string, isNeeded bool) bool { return !isNeeded || on[name] })
+	if len(needs) == 0 {
+		return nil
+	}
+
+	names := strings.Join(slices.Sorted(maps.Keys(needs)), ", ")
+	return []string{fmt.Sprintf("counted as with feature gate %s, which Kubernetes 1.%d has off "+
+		"by default: without it the API server drops what needs it from the claim", names,
+		f.version.minor())}
+}
