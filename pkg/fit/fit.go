@@ -151,9 +151,10 @@ func (n *node) answer(ctx context.Context, s Shape) (Node, error) {
 
 	first := now.first
 	switch {
+	case now.times > 0:
 	case empty.times == 0:
-		first, out.Why = nil, empty.why
-	case now.times == 0:
+		out.Why = empty.why
+	default:
 		first, out.Why = empty.first, now.why
 	}
 
