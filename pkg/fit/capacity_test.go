@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"hook-sidecar/test/expect"
+	"hook-sidecar/test/fleet"
 )
 
 // shared is a node with eight virtual functions, each published for containers and for VMs, and with
@@ -290,5 +291,18 @@ func TestNamedClaim(t *testing.T) {
 			t.Errorf("%s: %d fit now, %d when empty, why %q; want %d, 1, %q", test.name, answer.Now,
 				answer.Empty, answer.Nodes[0].Why, test.now, test.why)
 		}
+	}
+}
+
+// TestWrittenClaimOfVersions: a claim that is written for GPUs and NICs is allocated as often by each
+// version of Kubernetes.
+func TestWrittenClaimOfVersions(t *testing.T) {
+	o := objects(t, "x86-2n8g-hgx-h100", fleet.NVIDIA(), fleet.SRIOV())
+	wish := Wish{GPUs: 2, NICs: 2, GPUClass: fleet.NVIDIA().Class, NICClass: fleet.SRIOV().Class, Pair: true}
+	_, claim, err := wish.Count(t.Context(), New(o))
+	expect.NoError(t, err)
+	if !strings.Contains(claim, "# Checked as Kubernetes 1.34 to 1.37 allocate") ||
+		strings.Contains(claim, "# Kubernetes 1.") {
+		t.Errorf("claim:\n%s", claim)
 	}
 }

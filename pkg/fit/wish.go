@@ -42,7 +42,10 @@ func (w Wish) Count(ctx context.Context, f *Fleet) (answer Answer, claim string,
 		return answer, "", err
 	}
 
-	return answer, text("comment", answer) + claim, nil
+	return answer, text("comment", struct {
+		Answer
+		Oldest, Latest int
+	}{answer, Oldest, Latest}) + claim, nil
 }
 
 // count answers for the claim of the wish, and returns it if a node meets it.
@@ -61,11 +64,39 @@ func (w Wish) count(ctx context.Context, f *Fleet) (answer Answer, claim string,
 	// A VM that is not written yet can have any toleration.
 	shape.Pod.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 	answer, err = f.Count(ctx, shape)
+	if err == nil && answer.Empty > 0 {
+		err = f.checkVersions(ctx, shape, &answer)
+	}
+
 	if err != nil || answer.Empty == 0 {
 		return answer, "", err
 	}
 
 	return answer, template + "# " + strings.ReplaceAll(vm, "\n", "\n# ") + "\n", nil
+}
+
+// checkVersions notes which versions of Kubernetes allocate a claim less or more often than the one
+// of an answer.
+func (f *Fleet) checkVersions(ctx context.Context, s Shape, answer *Answer) error {
+	for minor := Oldest; minor <= Latest; minor++ {
+		if minor == f.version.minor() {
+			continue
+		}
+
+		other := *f
+		other.version = version{found: minor}
+		as, err := other.Count(ctx, s)
+		if err != nil {
+			return err
+		}
+
+		if as.Now != answer.Now || as.Empty != answer.Empty {
+			answer.Notes = append(answer.Notes, fmt.Sprintf("Kubernetes 1.%d allocates it %d times "+
+				"now, and %d times if nothing ran", minor, as.Now, as.Empty))
+		}
+	}
+
+	return nil
 }
 
 // Cause returns why the VM does not fit on the first node with devices, as the end of a sentence.
