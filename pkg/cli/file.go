@@ -14,6 +14,7 @@ import (
 
 	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/words"
+	"hook-sidecar/pkg/words/lazyregexp"
 )
 
 // newFileMode is the mode of a new file, before the umask.
@@ -37,7 +38,7 @@ func (p *Program) Write(file string, data []byte) error {
 }
 
 // colours are the sequences that this program writes to a terminal (ECMA-48, 8.3.117).
-var colours = regexp.MustCompile(`\x1b\[(?:[012]|3[0-7])?m`)
+var colours = lazyregexp.New(`\x1b\[(?:[012]|3[0-7])?m`)
 
 // forTerminal returns lines in which a terminal finds nothing to obey but this program's colours.
 func forTerminal(data []byte) []byte {
@@ -57,7 +58,7 @@ func forTerminal(data []byte) []byte {
 	}
 
 	at := 0
-	for _, colour := range colours.FindAllIndex(data, -1) {
+	for _, colour := range colours.FindAllStringIndex(string(data), -1) {
 		add(data[at:colour[0]])
 		b.Write(data[colour[0]:colour[1]])
 		at = colour[1]
