@@ -48,7 +48,7 @@ Exit status:
 		Example: `  kubectl hostdev doctor dgx -n ml
   kubectl hostdev doctor -A -q
   kubectl hostdev doctor`,
-		Args: cli.AtMostOne,
+		Args: oneVMOrNone,
 	}
 
 	flags.add(cmd, cli.Text, cli.JSON, cli.YAML)

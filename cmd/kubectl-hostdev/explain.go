@@ -47,7 +47,7 @@ Exit status:
 		Example: `  kubectl hostdev explain dgx -n ml
   kubectl hostdev explain dgx --layout mirror -o svg > dgx.svg
   kubectl hostdev explain -A -o wide`,
-		Args: cli.AtMostOne,
+		Args: oneVMOrNone,
 	}
 
 	flags.add(cmd, cli.Text, cli.Wide, cli.JSON, cli.YAML, cli.Name, cli.SVG, cli.NCCL)

@@ -113,7 +113,9 @@ func (flags *fitFlags) add(f *pflag.FlagSet) {
 func (f *fitFlags) check(cmd *cobra.Command) (err error) {
 	hasFile, hasNumbers := len(f.files) > 0, f.wish.GPUs+f.wish.NICs > 0
 	switch {
-	case f.wish.GPUs < 0 || f.wish.NICs < 0 || hasNumbers == hasFile || f.claim && hasFile:
+	case f.wish.GPUs < 0 || f.wish.NICs < 0:
+		return errors.New("invalid --gpus or --nics: must be positive")
+	case hasNumbers == hasFile || f.claim && hasFile:
 		return cli.Failed(cli.SeeHelp(cmd),
 			errors.New("pass either -f FILE, or --gpus and --nics and, if you like, --claim"))
 

@@ -196,11 +196,34 @@ func vmName(namespace, argument string) (types.NamespacedName, error) {
 	return types.NamespacedName{Namespace: namespace, Name: name}, nil
 }
 
+// kinds are the kinds that kubectl takes before a name, and what this program has before that name.
+var kinds = map[string]string{
+	"vm": "", "vmi": "", "virtualmachine": "", "virtualmachineinstance": "", "node": "node/",
+}
+
+// seeUsage hints at what kubectl would take: a kind before a name.
+func seeUsage(cmd *cobra.Command, args []string) string {
+	if len(args) == 2 {
+		if before, isKind := kinds[args[0]]; isKind {
+			return fmt.Sprintf("did you mean %s %s%s?", cmd.Name(), before, args[1])
+		}
+	}
+	return cli.SeeHelp(cmd)
+}
+
 // oneVM checks that a command has the name of one VM.
 func oneVM(cmd *cobra.Command, args []string) error {
 	if len(args) == 1 {
 		return nil
 	}
-	return cli.Failed(cli.SeeHelp(cmd),
+	return cli.Failed(seeUsage(cmd, args),
 		fmt.Errorf("%d arguments, want the name of a VM", len(args)))
+}
+
+// oneVMOrNone rejects a second argument.
+func oneVMOrNone(cmd *cobra.Command, args []string) error {
+	if len(args) < 2 {
+		return nil
+	}
+	return cli.Failed(seeUsage(cmd, args), fmt.Errorf("unexpected argument %q", args[1]))
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 
 	"github.com/spf13/cobra"
@@ -83,21 +84,30 @@ func NoArguments(cmd *cobra.Command, args []string) error {
 		return unknownCommand(cmd, args[0])
 	}
 
-	hint := "pass files with flags, " + SeeHelp(cmd)
-	if args[0] == "true" || args[0] == "false" {
-		hint = "set a boolean flag with =, as in --strict=" + args[0]
-	}
-
-	return Failed(hint, fmt.Errorf("unexpected argument %q", args[0]))
+	return Failed(hintFor(cmd, args[0]), fmt.Errorf("unexpected argument %q", args[0]))
 }
 
-// AtMostOne rejects a second argument.
-func AtMostOne(cmd *cobra.Command, args []string) error {
-	if len(args) < 2 {
-		return nil
+// hintFor says which flag takes an argument: a boolean flag was given without a value, or a file is
+// there of that name.
+func hintFor(cmd *cobra.Command, arg string) string {
+	var boolean string
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if f.NoOptDefVal != "" {
+			boolean = f.Name
+		}
+	})
+
+	_, err := os.Stat(arg)
+	switch domain := cmd.Flags().Lookup("domain"); {
+	case err == nil && domain != nil && !domain.Changed:
+		return fmt.Sprintf("did you mean --domain %s?", arg)
+	case err != nil && boolean != "":
+		return fmt.Sprintf("did you mean --%s=%s? It must be true or false", boolean, arg)
 	}
-	return Failed(SeeHelp(cmd), fmt.Errorf("unexpected argument %q", args[1]))
+
+	return "pass files with flags, " + SeeHelp(cmd)
 }
+
 
 func unknownCommand(root *cobra.Command, name string) error {
 	names := topology.Map(root.Commands(), (*cobra.Command).Name)

@@ -87,6 +87,11 @@ func isSnapshot(data []byte) bool {
 
 // readText reads each format of a text and joins what they say.
 func readText(t text) (Machine, error) {
+	// It may have elements of the names that lstopo's and NCCL's have: <topology>, <system>.
+	if start := xmlElement.FindStringSubmatch(t.all); start != nil && start[1] == "domain" {
+		return Machine{}, errors.New("this is a libvirt domain: pass it to explain --domain")
+	}
+
 	var parts []Machine
 	var failed []error
 	for _, f := range formats {

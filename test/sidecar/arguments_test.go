@@ -45,7 +45,7 @@ func TestWrongArguments(t *testing.T) {
 		{arguments: "--strict --dry-run -x", says: "unknown shorthand flag: 'x'"},
 		{arguments: "--laoyut mirror --strict", says: "unknown flag: --laoyut", refused: true},
 		{arguments: "--strict true",
-			says:    `unexpected argument "true" (set a boolean flag with =, as in --strict=true)`,
+			says:    `unexpected argument "true" (did you mean --strict=true? It must be true or false)`,
 			refused: true},
 		{arguments: "--strict=yes", says: `invalid --strict "yes": must be true or false`,
 			refused: true},
