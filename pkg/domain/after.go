@@ -27,10 +27,9 @@ func (d *Domain) After(c Changes) *Domain {
 	next.Hostdevs = append(next.Hostdevs, c.AddHostdevs...)
 	next.Controllers = make([]Controller, 0, len(d.Controllers)+len(c.AddControllers))
 
-	for i, controller := range d.Controllers {
-		controller.HotplugOff = controller.HotplugOff || slices.Contains(c.HotplugOff, i)
+	for i := range d.Controllers {
 		if !slices.Contains(c.RemoveControllers, i) {
-			next.Controllers = append(next.Controllers, controller)
+			next.Controllers = append(next.Controllers, d.after(c, i))
 		}
 	}
 
@@ -40,6 +39,17 @@ func (d *Domain) After(c Changes) *Domain {
 	}
 
 	return &next
+}
+
+// after returns the controller at a position after changes.
+func (d *Domain) after(c Changes, position int) Controller {
+	controller := d.Controllers[position]
+	controller.HotplugOff = controller.HotplugOff || slices.Contains(c.HotplugOff, position)
+	if chassis, isSet := c.Chassis[position]; isSet {
+		controller.Chassis = &chassis
+	}
+
+	return controller
 }
 
 // withFragments returns the read model after changes of fragments: they are in the place of
@@ -122,7 +132,8 @@ func verifyControllers(want, have []Controller) error {
 		h := have[i]
 		if w.Index != h.Index || w.Model != h.Model || w.HotplugOff != h.HotplugOff ||
 			!topology.Same(w.Address, h.Address) ||
-			!topology.Same(w.BusNr, h.BusNr) || !topology.Same(w.Cell, h.Cell) {
+			!topology.Same(w.BusNr, h.BusNr) || !topology.Same(w.Cell, h.Cell) ||
+			!topology.Same(w.Chassis, h.Chassis) {
 			return fmt.Errorf("the controller with index %d is not in the result as planned",
 				w.Index)
 		}

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 
 	"hook-sidecar/pkg/domain/xmledit"
+	"hook-sidecar/pkg/topology"
 )
 
 // Apply returns the bytes of the domain with the changes. It edits as little as it can: a value
@@ -29,9 +31,10 @@ func (d *Domain) Apply(c Changes) ([]byte, error) {
 		e.place(i, c.Place[i])
 	}
 
-	for _, i := range c.HotplugOff {
-		if !d.Controllers[i].HotplugOff {
-			e.edit(e.turnHotplugOff(d.doc.controllers[i]))
+	for i, port := range d.Controllers {
+		changed := d.after(c, i)
+		if changed.HotplugOff != port.HotplugOff || !topology.Same(changed.Chassis, port.Chassis) {
+			e.setTarget(d.doc.controllers[i], changed)
 		}
 	}
 
@@ -117,11 +120,21 @@ func (e *editor) editAddress(address *xmledit.Element, to GuestAddress) {
 	}
 }
 
-func (e *editor) turnHotplugOff(port *xmledit.Element) xmledit.Edit {
-	if target := port.Child("target"); target != nil {
-		return e.xml.SetAttr(target, "hotplug", "off")
+// setTarget sets hotplug and chassis of a port.
+func (e *editor) setTarget(port *xmledit.Element, to Controller) {
+	target := port.Child("target")
+	if target == nil {
+		e.edit(e.xml.InsertLast(port, printTarget(to)))
+		return
 	}
-	return e.xml.InsertLast(port, printTarget(Controller{HotplugOff: true}))
+
+	if to.HotplugOff && target.Value("hotplug") != "off" {
+		e.edit(e.xml.SetAttr(target, "hotplug", "off"))
+	}
+
+	if to.Chassis != nil {
+		e.edit(e.xml.SetAttr(target, "chassis", strconv.Itoa(*to.Chassis)))
+	}
 }
 
 // add puts the new hostdevs after the last one, else before the first controller, and the new

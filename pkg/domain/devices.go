@@ -200,7 +200,8 @@ func (r *reader) controller(e *xmledit.Element) (c Controller, hasIndex bool, er
 	}
 
 	if c.Model != ExpanderBus {
-		return c, hasIndex, nil
+		c.Chassis, err = r.chassis(c.Model, target)
+		return c, hasIndex, err
 	}
 
 	// libvirt reads busNr with base 0, node with base 10 (src/conf/domain_conf.c,
@@ -223,6 +224,21 @@ func (r *reader) controller(e *xmledit.Element) (c Controller, hasIndex bool, er
 	}
 
 	return c, hasIndex, nil
+}
+
+// chassis reads the chassis of a port (libvirt src/conf/domain_conf.c,
+// virDomainControllerDefParseXML). Of another controller it is none of QEMU's.
+func (r *reader) chassis(model Model, target *xmledit.Element) (*int, error) {
+	if model != RootPort && model != DownstreamPort || target == nil {
+		return nil, nil
+	}
+
+	n, ok, err := r.attrNumber(target, "chassis", 0, 0, 255)
+	if err != nil || !ok {
+		return nil, err
+	}
+
+	return new(int(n)), nil
 }
 
 // hostdev reads a <hostdev>; placed is false for other kinds, for mediated devices that are not

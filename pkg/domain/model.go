@@ -42,6 +42,8 @@ type Domain struct {
 	Fragments  []Fragment // each kind in document order
 	Args       []string   // qemu:commandline, every arg
 
+	CommandLine CommandLine // what Args have of PCI buses
+
 	VCPUs          int     // vcpu, 0 when absent
 	IOAPIC         *string // features/ioapic/@driver; nil without an ioapic, or with the hook's
 	LaunchSecurity bool
@@ -113,6 +115,7 @@ type Controller struct {
 	BusNr      *int             // target/@busNr, expander buses only
 	Cell       *topology.CellID // target/node, expander buses only
 	HotplugOff bool             // target/@hotplug is "off"
+	Chassis    *int             // target/@chassis, ports only; nil: libvirt takes the index
 	Alias      string           // alias/@name, "" when absent
 }
 
@@ -184,6 +187,8 @@ type Changes struct {
 	AddHostdevs []Hostdev
 	// HotplugOff lists positions in Controllers, of ports that get target/@hotplug "off".
 	HotplugOff []int
+	// Chassis maps positions in Controllers, of ports, to a chassis other than the index.
+	Chassis map[int]int
 	// RemoveControllers lists positions in Controllers.
 	RemoveControllers []int
 	// AddControllers are added after the existing PCI controllers, in this order.
@@ -196,6 +201,6 @@ type Changes struct {
 
 // IsZero reports whether nothing is changed.
 func (c Changes) IsZero() bool {
-	return len(c.SetMode)+len(c.Place)+len(c.AddHostdevs)+len(c.HotplugOff)+
+	return len(c.SetMode)+len(c.Place)+len(c.AddHostdevs)+len(c.HotplugOff)+len(c.Chassis)+
 		len(c.RemoveControllers)+len(c.AddControllers)+len(c.Marked) == 0 && !c.RenameSSIDSizes
 }

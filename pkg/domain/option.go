@@ -3,6 +3,7 @@ package domain
 import (
 	"cmp"
 	"errors"
+	"iter"
 	"slices"
 	"strings"
 
@@ -39,18 +40,31 @@ func (o Option) Mark() Mark {
 	return ""
 }
 
-// Key returns the value of a key, "" where it is absent. Of a duplicate key the last counts, and
-// a comma in a value is written twice (util/qemu-option.c, qemu_opt_find and get_opt_value).
+// Key returns the value of a key, "" where it is absent. Of a duplicate key the last counts
+// (util/qemu-option.c, qemu_opt_find).
 func (o Option) Key(key string) string {
-	const comma = "\x00" // XML cannot hold it
 	found := ""
-	for part := range strings.SplitSeq(strings.ReplaceAll(o.Value, ",,", comma), ",") {
-		if name, value, _ := strings.Cut(part, "="); name == key {
-			found = strings.ReplaceAll(value, comma, ",")
+	for name, value := range o.keys() {
+		if name == key {
+			found = value
 		}
 	}
 
 	return found
+}
+
+// keys yields the keys with their values, in their order. A comma in a value is written twice
+// (util/qemu-option.c, get_opt_value).
+func (o Option) keys() iter.Seq2[string, string] {
+	const comma = "\x00" // XML cannot hold it
+	return func(yield func(name, value string) bool) {
+		for part := range strings.SplitSeq(strings.ReplaceAll(o.Value, ",,", comma), ",") {
+			name, value, _ := strings.Cut(part, "=")
+			if !yield(name, strings.ReplaceAll(value, comma, ",")) {
+				return
+			}
+		}
+	}
 }
 
 // global returns the property that a -global sets. Its short form is DRIVER.PROPERTY=VALUE

@@ -27,15 +27,9 @@ func (r *reader) references(root *xmledit.Element) error {
 		}
 	}
 
-	aliases := map[string]int{}
-	for _, c := range r.domain.Controllers {
-		aliases[c.Alias] = c.Index
-	}
-
+	indexOf := r.indexesByName()
 	byName := func(name string) {
-		if index, found := aliases[name]; found && name != "" {
-			refer(index)
-		} else if index, ok := busIndex(name); ok {
+		if index, found := indexOf(name); found {
 			refer(index)
 		}
 	}
@@ -53,7 +47,23 @@ func (r *reader) references(root *xmledit.Element) error {
 		}
 	}
 
+	r.commandLine(root, indexOf)
 	return nil
+}
+
+// indexesByName returns what finds the index of a controller by QEMU's name for it.
+func (r *reader) indexesByName() func(name string) (index int, found bool) {
+	aliases := map[string]int{}
+	for _, c := range r.domain.Controllers {
+		aliases[c.Alias] = c.Index
+	}
+
+	return func(name string) (int, bool) {
+		if index, found := aliases[name]; found && name != "" {
+			return index, true
+		}
+		return busIndex(name)
+	}
 }
 
 // busIndex returns the index in the name pci.N of a controller without an alias (libvirt

@@ -90,11 +90,15 @@ func printController(c Controller) string {
 }
 
 func printTarget(c Controller) string {
-	if c.BusNr == nil && c.Cell == nil && !c.HotplugOff {
+	if c.BusNr == nil && c.Cell == nil && !c.HotplugOff && c.Chassis == nil {
 		return ""
 	}
 
-	busNr, hotplug, node := "", "", ""
+	chassis, busNr, hotplug, node := "", "", "", ""
+	if c.Chassis != nil {
+		chassis = strconv.Itoa(*c.Chassis)
+	}
+
 	if c.BusNr != nil {
 		busNr = strconv.Itoa(*c.BusNr)
 	}
@@ -107,7 +111,9 @@ func printTarget(c Controller) string {
 		node = fmt.Sprintf("<node>%d</node>", *c.Cell)
 	}
 
-	return element("target", []attribute{{"busNr", busNr}, {"hotplug", hotplug}}, node)
+	return element("target", []attribute{
+		{"chassis", chassis}, {"busNr", busNr}, {"hotplug", hotplug},
+	}, node)
 }
 
 // printHostdev prints a hostdev by libvirt's own Go types, as virt-launcher does (KubeVirt

@@ -15,9 +15,17 @@ type Other int
 // String returns the position.
 func (o Other) String() string { return "device " + strconv.Itoa(int(o)) }
 
+// Argument is the ID, in a guest's tree, of a device in qemu:commandline: its position in
+// domain.CommandLine.
+type Argument int
+
+// String returns the position.
+func (a Argument) String() string { return "argument " + strconv.Itoa(int(a)) }
+
 // Tree returns the guest's PCI Express tree: the root bus first, then the expander buses by index,
 // each with the controllers under it, in the order of slot and function, and devices. A device
-// without an address, or under no controller of the domain, is on the root bus.
+// without an address, or under no controller of the domain, is on the root bus. Expander buses in
+// qemu:commandline are devices of the root bus, and what is under them is left out.
 func Tree(d *domain.Domain, devices []Endpoint) *topology.Tree {
 	b := treeBuilder{
 		tree:  topology.NewTree(len(d.Hostdevs), len(devices)),
@@ -54,6 +62,7 @@ func Tree(d *domain.Domain, devices []Endpoint) *topology.Tree {
 		b.endpoint(Other(i), o.Address)
 	}
 
+	b.arguments(d.CommandLine.Devices)
 	return b.tree
 }
 
@@ -116,6 +125,44 @@ func (b treeBuilder) endpoint(id topology.ID, address *domain.GuestAddress) {
 	}
 
 	b.tree.Add(parent, n)
+}
+
+// arguments adds the devices in qemu:commandline that are on a bus of the domain or under one.
+func (b treeBuilder) arguments(devices []domain.ArgumentDevice) {
+	added := make([]*topology.Node, len(devices)) // nil under an expander bus of theirs
+	for i, d := range devices {
+		bus := b.tree.Node(topology.Index(d.Bus))
+		if d.Parent != domain.NoParent {
+			bus = added[d.Parent]
+			if devices[d.Parent].BusNr != nil {
+				bus = nil
+			}
+		}
+
+		if bus == nil {
+			continue
+		}
+
+		n := topology.Node{Kind: topology.Endpoint, ID: Argument(i), Slot: d.Slot}
+		if d.IsBridge {
+			n.Kind = topology.Bridge
+		}
+
+		added[i] = b.tree.Add(bus, n)
+		bus.Children = sortedIn(bus.Children)
+	}
+}
+
+// sortedIn moves the last of the nodes on a bus before the first with a higher slot.
+func sortedIn(nodes []*topology.Node) []*topology.Node {
+	last := len(nodes) - 1
+	added := nodes[last]
+	at := slices.IndexFunc(nodes[:last], func(n *topology.Node) bool { return n.Slot > added.Slot })
+	if added.Slot == topology.NoSlot || at < 0 {
+		return nodes
+	}
+
+	return slices.Insert(nodes[:last], at, added)
 }
 
 // kindOf returns the kind of a controller's node (libvirt docs/formatdomain.rst, "Controllers").

@@ -60,7 +60,8 @@ func placeDevices(s start) placing {
 func placeAll(s start) (chosen proposal, placed placing, violations []reasons.Warning) {
 	chosen = choose(s)
 	placed, violations = attempt(s, chosen)
-	if len(violations) > 0 {
+	isUnclear := len(s.Domain.CommandLine.Unclear) > 0 // then no other layout can be built either
+	if len(violations) > 0 && !isUnclear {
 		placed, violations = nextLayout(s, chosen, violations)
 	}
 
@@ -117,6 +118,10 @@ func attempt(s start, p proposal) (built placing, violations []reasons.Warning) 
 		if len(violations) == 0 || len(p.managed) == 0 {
 			return kept, violations
 		}
+	}
+
+	if violations := unclearArguments(s.Domain); len(violations) > 0 {
+		return placing{}, violations
 	}
 
 	// A number of ports that a user asks for gives way to the devices, the one
@@ -189,6 +194,10 @@ func firstUnmoved(
 	for next, broken := range candidates {
 		if len(broken) == 0 {
 			broken = checkUnmoved(s.without, next.result)
+		}
+
+		if len(broken) == 0 {
+			broken = checkBeside(s, next)
 		}
 
 		if len(broken) > 0 {

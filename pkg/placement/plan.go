@@ -138,7 +138,7 @@ func New(in Input) (*Plan, error) {
 	}
 
 	s, warnings := newStart(in)
-	placed := placeDevices(s)
+	placed := withChassis(s, placeDevices(s))
 	plan := finish(s, placed)
 	plan.Warnings = reasons.Sort(
 		slices.Concat(in.Warnings, warnings, placed.warnings, placed.faults.warnings()))

@@ -50,6 +50,11 @@ func arguments(
 
 		case "-device":
 			i++
+			if !strings.HasPrefix(given[i], "{") { // of qemu:commandline: libvirt's are JSON
+				args = append(args, option, given[i])
+				continue
+			}
+
 			device, err := replace(given[i], instead)
 			if err != nil {
 				return nil, err

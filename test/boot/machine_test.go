@@ -16,6 +16,9 @@ type machine struct {
 	hostdevs []string // host addresses
 	instead  standIn
 	aarch64  bool // the guest is a virt machine
+
+	controllers string   // XML of the domain's own
+	arguments   []string // of QEMU, in qemu:commandline
 }
 
 // with replaces the stand-ins, which are nvme otherwise.
@@ -54,11 +57,11 @@ func (m *machine) domain() []byte {
 ` + kind + `
 <cpu><numa><cell id='0' cpus='0' memory='256' unit='MiB'/><cell id='1' cpus='1' memory='256' unit='MiB'/></numa></cpu>
 <numatune><memnode cellid='0' mode='strict' nodeset='0'/><memnode cellid='1' mode='strict' nodeset='1'/></numatune>
-<devices><controller type='usb' model='none'/>
+<devices><controller type='usb' model='none'/>` + m.controllers + `
 <disk type='block' device='disk'><source dev='/dev/null'/><target dev='vda' bus='virtio'/></disk>
 <interface type='ethernet'><mac address='02:1f:4c:00:00:01'/><model type='virtio'/></interface>
 ` + hostdevs.String() + `
-<memballoon model='none'/><rng model='virtio'><backend model='random'>/dev/urandom</backend></rng></devices></domain>`)
+<memballoon model='none'/><rng model='virtio'><backend model='random'>/dev/urandom</backend></rng></devices>` + commandLine(m.arguments) + `</domain>`)
 }
 
 func (m *machine) flags(t *testing.T, layout string) []string {

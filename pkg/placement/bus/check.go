@@ -36,6 +36,12 @@ func (g Guest) Check(managed Devices, ports Ports) []reasons.Warning {
 					"for one port", e.Index))
 		}
 
+		if a := g.argumentBeside(e); a != nil && isManaged {
+			violations = append(violations,
+				Violated("expander bus with index %d is in slot %#02x of the root bus, which %s of "+
+					"qemu:commandline takes", e.Index, e.Address.Slot, a))
+		}
+
 		if isManaged && e.Cell != nil && !slices.ContainsFunc(g.Cells, func(c domain.Cell) bool {
 			return c.ID == *e.Cell
 		}) {
@@ -250,17 +256,29 @@ func (g Guest) budgets(root RootBus, highest int) Budgets {
 		ControllerIndexes: Budget{Used: highest + 1 + root.Added, Limit: libvirt.MaxIndex + 1},
 	}
 
-	end := NumberCount
-	for _, e := range g.Numbered() {
-		used := Budget{Used: g.Node(e.Index).Bridges(), Limit: end - *e.BusNr}
+	numbered, arguments := g.Numbered(), g.ArgumentSpans()
+	for i, e := range numbered {
+		end := NumberCount
+		if i > 0 {
+			end = *numbered[i-1].BusNr
+		}
+
+		used := Budget{
+			Used: g.Node(e.Index).Bridges(), Limit: lowestFrom(arguments, *e.BusNr, end) - *e.BusNr,
+		}
 		b.BusNumbers.Expanders = append(b.BusNumbers.Expanders, ExpanderBudget{
 			Index: e.Index, BusNr: *e.BusNr, Budget: used,
 		})
-		end = *e.BusNr
+	}
+
+	end := NumberCount
+	if last := len(numbered) - 1; last >= 0 {
+		end = *numbered[last].BusNr
 	}
 
 	b.BusNumbers.Budget = Budget{
-		Used: root.BusNumbers(), Limit: end - libvirt.AutomaticBusNumbers(g.Domain),
+		Used: root.BusNumbers(),
+		Limit: lowestFrom(arguments, 0, end) - libvirt.AutomaticBusNumbers(g.Domain),
 	}
 
 	return b

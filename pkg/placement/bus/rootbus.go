@@ -36,7 +36,7 @@ type RootBus struct {
 	inPort    int // of these, the bridge to conventional PCI, which libvirt plugs into a port
 	// the highest index after libvirt has added bridges for devices without an address
 	Last        int
-	bridges     int // controllers at the root bus and under it, without expander buses
+	bridges     int // at the root bus and under it, without expander buses
 	free        int // root ports with nothing under them
 	unaddressed int // bridges without an address that take a place on the root bus itself
 	otherSlots  int // slots that are not for root ports
@@ -64,6 +64,8 @@ func (g Guest) RootBus(ports Ports, highest int) RootBus {
 
 		r.bridges++
 	}
+
+	r.bridges += g.argumentBridges()
 
 	bridge := 0
 	if needsBridge {
@@ -182,7 +184,8 @@ func (g Guest) LastPorts(indexes []int) []domain.Controller {
 		}
 	}
 
-	for i, at := range alloc.RootPorts(g.Source, g.unsettled, g.Libvirt, len(ports), from) {
+	beside := slices.Concat(g.unsettled, g.argumentPlaces())
+	for i, at := range alloc.RootPorts(g.Source, beside, g.Libvirt, len(ports), from) {
 		ports[i].Address = &at
 	}
 
@@ -193,11 +196,15 @@ func (g Guest) LastPorts(indexes []int) []domain.Controller {
 func (g Guest) Beside(taken ...domain.GuestAddress) Guest {
 	g.Others, g.unsettled, g.layout = slices.Clip(g.Others), slices.Clip(g.unsettled), nil
 	for i := range taken {
-		other := libvirt.Endpoint{Device: domain.Device{Address: &taken[i]}, Connect: libvirt.Express}
+		other := reserved(&taken[i])
 		g.Others, g.unsettled = append(g.Others, other), append(g.unsettled, other)
 	}
 
 	return g
+}
+
+func reserved(at *domain.GuestAddress) libvirt.Endpoint {
+	return libvirt.Endpoint{Device: domain.Device{Address: at}, Connect: libvirt.Express}
 }
 
 // IsReserved reports whether a device stands for a reserved address, see Beside.

@@ -10,9 +10,6 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// span is a range of bus numbers, from first to before end.
-type span struct{ first, end int }
-
 // busNumbersOf returns the first bus numbers of expander buses beside the rest of the guest, from
 // the top down. The range of each has room for all bridges under it: firmware numbers on into the
 // next root bus and then loses devices (QEMU docs/pcie.txt; measured with SeaBIOS and OVMF).
@@ -25,10 +22,14 @@ func busNumbersOf(
 		needs[i] = expander.Bridges()
 	}
 
-	var taken []span // by the expander buses that stay, the highest first
+	taken := beside.ArgumentSpans() // and by the expander buses that stay, the highest first
 	for _, e := range beside.Numbered() {
-		taken = append(taken, span{*e.BusNr, *e.BusNr + beside.MostBusNumbers(e.Index)})
+		taken = append(taken, bus.Span{
+			First: *e.BusNr, End: *e.BusNr + beside.MostBusNumbers(e.Index),
+		})
 	}
+
+	slices.SortStableFunc(taken, func(x, y bus.Span) int { return cmp.Compare(y.First, x.First) })
 
 	floor := root.BusNumbers() + libvirt.AutomaticBusNumbers(beside.Domain)
 	var firsts []int
@@ -45,14 +46,14 @@ func busNumbersOf(
 // busNumbersExceeded names by how much needs do not fit: the numbers are too few
 // in all, or those that are left are in pieces. firsts are the ranges that were
 // found from the top down.
-func busNumbersExceeded(needs, firsts []int, taken []span, floor int) reasons.Warning {
+func busNumbersExceeded(needs, firsts []int, taken []bus.Span, floor int) reasons.Warning {
 	need, free := 0, bus.NumberCount-floor
 	for _, count := range needs {
 		need += count
 	}
 
 	for _, s := range taken {
-		free -= s.end - s.first
+		free -= s.End - s.First
 	}
 
 	if free = max(0, free); need > free {
@@ -72,11 +73,11 @@ func busNumbersExceeded(needs, firsts []int, taken []span, floor int) reasons.Wa
 }
 
 // largestGap returns the most numbers in one piece from floor to before top.
-func largestGap(taken []span, floor, top int) int {
+func largestGap(taken []bus.Span, floor, top int) int {
 	largest, next := 0, floor
 	for _, s := range slices.Backward(taken) {
-		largest = max(largest, min(s.first, top)-next)
-		next = max(next, s.end)
+		largest = max(largest, min(s.First, top)-next)
+		next = max(next, s.End)
 	}
 
 	return max(largest, top-next)
@@ -85,7 +86,7 @@ func largestGap(taken []span, floor, top int) int {
 // fitRanges gives each need a range of size numbers, or of the exact need when
 // size is 0, from the top down, beside the taken ones and not below floor. When
 // one does not fit it returns those before.
-func fitRanges(needs []int, size int, taken []span, floor int) (firsts []int, ok bool) {
+func fitRanges(needs []int, size int, taken []bus.Span, floor int) (firsts []int, ok bool) {
 	top := bus.NumberCount
 	for _, need := range needs {
 		length := cmp.Or(size, need)
@@ -94,8 +95,8 @@ func fitRanges(needs []int, size int, taken []span, floor int) (firsts []int, ok
 		}
 
 		for _, s := range taken {
-			if top-length < s.end && s.first < top {
-				top = s.first
+			if top-length < s.End && s.First < top {
+				top = s.First
 			}
 		}
 

@@ -185,6 +185,10 @@ func freedSlots(rep Replacement, gone map[int]bool) (slots []domain.GuestAddress
 		}
 	}
 
+	slots = slices.DeleteFunc(slots, func(a domain.GuestAddress) bool {
+		return rep.Current.ArgumentAt(a.Slot) != nil
+	})
+
 	if !rep.Plan.TakesDeviceSlots {
 		return slots
 	}

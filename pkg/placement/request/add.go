@@ -31,6 +31,10 @@ func (r Requests) Additions(
 		a.aliases[alias] = true
 	}
 
+	for _, id := range d.CommandLine.IDs() {
+		a.aliases[id] = true // QEMU refuses a second device of an id
+	}
+
 	for _, h := range d.Hostdevs {
 		a.taken[h.ID] = true
 	}

@@ -1,0 +1,178 @@
+package domain
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"hook-sidecar/pkg/words"
+)
+
+// properties are the properties of a device in qemu:commandline that its place depends on, as
+// QEMU's options spell them. Others are not kept: one can be a secret.
+type properties map[string]string
+
+// deviceProperties are the names of properties, placeProperties those that only a PCI device has.
+var (
+	placeProperties  = []string{"addr", "chassis", "bus_nr"}
+	deviceProperties = append([]string{"driver", "id", "bus"}, placeProperties...)
+)
+
+// The drivers of bridges, and of expander buses (QEMU hw/pci-bridge).
+var (
+	bridgeDrivers = []string{
+		"pcie-root-port", "ioh3420", "x3130-upstream", "xio3130-downstream", "cxl-rp",
+		"cxl-upstream", "cxl-downstream", "pci-bridge", "pci-bridge-seat", "pcie-pci-bridge",
+		"i82801b11-bridge",
+	}
+	expanderDrivers = []string{"pxb", "pxb-pcie", "pxb-cxl"}
+)
+
+func (p properties) isBridge() bool { return slices.Contains(bridgeDrivers, p["driver"]) }
+
+func (a ArgumentDevice) isExpander() bool { return slices.Contains(expanderDrivers, a.Driver) }
+
+// namePlace reports whether the properties are those of a PCI device, whatever its bus.
+func (p properties) namePlace() bool {
+	return p.isBridge() || slices.Contains(expanderDrivers, p["driver"]) ||
+		slices.ContainsFunc(placeProperties, func(name string) bool { return p[name] != "" })
+}
+
+// optionProperties reads DRIVER,KEY=VALUE,…
+func optionProperties(value string) properties {
+	p := properties{}
+	if first, _, _ := strings.Cut(value, ","); !strings.Contains(first, "=") {
+		p["driver"] = first
+	}
+
+	for name, set := range (Option{Value: value}).keys() {
+		if slices.Contains(deviceProperties, name) {
+			p[name] = set
+		}
+	}
+
+	return p
+}
+
+// jsonProperties reads JSON. Of one that is no JSON it returns what looks like a property, too.
+func jsonProperties(value string) (properties, error) {
+	p, all := properties{}, map[string]any{}
+	decoder := json.NewDecoder(strings.NewReader(value))
+	decoder.UseNumber()
+	if err := decoder.Decode(&all); err != nil {
+		for _, found := range propertyInText.FindAllStringSubmatch(value, -1) {
+			p[found[1]] = found[2]
+		}
+		return p, errors.New("it is not the JSON of one device")
+	}
+
+	for _, name := range deviceProperties {
+		switch set := all[name].(type) {
+		case nil:
+		case string:
+			p[name] = set
+		case json.Number:
+			p[name] = numberText(name, set)
+		default:
+			p[name] = fmt.Sprint(set)
+		}
+	}
+
+	return p, nil
+}
+
+var propertyInText = regexp.MustCompile(
+	`\b(driver|id|bus|addr|chassis|bus_nr)["']?\s*[:=]\s*["']?([^"',}\s]*)`)
+
+// numberText returns a number in JSON as options spell it. Of an address it is slot and function
+// (hw/core/qdev-properties-system.c, set_pci_devfn).
+func numberText(name string, n json.Number) string {
+	if v, err := strconv.ParseUint(n.String(), 10, 8); name == "addr" && err == nil {
+		return fmt.Sprintf("%x.%x", v>>3, v&7)
+	}
+	return n.String()
+}
+
+// number reads slot, chassis and bus number of a device.
+func (a *ArgumentDevice) readNumbers(p properties) error {
+	if addr := p["addr"]; addr != "" {
+		slot, function, isLong := strings.Cut(addr, ".")
+		if !isLong {
+			function = "0"
+		}
+
+		number, isSlot := hex(slot, 31)
+		if _, isFunction := hex(function, 7); !isSlot || !isFunction {
+			return errors.New("addr is not SLOT.FUNCTION in hex")
+		}
+
+		a.Slot = number
+	}
+
+	var err error
+	if a.Chassis, err = p.byteNumber("chassis"); err == nil {
+		a.BusNr, err = p.byteNumber("bus_nr")
+	}
+
+	return err
+}
+
+// byteNumber reads a property of 8 bits, nil where it is absent.
+func (p properties) byteNumber(name string) (*int, error) {
+	if p[name] == "" {
+		return nil, nil
+	}
+
+	n, isNumber := number(p[name], 0)
+	if !isNumber || n > 255 {
+		return nil, fmt.Errorf("%s is not a number from 0 to 255", name)
+	}
+
+	return new(int(n)), nil
+}
+
+// hex reads a number as scanf's %x does.
+func hex(s string, most int) (n int, ok bool) {
+	v, err := strconv.ParseUint(strings.TrimPrefix(strings.TrimPrefix(s, "0x"), "0X"), 16, 8)
+	return int(v), err == nil && int(v) <= most
+}
+
+// quoteDevice quotes a device by the properties that name it and its place, shortened and with
+// control characters escaped.
+func quoteDevice(p properties) string {
+	var named []string
+	for _, name := range deviceProperties {
+		if value := words.Abridge(p[name]); name == "driver" {
+			named = append(named, value)
+		} else if value != "" {
+			named = append(named, name+"="+value)
+		}
+	}
+
+	return fmt.Sprintf("-device %q", strings.Join(named, ","))
+}
+
+// isOtherKind reports whether a driver is not a PCI device's, by its name.
+func isOtherKind(driver string) bool {
+	hasPrefix := func(p string) bool { return strings.HasPrefix(driver, p) }
+	hasSuffix := func(s string) bool { return strings.HasSuffix(driver, s) }
+	return slices.ContainsFunc(otherPrefixes, hasPrefix) ||
+		slices.ContainsFunc(otherSuffixes, hasSuffix)
+}
+
+// The names of devices on other buses than PCI ("-device help"), and of those of the machine.
+// usb-ehci and pci-ohci are PCI devices, ich9-usb-* too.
+var (
+	otherPrefixes = []string{
+		"isa-", "scsi-", "ide-", "hda-", "tpm-", "virtserialport", "virtconsole", "usb-host",
+		"usb-redir", "usb-tablet", "usb-mouse", "usb-kbd", "usb-storage", "usb-hub", "usb-net",
+		"usb-audio", "usb-serial", "usb-ccid", "usb-mtp", "usb-bot", "usb-uas", "usb-wacom",
+		"usb-braille", "u2f-", "ccid-card", "vmgenid", "vmcoreinfo", "pvpanic", "loader",
+		"guest-loader", "ib700", "sga", "fw_cfg",
+	}
+	otherSuffixes = []string{"-device", "-iommu", "-dimm", "nvdimm", "-hdd", "-hd", "-cd", "smmuv3"}
+)
