@@ -32,7 +32,7 @@ func socketDirectory(in Inputs) []Result {
 					"%s in %s is not a socket", f.Path, s.Dir)...)
 		case !f.Answers:
 			found = append(found,
-				warn("remove it, or find out why its sidecar does not answer",
+				warn("find out why its sidecar does not answer; remove it if there is none",
 					"no process answers on the socket %s in %s", f.Path, s.Dir)...)
 		}
 	}

@@ -160,7 +160,7 @@ func driverBound(in Inputs) []Result {
 		}
 		found = append(found,
 			about(topology.PCIDevice(f.Address),
-				fail("bind it: driverctl set-override "+f.Address.String()+" vfio-pci",
+				fail(findings.BindRemedy(f),
 					"%s is bound to %s", f.Address, cmp.Or(f.Driver, "no driver")))...)
 	}
 
@@ -169,7 +169,8 @@ func driverBound(in Inputs) []Result {
 		return orPass(found, "%s bound to a passthrough driver",
 			words.Counted(len(functions), "function"))
 	case in.Plan == nil && len(in.Host.MDEVs) == 0 && len(in.Host.Functions) > 0:
-		return note("bind the devices for guests to vfio-pci, or create mediated devices",
+		return note("bind the devices for guests, and none that the node uses, to vfio-pci, or "+
+			"create mediated devices",
 			"no function is bound to a VFIO driver")
 	}
 
@@ -273,8 +274,8 @@ func resetMethod(in Inputs) []Result {
 		case len(f.Details.ResetMethods) == 0:
 			found = append(found,
 				about(topology.PCIDevice(f.Address),
-					warn("the next guest may get it as the last one left it: reboot the host "+
-						"between guests, or write a method to reset_method",
+					warn("the next guest may get it as the last one left it: drain and reboot the "+
+						"host between guests, or pass it to one guest only",
 						"the kernel has no method to reset %s", f.Address))...)
 		}
 	}

@@ -1,7 +1,6 @@
 package doctor_test
 
 import (
-	"hook-sidecar/pkg/findings"
 	"hook-sidecar/pkg/reasons"
 )
 
@@ -111,7 +110,10 @@ func hostTests() map[string]map[string]test {
 
 func deviceTests() map[string]map[string]test {
 	noNode := " (" + reasons.NoHostNode.Remedy() + ")"
-	groupHint := " (" + findings.Remedy("iommu-group-not-viable") + ")"
+	leaveOut := func(other string) string {
+		return " (leave 0000:01:00.0 out of VMs, or put it into another slot; do not bind " + other +
+			" to vfio-pci: the node uses it)"
+	}
 	return map[string]map[string]test{
 		"shared-device": {
 			"two VMs": {given{
@@ -150,8 +152,8 @@ func deviceTests() map[string]map[string]test {
 			"the host's driver": {given{
 				host: "pci0000:00/0000:00:01.0/0000:01:00.0 driver=nvidia", domain: domainOf(gpu),
 			}, []string{
-				"FAIL 0000:01:00.0 is bound to nvidia (bind it: driverctl set-override " +
-					"0000:01:00.0 vfio-pci)",
+				"FAIL 0000:01:00.0 is bound to nvidia (once nothing on the node uses this GPU: " +
+					"driverctl set-override 0000:01:00.0 vfio-pci)",
 			}},
 			"none": {given{
 				host: "pci0000:00/0000:00:01.0/0000:01:00.0", domain: domainOf(gpu),
@@ -163,14 +165,22 @@ func deviceTests() map[string]map[string]test {
 				host:    "pci0000:00/0000:00:01.0/0000:01:00.0 driver=nvidia",
 				environ: []string{"PCI_RESOURCE_X=0000:01:00.0"},
 			}, []string{
-				"FAIL 0000:01:00.0 is bound to nvidia (bind it: driverctl set-override " +
-					"0000:01:00.0 vfio-pci)",
+				"FAIL 0000:01:00.0 is bound to nvidia (once nothing on the node uses this GPU: " +
+					"driverctl set-override 0000:01:00.0 vfio-pci)",
+			}},
+			"a disk of the node": {given{
+				host:    "pci0000:00/0000:00:01.0/0000:01:00.0 class=0x010802 group=1 driver=nvme",
+				environ: []string{"PCI_RESOURCE_X=0000:01:00.0"},
+			}, []string{
+				"FAIL 0000:01:00.0 is bound to nvme (leave 0000:01:00.0 out of VMs if the node " +
+					"uses this NVMe drive (lsblk and ip -details link on the node show it); only " +
+					"else driverctl set-override 0000:01:00.0 vfio-pci)",
 			}},
 			"a host that offers nothing": {given{
 				host: "pci0000:00/0000:00:01.0/0000:01:00.0 driver=nvidia",
 			}, []string{
-				"NOTE no function is bound to a VFIO driver (bind the devices for guests to " +
-					"vfio-pci, or create mediated devices)",
+				"NOTE no function is bound to a VFIO driver (bind the devices for guests, and " +
+					"none that the node uses, to vfio-pci, or create mediated devices)",
 			}},
 		},
 		"iommu-group-viable": {
@@ -189,9 +199,24 @@ pci0000:00/0000:00:01.0/0000:01:00.2 group=1 driver=pci-stub`, domain: domainOf(
 			}},
 			"audio with the host": {given{host: `
 pci0000:00/0000:00:01.0/0000:01:00.0 group=1 driver=vfio-pci
-pci0000:00/0000:00:01.0/0000:01:00.1 group=1 driver=snd_hda_intel`, domain: domainOf(gpu)}, []string{
+pci0000:00/0000:00:01.0/0000:01:00.1 group=1 class=0x040300 driver=snd_hda_intel`,
+				domain: domainOf(gpu)}, []string{
 				"FAIL IOMMU group 1 of 0000:01:00.0 also holds 0000:01:00.1, which is bound to " +
-					"snd_hda_intel" + groupHint,
+					"snd_hda_intel (bind this audio function of the same card, too: driverctl " +
+					"set-override 0000:01:00.1 vfio-pci)",
+			}},
+			"disk, NIC and another card of the node": {given{host: `
+pci0000:00/0000:00:01.0/0000:01:00.0 group=1 driver=vfio-pci
+pci0000:00/0000:00:01.0/0000:01:00.1 group=1 class=0x010802 driver=nvme
+pci0000:00/0000:00:01.0/0000:01:00.2 group=1 class=0x020000 driver=ixgbe
+pci0000:00/0000:00:01.0/0000:01:01.0 group=1 class=0x0c0330 driver=xhci_hcd`,
+				domain: domainOf(gpu)}, []string{
+				"FAIL IOMMU group 1 of 0000:01:00.0 also holds 0000:01:00.1 (NVMe drive), " +
+					"which the node uses with nvme" + leaveOut("0000:01:00.1"),
+				"FAIL IOMMU group 1 of 0000:01:00.0 also holds 0000:01:00.2 (NIC), which the " +
+					"node uses with ixgbe" + leaveOut("0000:01:00.2"),
+				"FAIL IOMMU group 1 of 0000:01:00.0 also holds 0000:01:01.0 (USB " +
+					"controller), which the node uses with xhci_hcd" + leaveOut("0000:01:01.0"),
 			}},
 		},
 		"numa-node": {
@@ -253,8 +278,8 @@ pci0000:00/0000:00:01.0/0000:01:00.1 group=1 driver=snd_hda_intel`, domain: doma
 				host: "pci0000:00/0000:00:01.0/0000:01:00.0 reset=", domain: domainOf(gpu),
 			}, []string{
 				"WARN the kernel has no method to reset 0000:01:00.0 (the next guest may get it " +
-					"as the last one left it: reboot the host between guests, or write a method " +
-					"to reset_method)",
+					"as the last one left it: drain and reboot the host between guests, or pass " +
+					"it to one guest only)",
 			}},
 			// The kernel omits the file where it has no method; the file of another function
 			// shows that this kernel has them.
@@ -264,8 +289,8 @@ pci0000:00/0000:00:01.0/0000:01:00.1 group=1 driver=snd_hda_intel`, domain: doma
 				domain: domainOf(gpu),
 			}, []string{
 				"WARN the kernel has no method to reset 0000:01:00.0 (the next guest may get it " +
-					"as the last one left it: reboot the host between guests, or write a method " +
-					"to reset_method)",
+					"as the last one left it: drain and reboot the host between guests, or pass " +
+					"it to one guest only)",
 			}},
 			"old kernel": {given{
 				host: "pci0000:00/0000:00:01.0/0000:01:00.0", domain: domainOf(gpu),

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"fmt"
 	"slices"
 
 	"hook-sidecar/pkg/topology"
@@ -100,15 +101,22 @@ func (in Inputs) sharedGroups() []Result {
 				!d.Address.SameDevice(f.Address)
 		})
 
-		if i >= 0 {
-			reported[*f.IOMMUGroup] = true
-			found = append(found,
-				about(topology.PCIDevice(f.Address),
-					warn("pass both to one guest or to none; enable ACS in the firmware, or use "+
-						"slots under different ports",
-						"%s and %s share IOMMU group %d: no port above isolates them",
-						f.Address, in.Host.Functions[i].Address, *f.IOMMUGroup))...)
+		if i < 0 {
+			continue
 		}
+
+		other := &in.Host.Functions[i]
+		hint := "pass both to one guest or to none"
+		if other.BlocksGroup() {
+			hint = fmt.Sprintf("leave %s out of VMs: the node uses %s", f.Address, other.Address)
+		}
+
+		reported[*f.IOMMUGroup] = true
+		found = append(found,
+			about(topology.PCIDevice(f.Address),
+				warn(hint+"; enable ACS in the firmware, or use slots under different ports",
+					"%s and %s share IOMMU group %d: no port above isolates them",
+					f.Address, other.Address, *f.IOMMUGroup))...)
 	}
 
 	return found

@@ -82,6 +82,15 @@ pci0000:00/0000:00:01.0/0000:02:00.0/0000:03:00.0/0000:01:00.0 link=32.0x16 maxl
 						"isolates them (pass both to one guest or to none; enable ACS in the " +
 						"firmware, or use slots under different ports)",
 				}},
+			"the other card is the node's": {given{host: port + "acs=none" + card +
+				"group=1 driver=vfio-pci\npci0000:00/0000:00:02.0 class=0x060400 acs=none" +
+				"\npci0000:00/0000:00:02.0/0000:02:00.0 class=0x020000 group=1 driver=ixgbe",
+				domain: domainOf(gpu)},
+				[]string{
+					"WARN 0000:01:00.0 and 0000:02:00.0 share IOMMU group 1: no port above " +
+						"isolates them (leave 0000:01:00.0 out of VMs: the node uses 0000:02:00.0; " +
+						"enable ACS in the firmware, or use slots under different ports)",
+				}},
 			// Functions of one card usually share a group.
 			"two functions of one card": {given{
 				host: port + "acs=off" + card +
@@ -119,8 +128,8 @@ func mdevTests() map[string]map[string]test {
 		other  = "/0c9d2b77-1f0e-4f4e-8f57-6a2e5b8d4c02"
 		remove = "echo 1 > /sys/bus/mdev/devices/UUID/remove, or echo 0 > " +
 			"nvidia/current_vgpu_type of the virtual function"
-		stale = "look for a process that still holds the GPU (nvidia-smi vgpu -q), then restart " +
-			"nvidia-vgpu-mgr or reset the GPU"
+		stale = "look for a process that still holds the GPU (nvidia-smi vgpu -q); once no VM " +
+			"of the node has a vGPU, restart nvidia-vgpu-mgr or reset the GPU"
 		size = " (use types of one size, unless the GPU is in mixed-size mode: in equal-size " +
 			"mode all its vGPUs have the size of the first)"
 	)

@@ -185,8 +185,8 @@ func vgpuCapacity(in Inputs) []Result {
 	return orPass(found, "%s as the types promise", words.Counted(len(gpus), "device"))
 }
 
-const staleHint = "look for a process that still holds the GPU (nvidia-smi vgpu -q), then restart " +
-	"nvidia-vgpu-mgr or reset the GPU"
+const staleHint = "look for a process that still holds the GPU (nvidia-smi vgpu -q); once no VM of " +
+	"the node has a vGPU, restart nvidia-vgpu-mgr or reset the GPU"
 
 // isMIG reports whether a type is backed by MIG: A100-1-5C has the number of its slices,
 // which depends on the GPU instances.

@@ -368,8 +368,8 @@ func containerTests() map[string]map[string]test {
 					Files: []doctor.SocketFile{{Path: "old.sock", Socket: true}},
 				}),
 			}, []string{
-				"WARN no process answers on the socket old.sock in /sockets (remove it, or find " +
-					"out why its sidecar does not answer)",
+				"WARN no process answers on the socket old.sock in /sockets (find " +
+					"out why its sidecar does not answer; remove it if there is none)",
 			}},
 		},
 		"socket-name": {

@@ -45,8 +45,8 @@ var kinds = []kind{
 	{
 		code: groupNotViable, check: "iommu-group-viable", severity: Fail,
 		find: blockedGroups,
-		remedy: "bind every function of the IOMMU group to vfio-pci on the host, or leave the " +
-			"device out",
+		remedy: "leave the device out, or use another slot, where the node uses a function of the " +
+			"group; bind only functions of the same card, but no disk controller or NIC",
 	},
 	{
 		code: "viommu", check: "viommu", needsTree: true, find: untestedIOMMU,

@@ -1,6 +1,8 @@
 package findings
 
 import (
+	"fmt"
+
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/topology"
 )
@@ -16,8 +18,9 @@ func blockedGroups(plan *placement.Plan) []Finding {
 
 		own := plan.Host.Function(d.ID)
 		if own != nil && own.BlocksGroup() {
-			all = append(all,
-				about(d.ID, "%s is bound to %s, which is not a VFIO driver", d.ID, own.Driver)...)
+			found := about(d.ID, "%s is bound to %s, which is not a VFIO driver", d.ID, own.Driver)
+			found[0].Remedy = BindRemedy(own)
+			all = append(all, found...)
 		}
 
 		all = append(all, othersInGroup(plan.Host, d.ID, *d.IOMMUGroup)...)
@@ -26,8 +29,25 @@ func blockedGroups(plan *placement.Plan) []Finding {
 	return all
 }
 
+// BindRemedy returns the remedy for a function of a VM that no VFIO driver has. Whoever binds a
+// disk or NIC that the node runs on takes it from the node.
+func BindRemedy(f *topology.Function) string {
+	bind := fmt.Sprintf("driverctl set-override %s vfio-pci", f.Address)
+	if f.ServesNode() {
+		return fmt.Sprintf("leave %s out of VMs if the node uses this %s (lsblk and ip -details link "+
+			"on the node show it); only else %s", f.Address, f.Noun(), bind)
+	}
+
+	if f.Driver != "" {
+		return fmt.Sprintf("once nothing on the node uses this %s: %s", f.Noun(), bind)
+	}
+
+	return "bind it: " + bind
+}
+
 // othersInGroup finds the other functions of a device's IOMMU group that the host's drivers hold.
 func othersInGroup(host *topology.Host, id topology.DeviceID, group int) []Finding {
+	own, _ := id.PCI()
 	var all []Finding
 	for i := range host.Functions {
 		other := &host.Functions[i]
@@ -36,8 +56,19 @@ func othersInGroup(host *topology.Host, id topology.DeviceID, group int) []Findi
 			continue
 		}
 
-		all = append(all, about(id, "IOMMU group %d of %s also holds %s, which is bound to %s",
-			group, id, other.Address, other.Driver)...)
+		format := "IOMMU group %d of %s also holds %s, which is bound to %s"
+		remedy := fmt.Sprintf("bind this %s of the same card, too: driverctl set-override %s vfio-pci",
+			other.Noun(), other.Address)
+		if other.ServesNode() || !own.SameDevice(other.Address) {
+			format = "IOMMU group %d of %s also holds %s (" + other.Noun() + "), which the node " +
+				"uses with %s"
+			remedy = fmt.Sprintf("leave %s out of VMs, or put it into another slot; do not bind %s "+
+				"to vfio-pci: the node uses it", id, other.Address)
+		}
+
+		found := about(id, format, group, id, other.Address, other.Driver)
+		found[0].Remedy = remedy
+		all = append(all, found...)
 	}
 
 	return all

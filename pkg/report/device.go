@@ -65,19 +65,19 @@ func (d DeviceReport) Noun() string {
 	if d.Kind == topology.KindMDEV {
 		return "mediated device"
 	}
-	return d.class().noun
+	return d.function.Noun()
 }
 
 // class is how devices of a PCI class are named.
 type class struct {
-	name, noun string // in a tree, and in a sentence
-	family     Family
+	name   string // in a tree; see Noun for a sentence
+	family Family
 }
 
 // class returns the class of a device, or of a mediated device's parent (PCI Code and ID Assignment
 // Specification 1.14, section 1).
 func (d DeviceReport) class() class {
-	pci := class{"PCI", "PCI device", Other}
+	pci := class{"PCI", Other}
 	if d.function == nil {
 		return pci
 	}
@@ -88,13 +88,13 @@ func (d DeviceReport) class() class {
 // subclasses and classes have what class knows, by PCI's subclass, else by its base class.
 var (
 	subclasses = map[uint32]class{
-		0x0108: {"NVMe", "NVMe drive", Other}, 0x0403: {"audio", "audio function", Other},
-		0x0c03: {"USB", "USB controller", Other},
+		0x0108: {"NVMe", Other}, 0x0403: {"audio", Other},
+		0x0c03: {"USB", Other},
 	}
 
 	classes = map[uint32]class{
-		0x01: {"disk", "disk controller", Other}, 0x02: {"NIC", "NIC", NIC},
-		0x03: {"GPU", "GPU", GPU}, 0x12: {"accel", "accelerator", GPU},
+		0x01: {"disk", Other}, 0x02: {"NIC", NIC},
+		0x03: {"GPU", GPU}, 0x12: {"accel", GPU},
 	}
 )
 

@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -94,6 +95,33 @@ func (d *Function) BlocksGroup() bool {
 	return d.IOMMUGroup != nil && !d.IsBridge && d.Driver != "" && d.Driver != "pci-stub" &&
 		!d.IsAssignable()
 }
+
+// ServesNode reports whether a function that a driver of the host has is one that the host may
+// run on, whatever card it is of: a disk controller or a NIC.
+func (d *Function) ServesNode() bool {
+	const storage, network = 0x01, 0x02
+	return d.BlocksGroup() && (d.Class>>16 == storage || d.Class>>16 == network)
+}
+
+// Noun returns the name of a kind of function in a sentence (PCI Code and ID Assignment
+// Specification 1.14, section 1). The function may be nil.
+func (d *Function) Noun() string {
+	const unknown = "PCI device"
+	if d == nil {
+		return unknown
+	}
+	return cmp.Or(subclassNouns[d.Class>>8], classNouns[d.Class>>16], unknown)
+}
+
+// The nouns by PCI's subclass, else by its base class.
+var (
+	subclassNouns = map[uint32]string{
+		0x0108: "NVMe drive", 0x0403: "audio function", 0x0c03: "USB controller",
+	}
+	classNouns = map[uint32]string{
+		0x01: "disk controller", 0x02: "NIC", 0x03: "GPU", 0x12: "accelerator",
+	}
+)
 
 // LargeBARs returns the BARs that firmware puts into its 64-bit window.
 func (d Function) LargeBARs() []BAR {

@@ -277,7 +277,7 @@ func (g Guest) budgets(root RootBus, highest int) Budgets {
 	}
 
 	b.BusNumbers.Budget = Budget{
-		Used: root.BusNumbers(),
+		Used:  root.BusNumbers(),
 		Limit: lowestFrom(arguments, 0, end) - libvirt.AutomaticBusNumbers(g.Domain),
 	}
 
