@@ -80,8 +80,8 @@ func runGuest(p *cli.Program, args []string, flags guestFlags) error {
 	if flags.Format == cli.NCCL {
 		file, err := v.TopologyFile()
 		if err != nil {
-			return cli.Failed("pass --host with a file of the bare metal, and addresses of the "+
-				"guest",
+			return cli.Failed("pass --host with a file of the bare metal, with nvidia-smi -q and "+
+				"lstopo --of xml of both sides; else kubectl hostdev explain VM -o nccl writes the file",
 				fmt.Errorf("write NCCL's topology file: %w", err))
 		}
 

@@ -121,6 +121,10 @@ func (m *Machine) addFunctions(
 			m.name(to, name)
 		}
 
+		for _, number := range part.Identities[d.Address] {
+			m.identified(to, number)
+		}
+
 		if part.Linked[d.Address] {
 			m.link(to)
 		}

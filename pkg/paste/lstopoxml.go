@@ -68,6 +68,9 @@ func (r *lstopoReader) enter(e element, around *lstopoPlace) (lstopoPlace, error
 	switch e.Name.Local {
 	case "info":
 		r.isOther = r.isOther || e.attribute("name") == "OSName" && e.attribute("value") != "Linux"
+		if kind := lstopoIdentities[e.attribute("name")]; kind != "" && around.at.Class != 0 {
+			r.m.identify(around.at.Address, kind, e.attribute("value"))
+		}
 	case "object":
 		err = r.object(e, &in)
 		if err == nil && e.attribute("type") == "NUMANode" {
@@ -85,6 +88,13 @@ func (r *lstopoReader) enter(e element, around *lstopoPlace) (lstopoPlace, error
 	}
 
 	return in, nil
+}
+
+// lstopoIdentities are the infos of devices that name them on the host and in a guest alike
+// (hwloc's documentation, "OS devices").
+var lstopoIdentities = map[string]string{
+	"NVIDIAUUID": gpuUUID, "AMDUUID": gpuUUID, "NVIDIASerial": serialNumber,
+	"AMDSerial": serialNumber, "NodeGUID": nodeGUID,
 }
 
 // addNear notes a NUMA node that is directly inside an element. Where several are and all but one

@@ -36,6 +36,10 @@ type Machine struct {
 	// OverC2C are the GPUs that reach the CPU over NVLink-C2C, as Grace's do.
 	OverC2C map[topology.Address]bool
 
+	// Identities are numbers that a function has on the host and in a guest alike, with the name of
+	// their kind: "UUID GPU-…", "serial number …", "module id 3", "node GUID …".
+	Identities map[topology.Address][]string
+
 	// Peers says what GPUs may do with each other's memory, in nvidia-smi's words: "OK", "CNS".
 	Peers map[Pair]string
 
@@ -191,6 +195,35 @@ func (m *Machine) linkXGMI(a topology.Address) {
 		}
 	}
 }
+
+// identify notes a number by which a function can be recognised elsewhere.
+func (m *Machine) identify(a topology.Address, kind, value string) {
+	value = strings.ToLower(strings.TrimSpace(value))
+	if value == "" || value == "n/a" || strings.Trim(value, "0:") == "" && kind != moduleID {
+		return
+	}
+
+	m.identified(a, kind+" "+value)
+}
+
+// identified notes one of Identities, once.
+func (m *Machine) identified(a topology.Address, number string) {
+	if m.Identities == nil {
+		m.Identities = map[topology.Address][]string{}
+	}
+
+	if !slices.Contains(m.Identities[a], number) {
+		m.Identities[a] = append(m.Identities[a], number)
+	}
+}
+
+// The kinds of Identities. A module id is that of a place on the board, from 0 or 1 on.
+const (
+	gpuUUID      = "UUID"
+	serialNumber = "serial number"
+	moduleID     = "module id"
+	nodeGUID     = "node GUID"
+)
 
 // note adds a sentence to the notes, once.
 func (m *Machine) note(format string, values ...any) {

@@ -59,6 +59,9 @@ func readNVIDIAList(t text) (Machine, error) {
 		tag, value, _ := strings.Cut(line, ":")
 		if tag, value = strings.TrimSpace(tag), strings.TrimSpace(value); current >= 0 {
 			section = nvidiaDetail(tag, value, section, &m.Functions[current])
+			if kind := nvidiaIdentities[tag]; kind != "" {
+				m.identify(m.Functions[current].Address, kind, value)
+			}
 		}
 	}
 
@@ -83,6 +86,11 @@ func nvidiaDetail(tag, value, section string, d *topology.Function) string {
 	}
 
 	return section
+}
+
+// nvidiaIdentities are the lines of nvidia-smi -q that name a GPU on the host and in a guest alike.
+var nvidiaIdentities = map[string]string{
+	"GPU UUID": gpuUUID, "Serial Number": serialNumber, "Module ID": moduleID, "Module Id": moduleID,
 }
 
 // generations are the GT/s of PCI Express, by generation.

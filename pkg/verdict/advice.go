@@ -159,11 +159,6 @@ func (v *Verdict) adviseFile() {
 			last := &v.Steps[len(v.Steps)-1]
 			last.Text[0] = strings.Replace(last.Text[0], " --host HOST-FILE", "", 1)
 		}
-
-	case v.host == nil && v.Outcome == Flat:
-		v.step("With a file of the host, such as its nvidia-smi topo -m or lstopo --of xml, NCCL "+
-			"can be shown the host's topology:",
-			"hook-sidecar guest FILE --host HOST-FILE --format nccl --output topo.xml")
 	}
 }
 
@@ -224,6 +219,11 @@ func (v *Verdict) send() []string {
 	if v.host == nil {
 		wanted = append(wanted, "the question where the devices are on the host: `kubectl hostdev "+
 			"explain VM` shows it there, and with --guest-file FILE compares it with this text")
+	}
+
+	if v.Outcome == Flat {
+		wanted = append(wanted, "the wish: NCCL's topology file for this VM, which `"+writeFile+
+			"` writes")
 	}
 
 	if keys := v.wishes(); len(keys) > 0 {

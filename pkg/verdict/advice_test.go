@@ -83,9 +83,9 @@ func TestAdvice(t *testing.T) {
 			notes: []string{"the table is cut at the right: columns after NIC0 are missing"},
 		},
 		"no NUMA nodes": {
-			text: strings.NewReplacer(": 0\n", ": -1\n", ": 1\n", ": -1\n").Replace(mi300x),
-			says: "flat: 0 of 2 GPUs have a NUMA node", steps: []string{"hook-sidecar guest FILE --host"},
-			send:  []string{"layout=mirror", "NUMA nodes for the VM"},
+			text:  strings.NewReplacer(": 0\n", ": -1\n", ": 1\n", ": -1\n").Replace(mi300x),
+			says:  "flat: 0 of 2 GPUs have a NUMA node",
+			send:  []string{"kubectl hostdev explain VM -o nccl", "layout=mirror", "NUMA nodes for the VM"},
 			notes: []string{"rocm-smi shows no paths"},
 		},
 		"NVLink-C2C": {

@@ -15,7 +15,7 @@ type Comparison struct {
 	GPUs   int `json:"gpus"`   // of the host
 	NICs   int `json:"nics"`   // of the host
 	Direct int `json:"direct"` // GPUs with GPUDirect RDMA there
-	// whether which device is which is known: both sides have as many GPUs
+	// whether it is shown which device is which
 	Compared bool       `json:"compared"`
 	Lost     []Lost     `json:"lost"`    // relations that the guest does not show
 	Restore  []Restores `json:"restore"` // keys of the hook that restore them
@@ -35,11 +35,7 @@ type Restores struct {
 	What string `json:"what"` // what it restores
 }
 
-// pairing is a device of the guest with the one of the host that it is taken for.
-type pairing struct{ guest, host *topology.Function }
-
-// compare compares the guest with its host. Devices of a kind are taken for each other by order, if
-// both sides have as many; the hook gives a guest the host's order.
+// compare compares the guest with its host.
 func (v *Verdict) compare() {
 	hostGPUs, hostNICs := gpusOf(v.host), nicsOf(v.host)
 	c := &Comparison{
@@ -59,34 +55,20 @@ func (v *Verdict) compare() {
 		}
 	}
 
-	gpus, nics := v.pairs()
-	if c.Compared = len(gpus) > 0; !c.Compared {
-		v.Notes = append(v.Notes,
-			fmt.Sprintf("the host has %s and the guest %d: which is which is "+
-				"not known, so pairs are not compared", words.Counted(len(hostGPUs), "GPU"),
-				len(v.gpus)))
+	gpus, nics, isShown := v.pairs()
+	if c.Compared = isShown; !isShown {
+		v.Notes = append(v.Notes, "which device of the host is which in the guest is not shown, so "+
+			"pairs are not compared: paste nvidia-smi -q and lstopo --of xml of both, too. Whoever "+
+			"runs the cluster can write NCCL's topology file for this VM: "+writeFile)
+		return
 	}
 
 	c.lose(v, gpus, nics)
-	c.restore(v, len(gpus) > 0)
+	c.restore(v)
 }
 
-// pairs returns the GPUs and NICs of both sides; nil for a kind whose numbers differ.
-func (v *Verdict) pairs() (gpus, nics []pairing) {
-	pair := func(guest, host []*topology.Function) (pairs []pairing) {
-		if len(guest) != len(host) {
-			return nil
-		}
-
-		for i := range guest {
-			pairs = append(pairs, pairing{guest[i], host[i]})
-		}
-
-		return pairs
-	}
-
-	return pair(v.gpus, gpusOf(v.host)), pair(v.nics, nicsOf(v.host))
-}
+// writeFile is the command that writes NCCL's topology file from the domain and the node.
+const writeFile = "kubectl hostdev explain VM -o nccl"
 
 // lose lists the pairs that are farther apart than on the host.
 func (c *Comparison) lose(v *Verdict, gpus, nics []pairing) {
@@ -106,7 +88,7 @@ func (c *Comparison) lose(v *Verdict, gpus, nics []pairing) {
 }
 
 // restore names the keys that restore what the guest lacks.
-func (c *Comparison) restore(v *Verdict, isPaired bool) {
+func (c *Comparison) restore(v *Verdict) {
 	add := func(isLost bool, key, what string) {
 		if isLost {
 			c.Restore = append(c.Restore, Restores{key, what})
@@ -135,7 +117,7 @@ func (c *Comparison) restore(v *Verdict, isPaired bool) {
 	add(lacksNodes && len(c.Restore) == 0, "layout=numa",
 		"NUMA nodes of the devices, with guestMappingPassthrough for the guest's cells")
 	add(v.Limited, "port-speed=host", "links as fast as the host's")
-	add(isPaired && v.lostPeers(), "gpudirect-clique=host", "peer access between GPUs over PCIe")
+	add(v.lostPeers(), "gpudirect-clique=host", "peer access between GPUs over PCIe")
 	add(len(c.Restore) > 0 && c.Restore[0].Key == "layout=mirror", topologyFile,
 		"the same for NCCL alone, with any layout")
 }

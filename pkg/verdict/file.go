@@ -15,13 +15,13 @@ func (v *Verdict) TopologyFile() (nccl.File, error) {
 	own := pairings(append(slices.Clone(v.gpus), v.nics...))
 	shown := &v.guest
 	if v.host != nil {
-		gpus, nics := v.pairs()
-		if own = append(gpus, nics...); len(gpus) == 0 {
-			return nccl.File{}, errors.New("which GPU of the host is which in the guest is not " +
-				"known: both have to show as many")
+		gpus, nics, isShown := v.pairs()
+		if !isShown {
+			return nccl.File{}, errors.New("which device of the host is which in the guest is not " +
+				"shown; whoever runs the cluster can write the file: " + writeFile)
 		}
 
-		shown = v.host
+		own, shown = append(gpus, nics...), v.host
 	}
 
 	hosts := topology.Map(own, func(p pairing) topology.DeviceID { return idOf(p.host) })

@@ -2,7 +2,9 @@ package verdict_test
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -106,52 +108,152 @@ func compared(t *testing.T, guest, host string) verdict.Verdict {
 	return verdict.New(g, &h)
 }
 
-// TestHost: a flat guest lost the same pairs, and needs the same keys, whatever shows the host.
-func TestHost(t *testing.T) {
-	for format, host := range servers(t) {
-		c := compared(t, flatGuest(4, 2), host).Host
-		if c.GPUs != 4 || c.NICs != 2 || c.Direct != 4 || !c.Compared {
-			t.Errorf("%s: %d GPUs, %d NICs, GPUDirect RDMA on %d, compared %v", format, c.GPUs, c.NICs,
-				c.Direct, c.Compared)
-		}
+// numbered is a GPU or NIC of lstopo's XML with the number that it has on the host and in a guest.
+type numbered struct{ address, number string }
 
+// lstopoOf returns lstopo's XML of devices under host bridges with these buses, on the root bus if
+// that is "00".
+func lstopoOf(buses map[string][]numbered) string {
+	var b strings.Builder
+	b.WriteString(`<topology version="2.0"><object type="Machine" nodeset="0x1">` +
+		`<info name="OSName" value="Linux"/>` +
+		`<object type="NUMANode" os_index="0" nodeset="0x1" cpuset="0xff"/>`)
+	for _, bus := range slices.Sorted(maps.Keys(buses)) {
+		fmt.Fprintf(&b, `<object type="Bridge" bridge_type="0-1" bridge_pci="0000:[%s-%s]">`, bus, bus)
+		for _, d := range buses[bus] {
+			ids, kind, info := "0302 [10de:26b9]", "5", "NVIDIAUUID"
+			if strings.HasPrefix(d.number, "n") {
+				ids, kind, info = "0207 [15b3:101b]", "3", "NodeGUID"
+			}
+
+			fmt.Fprintf(&b, `<object type="PCIDev" pci_busid="0000:%[1]s" pci_type="%[2]s">`+
+				`<object type="OSDev" osdev_type="%[3]s" name="%[5]s">`+
+				`<info name="%[4]s" value="%[5]s"/></object></object>`,
+				d.address, ids, kind, info, d.number)
+		}
+		b.WriteString("</object>")
+	}
+
+	return b.String() + "</object></topology>"
+}
+
+// withNumbers adds a number to each device of serverLstopo, in the order of addresses.
+func withNumbers(lstopo string) string {
+	i := 0
+	for _, kind := range []string{"10de:26b9]\"/>", "15b3:101b]\"/>"} {
+		for strings.Contains(lstopo, kind) {
+			info := fmt.Sprintf(`NVIDIAUUID" value="g%d"`, i)
+			if strings.HasPrefix(kind, "15b3") {
+				info = fmt.Sprintf(`NodeGUID" value="n%d"`, i-4)
+			}
+
+			lstopo = strings.Replace(lstopo, kind, strings.TrimSuffix(kind, "/>")+
+				`><object type="OSDev" osdev_type="5"><info name="`+info+`/></object></object>`, 1)
+			i++
+		}
+	}
+
+	return lstopo
+}
+
+// TestHostByNumbers: a flat guest has the host's devices in another order, and a part of them. They
+// are paired by the numbers that both sides show: UUIDs and GUIDs.
+func TestHostByNumbers(t *testing.T) {
+	host := withNumbers(serverLstopo)
+	for name, test := range map[string]struct {
+		guest []numbered
+		want  []string
+	}{
+		"all": {
+			[]numbered{
+				{"01:00.0", "g3"}, {"02:00.0", "g0"}, {"03:00.0", "g2"}, {"04:00.0", "g1"},
+				{"05:00.0", "n1"}, {"06:00.0", "n0"},
+			},
+			[]string{
+				"01:00.0 03:00.0 PIX", "01:00.0 n1 PIX", "02:00.0 04:00.0 PIX", "02:00.0 n0 PIX",
+				"03:00.0 n1 PIX", "04:00.0 n0 PIX",
+			},
+		},
+		"a part": {
+			[]numbered{{"01:00.0", "g2"}, {"02:00.0", "g1"}, {"05:00.0", "n1"}},
+			[]string{"01:00.0 n1 PIX"},
+		},
+	} {
+		v := compared(t, lstopoOf(map[string][]numbered{"00": test.guest}), host)
 		var lost []string
-		for _, l := range c.Lost {
-			lost = append(lost, fmt.Sprintf("%s %s %s->%s", l.A, l.B, l.Host, l.Guest))
+		for _, l := range v.Host.Lost {
+			lost = append(lost, l.A+" "+l.B+" "+l.Host)
 		}
 
-		expect.Same(t, []string{
-			"GPU0 GPU1 PIX->PHB", "GPU0 NIC0 PIX->PHB", "GPU1 NIC0 PIX->PHB",
-			"GPU2 GPU3 PIX->PHB", "GPU2 NIC1 PIX->PHB", "GPU3 NIC1 PIX->PHB",
-		}, lost, "%s: lost (-want +got)", format)
-
-		var keys []string
-		for _, r := range c.Restore {
-			keys = append(keys, r.Key)
+		expect.Same(t, test.want, lost, "%s: lost (-want +got)", name)
+		if len(v.Host.Restore) == 0 || v.Host.Restore[0].Key != "layout=mirror" {
+			t.Errorf("%s: keys %v", name, v.Host.Restore)
 		}
 
-		expect.Same(t, []string{"layout=mirror", "nccl-topology=fwcfg"}, keys,
-			"%s: keys (-want +got)", format)
+		if _, err := v.TopologyFile(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
-// TestHostHasMore: a guest with a part of the host's GPUs is not compared pair by pair, since which
-// of them it has is not known. The key that it lacks is named all the same.
-func TestHostHasMore(t *testing.T) {
+// TestHostNotShown: without numbers nothing shows which device of the host is which in a flat
+// guest. Pairs are not compared, no key restores them, there is no file, and it is said who can
+// write it.
+func TestHostNotShown(t *testing.T) {
 	for format, host := range servers(t) {
-		v := compared(t, flatGuest(2, 1), host)
-		if v.Host.Compared || len(v.Host.Lost) > 0 {
-			t.Errorf("%s: compared %v, lost %v", format, v.Host.Compared, v.Host.Lost)
+		for _, guest := range []string{flatGuest(4, 2), flatGuest(2, 1)} {
+			v := compared(t, guest, host)
+			c := v.Host
+			if c.GPUs != 4 || c.NICs != 2 || c.Direct != 4 {
+				t.Errorf("%s: %d GPUs, %d NICs, GPUDirect RDMA on %d", format, c.GPUs, c.NICs,
+					c.Direct)
+			}
+
+			if c.Compared || len(c.Lost) > 0 || len(c.Restore) > 0 {
+				t.Errorf("%s: compared %v, lost %v, restored %v", format, c.Compared, c.Lost,
+					c.Restore)
+			}
+
+			_, err := v.TopologyFile()
+			const who = "kubectl hostdev explain VM -o nccl"
+			isSaid := slices.ContainsFunc(v.Notes, func(note string) bool {
+				return strings.Contains(note, who)
+			})
+			if err == nil || !strings.Contains(err.Error(), who) || !isSaid {
+				t.Errorf("%s: error %v, notes %q", format, err, v.Notes)
+			}
+		}
+	}
+}
+
+// TestHostInOrder: devices are paired by order in a guest whose tree is the host's, and in one
+// whose expander buses have the hook's bus numbers. In KubeVirt's they have others.
+func TestHostInOrder(t *testing.T) {
+	under := func(first, second string) string {
+		at := func(bus string, from int, numbers ...string) (all []numbered) {
+			for i, number := range numbers {
+				all = append(all, numbered{fmt.Sprintf("%s:%02x.0", bus, from+i), number})
+			}
+			return all
 		}
 
-		if !slices.ContainsFunc(v.Notes, func(note string) bool {
-			return strings.HasPrefix(note, "the host has 4 GPUs and the guest 2")
-		}) {
-			t.Errorf("%s: notes %q", format, v.Notes)
-		}
+		text := lstopoOf(map[string][]numbered{
+			first: at(first, 1, "a", "b", "nic"), second: at(second, 1, "c", "d", "nib"),
+		})
+		return regexp.MustCompile(`<info name="N[^>]*>`).ReplaceAllString(text, "")
+	}
 
-		if len(v.Host.Restore) == 0 || v.Host.Restore[0].Key != "layout=mirror" {
-			t.Errorf("%s: keys %v", format, v.Host.Restore)
+	for name, test := range map[string]struct {
+		guest, host string
+		want        bool
+	}{
+		"the host's tree":          {serverTopo, serverTopo, true},
+		"the hook's bus numbers":   {under("c0", "e0"), serverLstopo, true},
+		"KubeVirt's bus numbers":   {under("fa", "fd"), serverLstopo, false},
+		"as many, on the root bus": {flatGuest(4, 2), serverTopo, false},
+	} {
+		if c := compared(t, test.guest, test.host).Host; c.Compared != test.want {
+			t.Errorf("%s: compared %v, want %v", name, c.Compared, test.want)
 		}
 	}
 }

@@ -41,12 +41,12 @@ func TestCommandLine(t *testing.T) {
 		{"no-slot", one, []string{"-device", `{"driver":"edu","bus":"pcie.0"}`}, "", ""},
 		{
 			"chassis", all, []string{
-				"-device", "pcie-root-port,bus=pcie.0,addr=0x10,chassis=6,id=root.1",
+				"-device", "pcie-root-port,bus=pcie.0,addr=0x10,chassis=5,id=root.1",
 			}, "", "pci0000:00/10.0",
 		},
 		{
 			"chassis-json", one, []string{
-				"-device", `{"driver":"pcie-root-port","bus":"pcie.0","addr":"0x10","chassis":6,` +
+				"-device", `{"driver":"pcie-root-port","bus":"pcie.0","addr":"0x10","chassis":5,` +
 					`"id":"root.1"}`,
 			}, "", "pci0000:00/10.0",
 		},
