@@ -125,6 +125,10 @@ func (m *Machine) addFunctions(
 			m.identified(to, number)
 		}
 
+		if fault := part.Faults[d.Address]; fault != "" {
+			m.fault(to, fault)
+		}
+
 		if part.Linked[d.Address] {
 			m.link(to)
 		}

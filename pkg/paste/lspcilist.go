@@ -72,6 +72,13 @@ func (r *lspciReader) device(slot, rest string) (err error) {
 	d.Class = lspciClass(class)
 	d.Vendor, d.Device = idsIn(name)
 	d.IsBridge = d.Class>>8 == classBridge
+	if strings.Contains(name, "(rev ff)") {
+		r.m.fault(d.Address, NoAnswer)
+	}
+
+	if port := emulatedPort.FindStringSubmatch(name); port != nil && d.Device == 0 {
+		d.Vendor, d.Device = texas, map[string]uint16{"Up": upstream, "Down": downstream}[port[1]]
+	}
 
 	if slices.ContainsFunc(r.m.Functions, func(o topology.Function) bool {
 		return o.Address == d.Address
@@ -84,6 +91,16 @@ func (r *lspciReader) device(slot, rest string) (err error) {
 	}
 
 	return nil
+}
+
+// The ports of QEMU's switches are those of Texas Instruments' XIO3130 (hw/pci-bridge).
+const texas, upstream, downstream = 0x104c, 0x8232, 0x8233
+
+var emulatedPort = regexp.MustCompile(`XIO3130 PCI Express Switch \((Up|Down)stream\)`)
+
+// IsEmulatedSwitch reports whether a function is the upstream port of a switch of QEMU's.
+func IsEmulatedSwitch(d *topology.Function) bool {
+	return d != nil && d.Vendor == texas && d.Device == upstream
 }
 
 var (
@@ -121,6 +138,11 @@ func (r *lspciReader) detail(line string, d *topology.Function) {
 			r.buses[d.Address] = [2]uint8{uint8(low), uint8(high)}
 		}
 
+	case strings.HasPrefix(line, "!!! Unknown header type"):
+		r.m.fault(d.Address, NoAnswer)
+	case strings.HasPrefix(tag, "Region ") && (strings.HasPrefix(value, "Memory at <unassigned>") ||
+		strings.HasPrefix(value, "Memory at <ignored>")):
+		r.m.fault(d.Address, NoBAR)
 	case tag == "LnkCap":
 		if capable := linkCapability.FindStringSubmatch(value); capable != nil {
 			d.MaxLink = linkOf(strings.Replace(capable[1], "GT/s", " GT/s", 1), capable[2])

@@ -88,6 +88,7 @@ func readLstopoText(t text) (Machine, error) {
 	}
 
 	m, err := r.m.sorted()
+	m.lacksRDMA(nil)
 	return m.withTree(), err
 }
 

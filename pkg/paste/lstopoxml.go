@@ -27,6 +27,8 @@ type lstopoReader struct {
 	// another system than Linux, where lstopo does not know the node of a device (hwloc's
 	// documentation, "I/O Devices")
 	isOther bool
+
+	hasInterface map[topology.Address]bool // functions with a software device that is not for RDMA
 }
 
 // lstopoPlace is an open XML element, with the root, bridges and NUMA node of the devices inside
@@ -42,7 +44,7 @@ type lstopoPlace struct {
 func readLstopoXML(t text) (Machine, error) {
 	r := &lstopoReader{
 		m:     Machine{Sources: []Source{Lstopo}, Farthest: topology.NODE},
-		nodes: map[string]topology.Affinity{},
+		nodes: map[string]topology.Affinity{}, hasInterface: map[topology.Address]bool{},
 	}
 	if err := walkXML(t, lstopoTag, r.enter); err != nil {
 		return Machine{}, err
@@ -58,6 +60,7 @@ func readLstopoXML(t text) (Machine, error) {
 	}
 
 	m, err := r.m.sorted()
+	m.lacksRDMA(r.hasInterface)
 	return m.withTree(), err
 }
 
@@ -159,6 +162,8 @@ func (r *lstopoReader) object(e element, in *lstopoPlace) (err error) {
 	case kind == "OSDev" && at.Class != 0: // inside the device that it is a part of
 		if isOpenFabrics(e.attribute("osdev_type")) {
 			r.m.name(at.Address, e.attribute("name"))
+		} else {
+			r.hasInterface[at.Address] = true
 		}
 	}
 

@@ -36,6 +36,9 @@ type Machine struct {
 	// OverC2C are the GPUs that reach the CPU over NVLink-C2C, as Grace's do.
 	OverC2C map[topology.Address]bool
 
+	// Faults say why a function cannot work in this machine, as the text shows it.
+	Faults map[topology.Address]Fault
+
 	// Identities are numbers that a function has on the host and in a guest alike, with the name of
 	// their kind: "UUID GPU-…", "serial number …", "module id 3", "node GUID …".
 	Identities map[topology.Address][]string
@@ -192,6 +195,38 @@ func (m *Machine) linkXGMI(a topology.Address) {
 	for i := range m.Functions {
 		if d := &m.Functions[i]; d.Address == a && d.Vendor == 0 {
 			d.Vendor = amd
+		}
+	}
+}
+
+// Fault is why a function cannot work.
+type Fault string
+
+// The faults.
+const (
+	NoAnswer Fault = "no-answer" // all bits of its registers read as one
+	NoBAR    Fault = "no-bar"    // a BAR of memory has no address
+	NoRDMA   Fault = "no-rdma"   // a NIC without an RDMA device, beside others that have one
+)
+
+// fault notes why a function cannot work. The first reason counts.
+func (m *Machine) fault(a topology.Address, f Fault) {
+	if m.Faults == nil {
+		m.Faults = map[topology.Address]Fault{}
+	}
+	if m.Faults[a] == "" {
+		m.Faults[a] = f
+	}
+}
+
+// lacksRDMA notes the NICs that have no name of an RDMA device, where another has one, or that have
+// a network interface alone.
+func (m *Machine) lacksRDMA(hasInterface map[topology.Address]bool) {
+	isNamed := func(d *topology.Function) bool { return m.Names[d.Address] != "" }
+	isShown := slices.ContainsFunc(m.NICs(), isNamed)
+	for _, d := range m.NICs() {
+		if !isNamed(d) && (isShown || hasInterface[d.Address]) {
+			m.fault(d.Address, NoRDMA)
 		}
 	}
 }

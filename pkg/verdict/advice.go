@@ -29,8 +29,8 @@ func (v *Verdict) step(what string, lines ...string) {
 	v.Steps = append(v.Steps, Step{what, lines})
 }
 
-// adviseNetwork names the NICs, and lets NCCL use GPUDirect RDMA farther than its default. The
-// variables are those of NCCL's documentation, "Environment Variables".
+// adviseNetwork leaves out NICs that are near no GPU, and lets NCCL use GPUDirect RDMA farther than
+// its default. The variables are those of NCCL's documentation, "Environment Variables".
 func (v *Verdict) adviseNetwork() {
 	named := slices.DeleteFunc(slices.Clone(v.nics), func(d *topology.Function) bool {
 		return !isDriverName(v.guest.Names[d.Address])
@@ -45,21 +45,36 @@ func (v *Verdict) adviseNetwork() {
 		}
 	}
 
-	what := "Let NCCL use these NICs and no others:"
-	if len(others) > 0 {
-		what = fmt.Sprintf("Let NCCL use the NICs that are near a GPU, so not %s, which may be "+
-			"those of storage or of the front end:", words.FirstOf(others, 4, ", "))
+	// With all NICs the variable does nothing.
+	if len(names) > 0 && len(others) > 0 {
+		v.step(fmt.Sprintf("Let NCCL use the NICs that are near a GPU, so not %s, which may be "+
+			"those of storage or of the front end:", words.FirstOf(others, 4, ", ")),
+			"export NCCL_IB_HCA="+hcaList(names))
 	}
 
-	if len(names) > 0 {
-		v.step(what, "export NCCL_IB_HCA="+hcaList(names))
+	if v.judged == 0 || v.direct+v.broken >= v.judged {
+		return
 	}
 
-	if v.judged > 0 && v.direct < v.judged {
-		v.step("Let NCCL use GPUDirect RDMA although no switch is shown. Where GPU and NIC are "+
-			"near on the host it may be as fast as there; measure with and without:",
-			"export NCCL_NET_GDR_LEVEL="+v.directLevel())
+	needs := "nvidia-peermem, or DMA-BUF of NVIDIA's open kernel modules with Linux 5.12:"
+	look := "lsmod | grep nvidia_peermem; modinfo nvidia | grep license; uname -r"
+	if v.isAMD() {
+		needs, look = "DMA-BUF of the kernel or of amdgpu-dkms:", "modinfo amdgpu | head; uname -r"
 	}
+
+	v.step("GPUDirect RDMA counts only between VMs: within one, GPUs use NVLink, XGMI or PCIe. "+
+		"Measure between two VMs, before and after each step:",
+		fmt.Sprintf("mpirun -np 2 -H VM1,VM2 -x NCCL_DEBUG=INFO ./all_reduce_perf -b 8M -e 4G -f 2 "+
+			"-g %d", len(v.gpus)))
+	v.step("It also needs "+needs, look)
+	v.step("Let NCCL use GPUDirect RDMA although no switch is shown. Where GPU and NIC are near on "+
+		"the host it may be as fast as there; where they are not, slower:",
+		"export NCCL_NET_GDR_LEVEL="+v.directLevel())
+}
+
+// isAMD reports whether one of the GPUs is AMD's.
+func (v *Verdict) isAMD() bool {
+	return slices.ContainsFunc(v.gpus, func(d *topology.Function) bool { return d.Vendor == amd })
 }
 
 // near says of NICs which a GPU has no nearer one than, or to which a path is not in the text. A
@@ -179,7 +194,7 @@ func (v *Verdict) adviseCPUs() {
 	}
 
 	order := "CUDA_DEVICE_ORDER=PCI_BUS_ID, and process i uses GPU i"
-	if slices.ContainsFunc(v.gpus, func(d *topology.Function) bool { return d.Vendor == amd }) {
+	if v.isAMD() {
 		order = "process i uses GPU i"
 	}
 
@@ -213,30 +228,42 @@ func areSeveral(values []string) bool {
 	return slices.ContainsFunc(values, func(v string) bool { return v != values[0] })
 }
 
-// send lists what to send to whoever runs the cluster.
+// send is what to send to whoever runs the cluster: a text that can be pasted, for a person who does
+// not know this project.
 func (v *Verdict) send() []string {
-	wanted := []string{"this answer and the text that it was made of"}
-	if v.host == nil {
-		wanted = append(wanted, "the question where the devices are on the host: `kubectl hostdev "+
-			"explain VM` shows it there, and with --guest-file FILE compares it with this text")
+	wishes := v.asks()
+	if v.Outcome == Good && len(wishes) == 0 {
+		return []string{}
 	}
 
-	if v.Outcome == Flat {
-		wanted = append(wanted, "the wish: NCCL's topology file for this VM, which `"+writeFile+
-			"` writes")
+	sentences := []string{fmt.Sprintf("In my VM with %s and %s the PCI tree is %s: %s.",
+		words.Counted(len(v.gpus), "GPU"), words.Counted(len(v.NICs), "NIC"), v.Outcome, v.Cost)}
+
+	ask := "`kubectl hostdev explain VM` (" + reasons.Page("docs/kubectl-hostdev.md") + ") shows " +
+		"where the devices are on the node and in the VM"
+	if v.Outcome == Flat || v.Host != nil && !v.Host.Compared {
+		ask += ", and with `-o nccl` it writes the topology file for NCCL, which you can send me"
+	}
+	sentences = append(sentences, ask+".")
+	if len(wishes) > 0 {
+		sentences = append(sentences, "I ask for "+strings.Join(wishes, " and ")+".")
 	}
 
+	return sentences
+}
+
+// asks lists what the VM should have, in words for an administrator.
+func (v *Verdict) asks() (wishes []string) {
 	if keys := v.wishes(); len(keys) > 0 {
-		wanted = append(wanted, "the wish: "+strings.Join(keys, ", ")+" in the policy of "+
-			"hook-sidecar ("+reasons.Page("README.md")+")")
+		wishes = append(wishes, "the node's tree in the VM ("+strings.Join(keys, ", ")+" of "+
+			"hook-sidecar, "+reasons.Page("README.md")+")")
 	}
 
 	if v.knowsNodes() && v.withNode() == 0 {
-		wanted = append(wanted, "the wish: NUMA nodes for the VM, with "+
-			"spec.domain.cpu.numa.guestMappingPassthrough in its VMI")
+		wishes = append(wishes, "NUMA nodes (spec.domain.cpu.numa.guestMappingPassthrough in the VMI)")
 	}
 
-	return wanted
+	return wishes
 }
 
 // wishes returns the keys of the hook that would restore what the guest lacks.

@@ -60,8 +60,8 @@ func TestAdvice(t *testing.T) {
 		},
 		"not to another node where one is nearer": {
 			text: oneNIC, says: "partly: NCCL uses GPUDirect RDMA on 0 of 2 GPUs",
-			steps: []string{"export NCCL_IB_HCA==mlx5_0", "export NCCL_NET_GDR_LEVEL=PHB",
-				"n=(0 1);", "n=(0 1);"},
+			steps: []string{"mpirun -np 2 -H VM1,VM2", "lsmod | grep nvidia_peermem",
+				"export NCCL_NET_GDR_LEVEL=PHB", "n=(0 1);", "n=(0 1);"},
 			send: []string{"layout=mirror"},
 		},
 		"CPUs without NUMA nodes": {
@@ -85,7 +85,7 @@ func TestAdvice(t *testing.T) {
 		"no NUMA nodes": {
 			text:  strings.NewReplacer(": 0\n", ": -1\n", ": 1\n", ": -1\n").Replace(mi300x),
 			says:  "flat: 0 of 2 GPUs have a NUMA node",
-			send:  []string{"kubectl hostdev explain VM -o nccl", "layout=mirror", "NUMA nodes for the VM"},
+			send:  []string{"layout=mirror of hook-sidecar, README.md) and NUMA nodes"},
 			notes: []string{"rocm-smi shows no paths"},
 		},
 		"NVLink-C2C": {
@@ -120,7 +120,7 @@ func TestAdvice(t *testing.T) {
 			}
 
 			wishes := slices.DeleteFunc(slices.Clone(v.Send), func(s string) bool {
-				return !strings.HasPrefix(s, "the wish: ")
+				return !strings.HasPrefix(s, "I ask for ")
 			})
 			eachHas(t, "steps", lines, test.steps)
 			eachHas(t, "wishes", wishes, test.send)

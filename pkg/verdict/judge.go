@@ -47,6 +47,12 @@ func (v *Verdict) cpusOf(d *topology.Function) *string {
 // choose fills in the NIC that NCCL takes for a GPU; lacks says whether a path to one is not in the
 // text.
 func (v *Verdict) choose(gpu *GPU, d *topology.Function, choice ncclgraph.Choice, lacks bool) {
+	if v.fault(d) != "" {
+		v.judged++
+		gpu.Direct, gpu.Why = new(false), "it does not work"
+		return
+	}
+
 	if choice.NIC < 0 {
 		gpu.Why = "the guest shows no NIC that NCCL can use"
 		return
@@ -188,6 +194,8 @@ func (v *Verdict) judgeNetwork(isUniform bool) {
 		v.Cost += ": NUMA nodes or PCIe roots are shown, but no switch has a GPU and a NIC, so " +
 			"data go through the CPUs' memory"
 
+	case v.direct == len(v.gpus)-v.broken && v.broken > 0: // judgeFaults names them
+		v.Outcome = Partly
 	case v.direct < len(v.gpus):
 		v.Outcome = Partly
 		v.Cost += "; the others' data go through the CPUs' memory"

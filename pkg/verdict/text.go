@@ -36,9 +36,7 @@ func (v Verdict) WriteText(w io.Writer, style report.Style) error {
 
 	if len(v.Send) > 0 {
 		p.heading("SEND TO WHOEVER RUNS THE CLUSTER")
-		for _, what := range v.Send {
-			p.paragraph("", "- "+what)
-		}
+		p.paragraph("", strings.Join(v.Send, " "))
 	}
 
 	for _, note := range v.Notes {

@@ -27,7 +27,7 @@ type Verdict struct {
 	Host    *Comparison `json:"host"` // null without the host's file
 	// what the guest's user can do without an administrator
 	Steps []Step   `json:"steps"`
-	Send  []string `json:"send"`  // what to send to whoever runs the cluster
+	Send  []string `json:"send"`  // sentences to send to whoever runs the cluster
 	Notes []string `json:"notes"` // what was cut, guessed or contradictory
 
 	guest  paste.Machine
@@ -36,6 +36,7 @@ type Verdict struct {
 	nics   []*topology.Function
 	direct int // GPUs with GPUDirect RDMA
 	judged int // GPUs of which that is known
+	broken int // GPUs that cannot work
 	viaC2C int // GPUs without a switch to a NIC that reach the CPU over NVLink-C2C
 	unsure int // GPUs that may have a nearer NIC than those whose path is known
 }
@@ -113,6 +114,10 @@ func New(guest paste.Machine, host *paste.Machine) Verdict {
 		nics:      nicsOf(&guest),
 	}
 
+	var badNICs []string
+	v.nics, badNICs = v.split(v.nics)
+	_, badGPUs := v.split(v.gpus)
+	v.broken = len(badGPUs)
 	for _, d := range v.nics {
 		v.NICs = append(v.NICs, NIC{guest.Label(d.Address), address(d), nodeOf(&guest, d)})
 	}
@@ -123,6 +128,9 @@ func New(guest paste.Machine, host *paste.Machine) Verdict {
 
 	v.decide()
 	v.judge()
+	v.judgeOneNode()
+	v.judgeUnseenLinks()
+	v.judgeFaults(badGPUs, badNICs)
 	if host != nil {
 		v.compare()
 	}
