@@ -68,6 +68,28 @@ func readRecord(p *cli.Program, files []string) (made recordedHost, err error) {
 	return made, err
 }
 
+// missing names what no function of a host has, companions at the end.
+func missing(h recorded.Host) string {
+	var names []string
+	for _, part := range []struct {
+		name string
+		has  func(topology.Function) bool
+	}{
+		{"IOMMU groups", func(d topology.Function) bool { return d.IOMMUGroup != nil }},
+		{"BARs", func(d topology.Function) bool { return d.BARs != nil }},
+	} {
+		if !slices.ContainsFunc(h.Functions, part.has) {
+			names = append(names, part.name)
+		}
+	}
+
+	if len(names) == 0 {
+		return "companions"
+	}
+
+	return strings.Join(names, ", ") + " and companions"
+}
+
 // recordHeader returns the header of a snapshot that was made of a record.
 func recordHeader(name string, record *paste.Machine, h recorded.Host, unknown []string) string {
 	var b strings.Builder
@@ -80,7 +102,7 @@ func recordHeader(name string, record *paste.Machine, h recorded.Host, unknown [
 		fmt.Fprintf(&b, "- %s\n", sentence)
 	}
 
-	b.WriteString("- IOMMU groups, BARs and companions are not in it.\n")
+	fmt.Fprintf(&b, "- %s are not in it.\n", missing(h))
 
 	addresses := slices.SortedFunc(maps.Keys(h.Was), topology.Address.Compare)
 	for _, address := range addresses {

@@ -12,8 +12,8 @@ import (
 )
 
 // Sysfs returns a sysfs that shows a host: its NUMA nodes and PCI functions, with the places,
-// ids, drivers and links that they have. Read returns the same host from it. What the host lacks,
-// such as BARs and IOMMU groups, the sysfs lacks too. A function without a PCIe root is an error.
+// ids, drivers, links, IOMMU groups and sizes of BARs that they have. Read returns the same host from
+// it. What the host lacks, the sysfs lacks too. A function without a PCIe root is an error.
 func Sysfs(h *topology.Host) (fs.FS, error) {
 	w := sysfsMaker{files: newFileSystem("")}
 	w.nodes(h.Nodes)
@@ -97,7 +97,36 @@ func (w *sysfsMaker) function(d *topology.Function) {
 		w.file(dir, "max_link_width", strconv.Itoa(d.MaxLink.Width))
 	}
 
+	if d.IOMMUGroup != nil {
+		w.link(path.Join(dir, "iommu_group"),
+			path.Join("kernel/iommu_groups", strconv.Itoa(*d.IOMMUGroup)))
+	}
+
+	if d.BARs != nil {
+		w.file(dir, "resource", strings.Join(topology.Map(d.BARs, resourceLine), "\n"))
+	}
+
 	if d.Driver != "" {
 		w.link(path.Join(dir, "driver"), path.Join("bus/pci/drivers", d.Driver))
 	}
+}
+
+// resourceLine returns the line of a BAR: start, end and flags (include/linux/ioport.h). One with an
+// address is at its own size, where it is aligned.
+func resourceLine(b topology.BAR) string {
+	const io, memory, is64, isUnset = 0x100, 0x200, 0x100000, 0x20000000
+	start, flags := b.Bytes, memory
+	if b.IO {
+		flags = io
+	}
+
+	if b.Is64 {
+		flags |= is64
+	}
+
+	if b.Unassigned {
+		start, flags = 0, flags|isUnset
+	}
+
+	return fmt.Sprintf("%#016x %#016x %#016x", start, start+b.Bytes-1, flags)
 }

@@ -43,8 +43,13 @@ func shown(h *topology.Host) []string {
 			link = d.MaxLink.String()
 		}
 
-		return fmt.Sprintf("%s %06x %s node %s, %s %v, %q, %s", d.Address, d.Class, d.IDs(), d.Node,
-			d.Root, d.Bridges, d.Driver, link)
+		group := "no group"
+		if d.IOMMUGroup != nil {
+			group = fmt.Sprint("group ", *d.IOMMUGroup)
+		}
+
+		return fmt.Sprintf("%s %06x %s node %s, %s %v, %q, %s, %s, %v", d.Address, d.Class, d.IDs(),
+			d.Node, d.Root, d.Bridges, d.Driver, link, group, d.BARs)
 	})
 }
 

@@ -1,6 +1,7 @@
 package paste
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,13 +10,17 @@ import (
 	"hook-sidecar/pkg/words/lazyregexp"
 )
 
-// listed matches the line of a device in lspci's list: 17:00.0 3D controller [0302]: NVIDIA ...
-var listed = lazyregexp.New(`^\s*(` + busID + `) (.+)$`)
+// listed matches the line of a device in lspci's list: 17:00.0 3D controller [0302]: NVIDIA ...,
+// also after its IOMMU group, as scripts that list groups print it.
+var listed = lazyregexp.New(`^\s*(?:IOMMU [Gg]roup ([0-9]+):?\s+)?(` + busID + `) (.+)$`)
+
+// groupLine matches the line above the devices of an IOMMU group.
+var groupLine = lazyregexp.New(`^\s*IOMMU [Gg]roup ([0-9]+):?$`)
 
 // isListed reports whether a line is that of a device in lspci's list.
 func isListed(line string) bool {
 	colon := strings.IndexByte(line, ':')
-	return colon > 0 && colon < 40 && listed.MatchString(line) && strings.Contains(line, ": ")
+	return colon > 0 && colon < 60 && listed.MatchString(line) && strings.Contains(line, ": ")
 }
 
 func isLspciList(t text) bool { return anyLine(t, isListed) }
@@ -25,16 +30,23 @@ type lspciReader struct {
 	m       Machine
 	buses   map[topology.Address][2]uint8 // of bridges: the buses under them, from and to
 	verbose bool                          // something stood under a line
+	inBARs  bool                          // before the capabilities, which have BARs of VFs
 }
 
 // readLspciList reads lspci, with any of -D, -n, -nn, -v, -vv and -vvv. With -v bridges tell the
 // buses under them, from which the tree follows.
 func readLspciList(t text) (Machine, error) {
 	r := &lspciReader{m: Machine{Sources: []Source{Lspci}}, buses: map[topology.Address][2]uint8{}}
+	group := ""
 	for _, line := range t.lines {
+		if header := groupLine.FindStringSubmatch(line); header != nil {
+			group = header[1]
+			continue
+		}
+
 		switch match := listed.FindStringSubmatch(line); {
 		case match != nil && strings.Contains(line, ": "):
-			if err := r.device(match[1], match[2]); err != nil {
+			if err := r.device(match[2], match[3], cmp.Or(match[1], group)); err != nil {
 				return Machine{}, err
 			}
 		case len(r.m.Functions) > 0 && strings.TrimSpace(line) != "":
@@ -43,7 +55,7 @@ func readLspciList(t text) (Machine, error) {
 	}
 
 	r.nodes()
-	if len(r.buses) > 0 {
+	if len(r.buses) > 0 || r.m.isOnRootBus() {
 		r.tree()
 		r.m.Farthest = topology.NODE
 	}
@@ -58,8 +70,9 @@ func readLspciList(t text) (Machine, error) {
 
 // device reads the line of a device: class, ": ", vendor and device, with ids in brackets for
 // -nn, or "0302: 10de:2330" for -n.
-func (r *lspciReader) device(slot, rest string) (err error) {
+func (r *lspciReader) device(slot, rest, group string) (err error) {
 	var d topology.Function
+	r.inBARs = true
 	if d.Address, err = lspciAddress(slot); err != nil {
 		return err
 	}
@@ -71,6 +84,7 @@ func (r *lspciReader) device(slot, rest string) (err error) {
 
 	d.Class = lspciClass(class)
 	d.Vendor, d.Device = idsIn(name)
+	d.IOMMUGroup = groupNumber(group)
 	d.IsBridge = d.Class>>8 == classBridge
 	if strings.Contains(name, "(rev ff)") {
 		r.m.fault(d.Address, NoAnswer)
@@ -93,10 +107,41 @@ func (r *lspciReader) device(slot, rest string) (err error) {
 	return nil
 }
 
+// barOf reads a BAR: Memory at 383fe000000 (64-bit, prefetchable) [size=16M]; I/O ports at 3000
+// [size=128] (pciutils lspci.c, show_bases and show_size).
+func barOf(value string) (bar topology.BAR, ok bool) {
+	size := barSize.FindStringSubmatch(value)
+	if size == nil {
+		return bar, false
+	}
+
+	n, err := strconv.ParseUint(size[1], 10, 32)
+	shift := 10 * (strings.Index("KMGT", size[2]) + 1)
+	if size[2] == "" {
+		shift = 0
+	}
+
+	return topology.BAR{
+		Bytes: n << shift, IO: strings.HasPrefix(value, "I/O"),
+		Is64: strings.Contains(value, "(64-bit"),
+	}, err == nil
+}
+
+var barSize = lazyregexp.New(`\[size=([0-9]+)([KMGT]?)\]`)
+
+// groupNumber reads the number of an IOMMU group, nil for none.
+func groupNumber(text string) *int {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		return nil
+	}
+	return &n
+}
+
 // The ports of QEMU's switches are those of Texas Instruments' XIO3130 (hw/pci-bridge).
 const texas, upstream, downstream = 0x104c, 0x8232, 0x8233
 
-var emulatedPort = regexp.MustCompile(`XIO3130 PCI Express Switch \((Up|Down)stream\)`)
+var emulatedPort = lazyregexp.New(`XIO3130 PCI Express Switch \((Up|Down)stream\)`)
 
 // IsEmulatedSwitch reports whether a function is the upstream port of a switch of QEMU's.
 func IsEmulatedSwitch(d *topology.Function) bool {
@@ -138,11 +183,19 @@ func (r *lspciReader) detail(line string, d *topology.Function) {
 			r.buses[d.Address] = [2]uint8{uint8(low), uint8(high)}
 		}
 
+	case strings.HasPrefix(tag, "Capabilities"):
+		r.inBARs = false
 	case strings.HasPrefix(line, "!!! Unknown header type"):
 		r.m.fault(d.Address, NoAnswer)
 	case strings.HasPrefix(tag, "Region ") && (strings.HasPrefix(value, "Memory at <unassigned>") ||
 		strings.HasPrefix(value, "Memory at <ignored>")):
 		r.m.fault(d.Address, NoBAR)
+	case strings.HasPrefix(tag, "Region ") && r.inBARs:
+		if bar, isKnown := barOf(value); isKnown {
+			d.BARs = append(d.BARs, bar)
+		}
+	case tag == "IOMMU group":
+		d.IOMMUGroup = groupNumber(value)
 	case tag == "LnkCap":
 		if capable := linkCapability.FindStringSubmatch(value); capable != nil {
 			d.MaxLink = linkOf(strings.Replace(capable[1], "GT/s", " GT/s", 1), capable[2])
@@ -199,6 +252,15 @@ func (r *lspciReader) above(a topology.Address) (bridge topology.Address, found 
 	}
 
 	return bridge, found
+}
+
+// isOnRootBus reports whether all GPUs and NICs, and there are several, are on bus 00: that is a root
+// bus, so they are as flat as can be.
+func (m *Machine) isOnRootBus() bool {
+	all := append(m.GPUs(), m.NICs()...)
+	return len(all) > 1 && !slices.ContainsFunc(all, func(d *topology.Function) bool {
+		return d.Address.Domain != 0 || d.Address.Bus != 0
+	})
 }
 
 // root returns the PCIe root of a function that is directly on it.

@@ -33,7 +33,9 @@ var (
 func isLstopoText(t text) bool {
 	return anyLine(t, func(line string) bool {
 		isBridge := strings.Contains(line, "HostBridge") || strings.Contains(line, "PCIBridge")
-		return isBridge && topoObject.MatchString(line) || strings.Contains(line, "NUMANode L#")
+		isDrawn := strings.Contains(line, "│")
+		return isBridge && topoObject.MatchString(line) ||
+			strings.Contains(line, "NUMANode L#") && !isDrawn
 	})
 }
 

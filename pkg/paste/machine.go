@@ -288,7 +288,9 @@ func (m *Machine) PathType(a, b topology.Address) (between topology.PathType, kn
 		return topology.SYS, knowsA && knowsB && a != b
 	}
 
-	return m.tree.PathType(topology.PCIDevice(a), topology.PCIDevice(b)), true
+	between = m.tree.PathType(topology.PCIDevice(a), topology.PCIDevice(b))
+	knowsNodes := m.KnowsNode(x) && m.KnowsNode(y) || len(m.NUMA) == 1
+	return between, between < topology.NODE || knowsNodes // else it is NODE or SYS
 }
 
 // Label returns the short name of a function: that of a program, else its address.

@@ -205,10 +205,10 @@ func TestReadRefuses(t *testing.T) {
 	const address = "want domain:bus:device.function, such as 0000:17:00.0"
 	bridges := strings.Repeat("<object type=\"Bridge\" pci_busid=\"0000:00:01.0\">", 65)
 	for input, want := range map[string]string{
-		"<domain/>": "this is a libvirt domain: pass it to explain --domain",
-		"<domain type='kvm'><sysinfo><system></system></sysinfo></domain>": "this is a libvirt " +
-			"domain: pass it to explain --domain",
-		"<mets/>":      "<mets> is neither lstopo's <topology> nor NCCL's <system>",
+		"<network/>": "<network> is neither lstopo's <topology> nor NCCL's <system>",
+		"<domain/>":  "a libvirt domain, which is the VM's configuration",
+		"<domain type='kvm'><sysinfo><system></system></sysinfo></domain>": "a libvirt domain, " +
+			"which is the VM's configuration",
 		"<topology>\n": "line 2: unexpected EOF: the end of the file is missing",
 		"<topology>\n  <object type=\"PCIDev\" pci_busid=\"x\"/></topology>": "" +
 			`line 2: invalid PCI address "x": ` + address,

@@ -88,8 +88,10 @@ func isSnapshot(data []byte) bool {
 // readText reads each format of a text and joins what they say.
 func readText(t text) (Machine, error) {
 	// It may have elements of the names that lstopo's and NCCL's have: <topology>, <system>.
-	if start := xmlElement.FindStringSubmatch(t.all); start != nil && start[1] == "domain" {
-		return Machine{}, errors.New("this is a libvirt domain: pass it to explain --domain")
+	start := xmlElement.FindStringSubmatch(t.all)
+	if start != nil && (start[1] == "domain" || start[1] == "domainsnapshot") {
+		return Machine{}, errors.New("a libvirt domain, which is the VM's configuration and not " +
+			"what its guest shows: hook-sidecar explain --domain reads it")
 	}
 
 	var parts []Machine
@@ -165,6 +167,8 @@ var otherTools = []struct {
 		return strings.Contains(l, "NCCL INFO ") || strings.Contains(l, "NCCL WARN ")
 	},
 		"NCCL's log without its tree: run with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH"},
+	{func(l string) bool { return strings.Contains(l, "│") && strings.Contains(l, "L#") },
+		"lstopo's drawing, which has no bridges: run lstopo --of console or lstopo --of xml"},
 	{func(l string) bool {
 		return strings.HasPrefix(l, "NUMA node") && strings.Contains(l, "CPU(s):")
 	},

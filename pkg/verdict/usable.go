@@ -37,12 +37,20 @@ func (v *Verdict) fault(d *topology.Function) string {
 		}
 	}
 
-	if d.IsVFIO() {
+	if d.IsVFIO() && !v.passesAll() {
 		return name + " has the driver " + words.Printable(d.Driver) + ", so no program in this " +
 			"guest can use it: bind it to " + driver + ", unless it is for a VM in the guest"
 	}
 
 	return ""
+}
+
+// passesAll reports whether VFIO has all GPUs, as on a node that passes them to VMs. There nothing is
+// to be bound to another driver.
+func (v *Verdict) passesAll() bool {
+	return len(v.gpus) > 0 && !slices.ContainsFunc(v.gpus, func(d *topology.Function) bool {
+		return !d.IsVFIO()
+	})
 }
 
 // split separates the devices that cannot work from the others.
@@ -82,6 +90,14 @@ func (v *Verdict) judgeFaults(gpus, nics []string) {
 
 	const shown = 2
 	v.Cost += "; " + words.FirstOf(faults, shown, "; ")
+}
+
+// judgePassed lowers a good verdict about GPUs that no program of this machine can use.
+func (v *Verdict) judgePassed() {
+	if v.Outcome == Good && v.passesAll() {
+		v.Outcome = Unknown
+		v.Cost += "; but VFIO has all GPUs, as on a node that passes them to VMs: run it in the VM"
+	}
 }
 
 // judgeOneNode lowers a good verdict about GPUs alone that are all on the guest's only node, and none

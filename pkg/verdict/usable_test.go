@@ -83,6 +83,10 @@ func TestGoodMeansUsable(t *testing.T) {
 			onSwitch("", "\n\tKernel driver in use: vfio-pci"), verdict.Flat,
 			[]string{"no NIC that NCCL can use", "04:00.0 has the driver vfio-pci", "bind it to"},
 		},
+		"a node that passes all": {
+			onSwitch("\n\tKernel driver in use: vfio-pci", "\n\tKernel driver in use: vfio-pci"),
+			verdict.Unknown, []string{"on 1 of 1 GPU", "VFIO has all GPUs"},
+		},
 		"the GPU does not answer": {
 			onSwitch("(rev ff)", ""), verdict.Flat,
 			[]string{"no GPU works", "03:00.0 does not answer", "restart the VM"},

@@ -128,6 +128,7 @@ func New(guest paste.Machine, host *paste.Machine) Verdict {
 
 	v.decide()
 	v.judge()
+	v.judgePassed()
 	v.judgeOneNode()
 	v.judgeUnseenLinks()
 	v.judgeFaults(badGPUs, badNICs)
