@@ -6,6 +6,7 @@
 //
 //	pkg/plan     what changes and what explain prints, case by case: TestGolden
 //	pkg/plan     rules, second call, order of inputs and of the guest, Answer and plan agree with the bytes: TestInvariants, TestKeys
+//	pkg/cases    cases of any form give one result, and what cannot be read is named by line: TestForms, TestDifference, TestRefused
 //	pkg/plan     damaged and random input: TestDamaged, FuzzMutate
 //	pkg/plan     an added hostdev is virt-launcher's: TestKubeVirtHostdevs
 //	pkg/plan     any tree becomes any other: TestReplace, TestReplaceBesideReferenced

@@ -8,6 +8,7 @@ import (
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/topology"
 )
 
 // keys has every key.
@@ -19,6 +20,11 @@ var keys = []key{
 	{policy.KeyMMIOWindow, optionMark(policy.KeyMMIOWindow), host.Related, writeMMIOWindow},
 	{policy.KeyVIOMMU, domain.IOMMUMark, 0, writeVIOMMU},
 	{policy.KeyClique, domain.CliqueMark, portDetails, writeCliques},
+}
+
+// Keys returns every key.
+func Keys() []policy.Key {
+	return topology.Map(keys, func(k key) policy.Key { return k.name })
 }
 
 // portDetails stands for the devices and the ports above them, with ids, links and ACS.

@@ -36,7 +36,7 @@ func TestLibvirt(t *testing.T) {
 
 // sameBusNumbers expects the budgets of the planned expander buses to be those of the domain that
 // libvirt made of the plan, and the root bus to need no more than planned.
-func sameBusNumbers(t *testing.T, c cases.Case, planned *placement.Plan, readback []byte) {
+func sameBusNumbers(t *testing.T, c *cases.Case, planned *placement.Plan, readback []byte) {
 	t.Helper()
 	m := c.Planner
 	m.Source = laidOut(m.Source, policy.LayoutKeep)

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
-	"hook-sidecar/test/hostfs"
+	"hook-sidecar/pkg/hostfs"
 )
 
 // snapshot returns a host in the format of package hostfs, as a file that the program under test

@@ -12,11 +12,11 @@ import (
 	"testing"
 
 	"hook-sidecar/pkg/host"
+	"hook-sidecar/pkg/hostfs"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/test/expect"
-	"hook-sidecar/test/hostfs"
 	"hook-sidecar/test/matrix"
 	"hook-sidecar/test/oracle"
 	"hook-sidecar/test/tree"

@@ -10,12 +10,12 @@ import (
 	"strings"
 	"testing"
 
+	"hook-sidecar/pkg/hostfs"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/test/expect"
-	"hook-sidecar/test/hostfs"
 	"hook-sidecar/test/matrix"
 	"hook-sidecar/test/oracle"
 	"hook-sidecar/test/readback"

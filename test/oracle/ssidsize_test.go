@@ -15,7 +15,7 @@ import (
 func TestSSIDSize(t *testing.T) {
 	libvirt := New(t)
 	all := cases.Load(t, "../..")
-	grace := all[slices.IndexFunc(all, func(c cases.Case) bool { return c.Name == "grace" })]
+	grace := all[slices.IndexFunc(all, func(c *cases.Case) bool { return c.Name == "grace" })]
 	for written, tt := range map[string]struct {
 		domain []byte
 		kept   bool

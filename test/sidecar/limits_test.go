@@ -52,7 +52,7 @@ func TestBinary(t *testing.T) {
 	copied := t.TempDir()
 	expect.NoError(t,
 		os.CopyFS(filepath.Join(copied, "pkg"), os.DirFS(filepath.Join("..", "..", "pkg"))))
-	for _, name := range []string{"cmd", "testdata", "test/hostfs"} {
+	for _, name := range []string{"cmd", "testdata"} {
 		expect.NoError(t,
 			os.CopyFS(filepath.Join(copied, name), os.DirFS(filepath.Join("..", "..", name))))
 	}

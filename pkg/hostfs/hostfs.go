@@ -1,4 +1,4 @@
-// Package hostfs makes the sysfs of a host from a few lines, so that a test can
+// Package hostfs makes the sysfs of a host from a few lines, so that a test or a golden case can
 // show the whole host that it is about.
 //
 // Each line is a path under /sys/devices with the attributes of its last part; the
@@ -102,7 +102,18 @@ func (f Files) Leaves() fstest.MapFS {
 	return leaves
 }
 
-// Parse makes the sysfs that the text describes.
+// Error is a line that cannot be read.
+type Error struct {
+	Line int // from 1
+	Err  error
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("host line %d: %v", e.Line, e.Err) }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Parse makes the sysfs that the text describes. The error is an *Error.
 func Parse(text string) (Files, error) {
 	h := host{fstest.MapFS{}, map[string]bool{}}
 	kernel := ""
@@ -118,7 +129,7 @@ func Parse(text string) (Files, error) {
 		}
 
 		if err := h.add(fields); err != nil {
-			return Files{}, fmt.Errorf("host line %d: %w", i+1, err)
+			return Files{}, &Error{Line: i + 1, Err: err}
 		}
 	}
 
