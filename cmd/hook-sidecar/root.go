@@ -85,8 +85,8 @@ Exit status: that of the command; 2 for an unknown command or flag.`,
 	}
 
 	p.Root(root, newServe(p, log, words[1:]), newOnDefineDomain(p, log), newMutate(p),
-		newExplain(p), newDoctor(p), newGuest(p), newSnapshot(p), newCall(p), newCloudInit(p),
-		newDemo(p))
+		newExplain(p), newDoctor(p), newGuest(p), newSnapshot(p), newTest(p), newCall(p),
+		newCloudInit(p), newDemo(p))
 
 	addCompletion(root)
 
@@ -111,7 +111,7 @@ func addCompletion(root *cobra.Command) {
 }
 
 // completeValues sets the values that shells complete for flags that have few.
-// Other flags take files; no command takes arguments.
+// Other flags take files, and so do the arguments of a command that says so.
 func completeValues(root *cobra.Command) {
 	values := map[string][]string{"version": hooks.Versions()}
 	for _, s := range policy.Settings() {
@@ -120,7 +120,10 @@ func completeValues(root *cobra.Command) {
 	}
 
 	for _, cmd := range root.Commands() {
-		cmd.ValidArgsFunction = cobra.NoFileCompletions
+		if cmd.ValidArgsFunction == nil {
+			cmd.ValidArgsFunction = cobra.NoFileCompletions
+		}
+
 		for name, choices := range values {
 			if cmd.Flags().Lookup(name) != nil {
 				cli.Complete(cmd, name, choices...)
