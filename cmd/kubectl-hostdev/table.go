@@ -45,6 +45,8 @@ type row struct {
 	// layouts that show more: the hook's choice, and any that shows more than it
 	Better   []plan.Alternative `json:"better"`
 	Unplaced int                `json:"unplaced"` // devices without a place
+	// devices that get another address in the guest at the next start with the hook
+	Moved int `json:"moved"`
 	// guest NUMA cells; they come first where there are none
 	Cells int `json:"cells"`
 	// of the current tree; "" where no device is under an expander bus
@@ -128,6 +130,7 @@ func (a *app) row(ctx context.Context, client *cluster.Client, in cluster.Instan
 	r.Devices, r.Pairs, r.Alike = len(running.Current.Devices), pairs.All, pairs.Alike
 	r.Layout, r.Cells = running.Current.TreeLayout(), len(running.Current.Domain().CPUCells())
 	r.Unplaced, r.ToDo = findings.WithoutPlace(running.Planned.Plan), running.ToDo()
+	r.Moved = running.Moved()
 	r.Better = append(r.Better, running.Better()...)
 	found := doctor.NewReport(inputs).Results // the worst first
 	if len(found) > 0 && (found[0].Status == doctor.Fail || found[0].Status == doctor.Warn) {
@@ -162,8 +165,8 @@ func newColumns(flags explainFlags, all []cluster.Instance, width int) columns {
 	}
 
 	if c.isWide = flags.Format == cli.Wide; c.isWide {
-		c.titles, c.width = append(c.titles, "UNPLACED", "CELLS", "FINDING"), 0
-		c.widths = append(c.widths, len("UNPLACED"), len("CELLS"), len("FAIL requested-devices"))
+		c.titles, c.width = append(c.titles, "UNPLACED", "MOVED", "CELLS", "FINDING"), 0
+		c.widths = append(c.widths, len("UNPLACED"), len("MOVED"), len("CELLS"), len("FAIL requested-devices"))
 	}
 
 	c.titles = append(c.titles, "TO DO")
@@ -205,7 +208,8 @@ func (c columns) cells(r row) []string {
 		if r.Finding != nil {
 			finding = fmt.Sprintf("%s %s", r.Finding.Status, r.Finding.Name)
 		}
-		cells = append(cells, fmt.Sprint(r.Unplaced), fmt.Sprint(r.Cells), finding)
+		cells = append(cells, fmt.Sprint(r.Unplaced), fmt.Sprint(r.Moved), fmt.Sprint(r.Cells),
+			finding)
 	}
 
 	return append(cells, cmp.Or(r.ToDo, "-"))

@@ -82,6 +82,14 @@ func (r Running) Better() []plan.Alternative {
 	})
 }
 
+// Moved returns how many devices get another address in the guest at the next start with the hook.
+func (r Running) Moved() int {
+	current := report.New(r.Current, false, nil)
+	planned := report.New(r.Planned.Plan, r.Planned.Changed(), r.Planned.Err)
+	addresses, _ := report.AsIs(current, planned).WouldChange.Moved()
+	return addresses
+}
+
 // ToDo returns the second line, the remedy; "" where there is nothing to place.
 func (r Running) ToDo() string {
 	switch {

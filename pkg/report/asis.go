@@ -22,16 +22,21 @@ func AsIs(current, planned Report) Report {
 
 	for _, d := range planned.Devices {
 		p.Reasons[d.Reason]++
+		var now *topology.Address
+		var nameNow *string
 		from, i := "not in the domain", current.Number(d.ID)
 		if i >= 0 {
-			from = current.Devices[i].place()
+			now, nameNow = current.Devices[i].Predicted, current.nameOf(current.Devices[i])
+			from = withName(current.Devices[i].place(), nameNow)
 		}
 
 		if i < 0 || d.Added || !topology.Same(d.GuestAddress, current.Devices[i].GuestAddress) {
+			name := planned.nameOf(d)
 			p.Devices = append(p.Devices, Move{
 				ID: d.ID, Alias: d.Alias, Added: d.Added, Reason: d.Reason,
 				GuestCell: d.GuestCell, GuestAddress: d.GuestAddress, Predicted: d.Predicted,
-				from: from, to: d.place(),
+				Now: now, Name: name, NameNow: nameNow,
+				from: from, to: withName(d.place(), name),
 			})
 		}
 	}

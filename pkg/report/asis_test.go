@@ -41,6 +41,36 @@ func TestAsIs(t *testing.T) {
 	}
 }
 
+// TestNextStart: explain says which addresses and names the guest has now and after its next start.
+// A tree that is there is kept by its layout.
+func TestNextStart(t *testing.T) {
+	sysfs := machines.Sysfs(t, machines.HGX)
+	domain := expect.File(t, "../../testdata/samples/02-8gpu-8nic-gate-off.libvirt9-inactive.xml")
+	a := report.AsIs(machines.Report(t, sysfs, domain, "keep"),
+		machines.Report(t, sysfs, domain, "mirror"))
+	addresses, names := a.WouldChange.Moved()
+	expect.Same(t, []int{16, 8}, []int{addresses, names}, "addresses and names (-want +got)")
+	got := text(t, a, report.Style{Width: 140})
+	for _, want := range []string{
+		"\nat the next start with the hook 16 devices get other addresses in the guest, " +
+			"8 NICs other names, and the GPUs another order; layout=keep\n  keeps them\n",
+		"ua-sriov-rdma1: 0e:00.0 ibp14s0, no cell -> 83:00.0 ibp131s0, cell 0 (memnode)\n",
+		"ua-gpu-gpu2: 07:00.0, no cell -> 84:00.0, cell 0 (memnode)\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+
+	placed := machines.Result(t, sysfs, machines.Domain(t, sysfs), "root").Domain
+	other := report.AsIs(machines.Report(t, sysfs, placed, "keep"),
+		machines.Report(t, sysfs, placed, "mirror"))
+	got = text(t, other, report.Style{Width: 140})
+	if !strings.Contains(got, "; layout=root") {
+		t.Errorf("the layout of the tree is not named:\n%s", got)
+	}
+}
+
 // The devices of a domain that an earlier call has placed are in their cells, and
 // the layout would change nothing.
 func TestAsIsPlaced(t *testing.T) {

@@ -187,6 +187,12 @@ type Move struct {
 	GuestAddress *topology.Address `json:"guestAddress"`
 	// address that it would have in the guest's kernel
 	Predicted *topology.Address `json:"predicted"`
+	// address that it has there now; null until it is known
+	Now *topology.Address `json:"now"`
+	// name that systemd would give it; null for other devices than NICs
+	Name *string `json:"name"`
+	// name that systemd gives it now
+	NameNow *string `json:"nameNow"`
 
 	from, to string
 }

@@ -23,6 +23,10 @@ func (r Report) WriteText(w io.Writer, style Style) error {
 	p := &printer{Style: style}
 	p.WriteString(r.Subject.Text(style))
 	p.headline(r)
+	if next := r.nextStart(); next != "" {
+		p.wrapped(Yellow, next)
+	}
+
 	hasDevices := len(r.Devices) > 0 // else the headline says all
 	if hasDevices {
 		p.outcome(r)

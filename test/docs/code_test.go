@@ -143,8 +143,8 @@ func tests(t *testing.T, directory string) []string {
 	return names
 }
 
-// The environment variables of NCCL and of Fabric Manager.
-var othersVariables = []string{"NCCL_", "FABRIC_", "FM_"}
+// The environment variables of NCCL, of Fabric Manager, of CUDA and of UCX.
+var othersVariables = []string{"NCCL_", "FABRIC_", "FM_", "CUDA_", "UCX_"}
 
 var (
 	testFunction = regexp.MustCompile(`(?m)^func ((?:Test|Benchmark|Fuzz)\w+)\(`)
