@@ -353,8 +353,8 @@ func (c *Case) readHost(said map[string]string, given *Collected) error {
 	case given != nil:
 		in = &input{given.Host, func(line int) string { return c.Path + ": " }}
 	default:
-		return reasons.WithHint("kubectl hostdev snapshot VM -o host"+Ending+" takes a snapshot; "+
-			"a line host: FILE in the section case names it",
+		return reasons.WithHint("kubectl hostdev snapshot VM --output-file host"+Ending+
+			" takes a snapshot; a line host: FILE in the section case names it",
 			fmt.Errorf("%s:1: the case has no host", c.Path))
 	}
 

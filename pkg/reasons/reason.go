@@ -29,8 +29,8 @@ const (
 )
 
 // TakeSnapshot is the remedy on a machine that is not the node of the VM.
-const TakeSnapshot = "run hook-sidecar snapshot on the node, for example kubectl exec POD -c " +
-	"hook-sidecar-0 -- hook-sidecar snapshot > host.txtar, and pass it with --sysfs"
+const TakeSnapshot = "run kubectl hostdev snapshot VM --output-file host.txtar, or hook-sidecar " +
+	"snapshot on the node, and pass the file with --sysfs"
 
 // reasonTable has the meanings and remedies in the order of docs/reasons.md.
 var reasonTable = []entry[Reason]{

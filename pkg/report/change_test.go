@@ -40,7 +40,7 @@ func TestUnknownHost(t *testing.T) {
 	r := machines.Report(t, machines.Sysfs(t, machines.VGPU), domain, "keep")
 	got := text(t, r, report.Style{})
 	if !strings.Contains(got,
-		"the host shows none of the 20 devices\n  remedy: run hook-sidecar snapshot on the node") {
+		"the host shows none of the 20 devices\n  remedy: run kubectl hostdev snapshot VM ") {
 		t.Errorf("the host is not said to be another one:\n%s", got)
 	}
 
