@@ -20,22 +20,22 @@ type explainFlags struct {
 func newExplain(p *cli.Program) *cobra.Command {
 	var flags explainFlags
 	cmd := &cobra.Command{
-		Use:   "explain [flags]",
+		Use:   "explain [FILE] [flags]",
 		Short: "Explain where each device is placed, and why",
 		Long: `explain plans as mutate does and shows the plan instead of the domain: the PCI
 Express trees of host and guest side by side, the path types between the devices
 on both, the reason for the place of each device, the budgets of bus numbers, and
 warnings with their remedies.
 
-The domain may be one that virt-launcher is about to define, the output of
-virsh dumpxml of a running VM, or a line of virt-launcher's log.
+The domain, FILE or --domain, may be one that virt-launcher is about to define, the
+output of virsh dumpxml of a running VM, or a line of virt-launcher's log.
 
 Exit status:
   0  success; with --guest: the guest is as planned
   1  --guest found a difference
   2  usage error, invalid input or failure
   3  refused by strict policy`,
-		Example: `  hook-sidecar explain --domain vm.xml --vmi vmi.json
+		Example: `  hook-sidecar explain vm.xml --vmi vmi.json
   hook-sidecar explain --domain vm.xml --sysfs host.txtar -o vm.svg
   virsh dumpxml vm | hook-sidecar explain --as-is
   virsh dumpxml vm | hook-sidecar explain --guest lspci.txt   # from lspci -Dvmmnn in the guest
@@ -53,7 +53,19 @@ Exit status:
 		"compare the plan with what was pasted from the guest: lspci,\nlstopo, "+
 			"nvidia-smi topo -mp, hook-sidecar snapshot, NCCL's log\nor dump, ...")
 
-	cmd.RunE = func(*cobra.Command, []string) error { return runExplain(p, in, flags) }
+	cmd.ValidArgsFunction = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault)
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 1 && (args[0] == "true" || args[0] == "false") {
+			return cli.NoArguments(cmd, args)
+		}
+		return cli.AtMostOne(cmd, args)
+	}
+
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		in.domains = append(in.domains, args...)
+		return runExplain(p, in, flags)
+	}
+
 	return cmd
 }
 

@@ -55,7 +55,7 @@ func (in *inputFlags) domain() (string, error) {
 	}
 
 	return "", cli.Failed("name one domain; doctor takes several",
-		errors.New("flag --domain appears twice"))
+		errors.New("two domains are named"))
 }
 
 // vmInput is the input of mutate and explain.
