@@ -1,10 +1,12 @@
 package doctor
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
 	"hook-sidecar/pkg/kubevirt"
+	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/words"
 )
@@ -146,6 +148,7 @@ func pluginSettings(in Inputs) (results []Result) {
 				", "))
 	}
 
+	results = append(results, settingValues(in.Settings)...)
 	image := in.Settings["image"]
 	if strings.HasPrefix(image, "registry.example.com/") {
 		results = append(results,
@@ -154,4 +157,35 @@ func pluginSettings(in Inputs) (results []Result) {
 	}
 
 	return orPass(results, "image %s, layout %s", image, in.Settings["layout"])
+}
+
+// settingValues finds the entries of the ConfigMap that the hook does not know: an unknown name is
+// no argument of the hook, and with an invalid value it places nothing.
+func settingValues(settings map[string]string) (results []Result) {
+	source := policy.Source{Flags: map[policy.Key]string{}}
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		key, err := policy.ParseKey(name)
+		switch {
+		case name == "image" || name == "lock":
+		case err != nil:
+			results = append(results, warn("remove it, or correct its name",
+				"the ConfigMap has an entry that sets nothing: %v", err)...)
+		case settings[name] != "":
+			source.Flags[key] = settings[name]
+		}
+	}
+
+	_, _, err := policy.Resolve(source)
+	for name := range strings.SplitSeq(settings["lock"], ",") {
+		if settings["lock"] != "" && err == nil {
+			_, err = policy.ParseKey(name)
+		}
+	}
+
+	if err != nil {
+		results = append(results, fail("correct the ConfigMap, and restart the VMs with the label",
+			"the ConfigMap has an invalid value, so the hook places nothing: %v", err)...)
+	}
+
+	return results
 }

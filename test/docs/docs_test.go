@@ -174,7 +174,7 @@ func TestLockedTable(t *testing.T) {
 	for _, key := range policy.Keys() {
 		who, mark := "owner", " "
 		if slices.Contains(locked, string(key)) {
-			who, mark = "node's owner", " yes "
+			who, mark = "administrator", " yes "
 		}
 		want = append(want, "`"+string(key)+"` | "+who+" |"+mark+"|")
 	}

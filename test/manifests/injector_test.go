@@ -15,6 +15,7 @@ import (
 	"kubevirt.io/kubevirt/pkg/virt-launcher/virtwrap/plugins/cel"
 	"libvirt.org/go/libvirtxml"
 
+	"hook-sidecar/pkg/policy"
 	"hook-sidecar/test/expect"
 )
 
@@ -189,6 +190,41 @@ func TestSettingsAreMissing(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestEveryKey: each policy key is an argument of the sidecar if it has an entry, and no other entry
+// is. A ConfigMap with the entries of before gives the arguments of before.
+func TestEveryKey(t *testing.T) {
+	arguments := func(change func(data map[string]string)) []string {
+		t.Helper()
+		objects := pluginObjects(t)
+		change(one[*corev1.ConfigMap](t, objects).Data)
+		after, err := newAPIServer(t, objects).createPod(t, pod(t))
+		expect.NoError(t, err)
+		return after.Spec.InitContainers[len(after.Spec.InitContainers)-1].Args
+	}
+
+	before := arguments(func(map[string]string) {})
+	expect.Same(t, []string{
+		"serve", "--socket-dir=", "--plugin-socket=/var/run/kubevirt-plugin/hostdev/hook.sock",
+		"--lock=add,companions,viommu,gpudirect-clique", "--layout=auto", "--strict=false",
+		"--dry-run=false",
+	}, before, "without optional entries (-want +got)")
+
+	got := arguments(func(data map[string]string) {
+		for _, s := range policy.Settings() {
+			data[string(s.Key)] = s.Values[len(s.Values)-1]
+		}
+		data["layot"], data["keep"] = "mirror", "x" // no keys
+	})
+	want := slices.Clone(before[:4])
+	for _, s := range policy.Settings() {
+		want = append(want, "--"+string(s.Key)+"="+s.Values[len(s.Values)-1])
+	}
+	expect.Same(t, want, got, "all entries (-want +got)")
+
+	empty := arguments(func(data map[string]string) { data["port-speed"] = "" })
+	expect.Same(t, before, empty, "an empty entry (-without +got)")
 }
 
 // TestKubeVirtsPolicies: KubeVirt's policies take effect: they refuse a sidecar
