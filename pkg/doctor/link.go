@@ -59,8 +59,7 @@ func accessControl(in Inputs) []Result {
 	for _, port := range ports {
 		if port.Details != nil && port.Details.ExtendedConfig {
 			readable++
-			if acs := port.Details.ACS; acs != nil && acs.RequestRedirect &&
-				acs.CompletionRedirect {
+			if acs := port.Details.ACS; acs != nil && acs.Control.Has(topology.RequestRedirect) {
 				redirecting++
 			}
 		}

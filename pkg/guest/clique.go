@@ -7,14 +7,16 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/peer"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // writeCliques writes GPUDirect cliques: GPUs that NVIDIA's driver may let talk to each other over
-// PCIe. The common bridge of the GPUs must be known, and no ACS between them may redirect
-// requests. KubeVirt's types lack qemu:override, so that every call writes it.
+// PCIe. The host's path between every two of a clique must work in a VM, by the rule of package
+// peer. KubeVirt's types lack qemu:override, so that every call writes it.
 func writeCliques(vm Planned) Writing {
 	found := findCliques(vm.Plan)
 	return Writing{
@@ -26,21 +28,20 @@ func writeCliques(vm Planned) Writing {
 
 // cliques has the GPUs of a domain, by clique.
 type cliques struct {
-	overrides []domain.Fragment              // one per GPU
-	granted   []string                       // a text per clique
-	kept      []topology.DeviceID            // with the user's own property
-	refused   map[string][]topology.DeviceID // by the reason
+	overrides []domain.Fragment   // one per GPU
+	granted   []string            // a text per clique
+	kept      []topology.DeviceID // with the user's own property
+	refused   map[string]*refusal // by the reason
 }
 
-// peer is a GPU that may be in a clique; see reach.
-type peer struct {
-	placement.Decision
-	top     *topology.Node
-	blocked string
+// refusal has the GPUs that are in no clique for one reason, and the functions that are its cause.
+type refusal struct {
+	gpus   []topology.DeviceID
+	causes []topology.Address
 }
 
 func findCliques(plan *placement.Plan) cliques {
-	c := cliques{refused: map[string][]topology.DeviceID{}}
+	c := cliques{refused: map[string]*refusal{}}
 	d := plan.Domain()
 	used := map[int]bool{} // by the user
 	users := map[string]bool{}
@@ -50,8 +51,7 @@ func findCliques(plan *placement.Plan) cliques {
 		}
 	}
 
-	byTop := map[*topology.Node][]peer{}
-	var gpus []peer
+	var gpus []placement.Decision
 	for _, gpu := range plan.Devices {
 		switch why := noClique(gpu, d); {
 		case gpu.Function == nil || gpu.Function.Vendor != nvidia ||
@@ -59,28 +59,27 @@ func findCliques(plan *placement.Plan) cliques {
 		case users[gpu.Alias]:
 			c.kept = append(c.kept, gpu.ID)
 		case why != "":
-			c.refuse(gpu.ID, why)
+			c.refuse(gpu.ID, why, nil)
 		default:
-			top, blocked := reach(plan, gpu)
-			found := peer{gpu, top, blocked}
-			gpus, byTop[top] = append(gpus, found), append(byTop[top], found)
+			gpus = append(gpus, gpu)
 		}
 	}
 
-	for _, gpu := range gpus {
-		switch members := byTop[gpu.top]; {
-		case gpu.top == nil || len(members) == 1:
-			c.refuse(gpu.ID, alone(plan, gpus, gpu))
-		case gpu.ID == members[0].ID:
-			c.grant(used, members)
+	paths := newPeerPaths(plan, gpus)
+	for _, members := range paths.sets(gpus) {
+		if len(members) > 1 {
+			c.grant(used, members, paths.above(members))
+		} else {
+			why, causes := paths.alone(members[0], gpus)
+			c.refuse(members[0].ID, why, causes)
 		}
 	}
 
 	return c
 }
 
-// grant gives the lowest unused number to GPUs that reach the same switch or PCIe root.
-func (c *cliques) grant(used map[int]bool, gpus []peer) {
+// grant gives the lowest unused number to GPUs under a switch or PCIe root.
+func (c *cliques) grant(used map[int]bool, gpus []placement.Decision, top *topology.Node) {
 	number := 0
 	for used[number] {
 		number++
@@ -88,7 +87,7 @@ func (c *cliques) grant(used map[int]bool, gpus []peer) {
 
 	if number > domain.MaxClique {
 		for _, gpu := range gpus {
-			c.refuse(gpu.ID, fmt.Sprintf("QEMU knows only %d cliques", domain.MaxClique+1))
+			c.refuse(gpu.ID, fmt.Sprintf("QEMU knows only %d cliques", domain.MaxClique+1), nil)
 		}
 		return
 	}
@@ -102,7 +101,6 @@ func (c *cliques) grant(used map[int]bool, gpus []peer) {
 		})
 	}
 
-	top := gpus[0].top
 	if top.Kind == topology.Root {
 		kind = "PCIe root"
 	}
@@ -134,93 +132,146 @@ func noClique(gpu placement.Decision, d *domain.Domain) string {
 	return ""
 }
 
-// reach returns the topmost switch or PCIe root that a GPU's requests reach without ACS
-// redirection, and why they go no further. Two GPUs with the same one reach each other.
-func reach(plan *placement.Plan, gpu placement.Decision) (top *topology.Node, blocked string) {
-	node := plan.HostTree.Node(gpu.ID)
-	if node == nil || node.Parent == nil {
-		return nil, "the host does not show where it is"
-	}
-	if node.Parent.Kind == topology.Root {
-		return nil, "it is part of the root complex, where paths between peers are unknown"
-	}
+// peerPaths has what the rule says about the paths between the GPUs of a domain.
+type peerPaths struct {
+	tree    *topology.Tree // the host's
+	answers map[[2]topology.DeviceID]peer.Answer
+}
 
-	for at := node.Parent; at != nil; at = at.Parent {
-		switch at.Kind {
-		case topology.UpstreamPort, topology.Root:
-			top = at
-		case topology.RootPort, topology.DownstreamPort:
-			address := at.ID.(topology.Address)
-			if why := redirects(plan.Host.FunctionAt(address),
-				at.Kind == topology.RootPort); why != "" {
-				return top, fmt.Sprintf("%s %s", address, why)
+func newPeerPaths(plan *placement.Plan, gpus []placement.Decision) peerPaths {
+	p := peerPaths{plan.HostTree, map[[2]topology.DeviceID]peer.Answer{}}
+	for _, from := range gpus {
+		for _, to := range gpus {
+			if from.ID != to.ID {
+				facts := peer.Between(plan.Host, from.ID, to.ID)
+				if usesIOMMUFD(plan.Domain(), from.ID) {
+					facts.Mapping = peer.MappingUnknown
+				}
+				p.answers[[2]topology.DeviceID{from.ID, to.ID}] = peer.Judge(facts)
 			}
-
-		default:
-			return top, fmt.Sprintf("%s is a bridge to conventional PCI", at.ID)
 		}
 	}
 
-	return top, ""
+	return p
 }
 
-// redirects returns why a port may not pass requests to its siblings, "" when it does. A switch
-// has to pass them, a root complex does not: a root port that does has the capability to redirect
-// them (PCI Express 5.0, 6.12.1.1).
-func redirects(port *topology.Function, isRootPort bool) string {
-	switch {
-	case port == nil || port.Details == nil || !port.Details.ExtendedConfig:
-		return "has an ACS capability that is unreadable here"
-	case port.Details.ACS == nil && !isRootPort:
-		return ""
-	case port.Details.ACS == nil || isRootPort && !port.Details.ACS.CanRedirect:
-		return "is a root port that may not pass requests to others (no ACS capability to " +
-			"redirect them)"
+func usesIOMMUFD(d *domain.Domain, id topology.DeviceID) bool {
+	return slices.ContainsFunc(d.Hostdevs, func(h domain.Hostdev) bool {
+		return h.ID == id && h.IOMMUFD
+	})
+}
 
-	case port.Details.ACS.RequestRedirect || port.Details.ACS.CompletionRedirect:
-		return "redirects requests between peers (ACS)"
-	case port.Details.ACS.EgressControl:
-		return "controls which peers get requests (ACS)"
+// sets returns the GPUs in sets under one PCIe root each, in which each GPU reaches all others: each
+// GPU is in the first set that takes it.
+func (p peerPaths) sets(gpus []placement.Decision) [][]placement.Decision {
+	var sets [][]placement.Decision
+	for _, gpu := range gpus {
+		at := slices.IndexFunc(sets, func(members []placement.Decision) bool {
+			return !slices.ContainsFunc(members, func(other placement.Decision) bool {
+				return !p.reach(gpu, other)
+			})
+		})
+
+		if at < 0 {
+			sets = append(sets, nil)
+			at = len(sets) - 1
+		}
+
+		sets[at] = append(sets[at], gpu)
 	}
 
-	return ""
+	return sets
 }
 
-// alone returns why a GPU is in no clique with another: the bridge or port between it and the
-// nearest one.
-func alone(plan *placement.Plan, gpus []peer, gpu peer) string {
-	path := plan.HostTree.Node(gpu.ID).Path()
-	nearest, others := 0, ""
+// reach reports whether two GPUs under one PCIe root reach each other.
+func (p peerPaths) reach(a, b placement.Decision) bool {
+	return p.shared(a, b) != nil && p.answer(a, b).Cause.Readiness().Works()
+}
+
+// answer returns what the rule says about two GPUs, each of which reads and writes the other: the
+// answer that does not work, if one does not.
+func (p peerPaths) answer(a, b placement.Decision) peer.Answer {
+	there := p.answers[[2]topology.DeviceID{a.ID, b.ID}]
+	if back := p.answers[[2]topology.DeviceID{b.ID, a.ID}]; there.Cause.Readiness().Works() {
+		return back
+	}
+	return there
+}
+
+// shared returns the nearest node above two devices; nil for devices of different PCIe roots.
+func (p peerPaths) shared(a, b placement.Decision) *topology.Node {
+	theirs := p.tree.Node(b.ID).Path()
+	for at := p.tree.Node(a.ID); at != nil; at = at.Parent {
+		if slices.Contains(theirs, at) {
+			return at
+		}
+	}
+	return nil
+}
+
+// above returns the nearest node above all of some GPUs.
+func (p peerPaths) above(gpus []placement.Decision) *topology.Node {
+	top := p.shared(gpus[0], gpus[1])
+	for _, gpu := range gpus[2:] {
+		for path := p.tree.Node(gpu.ID).Path(); !slices.Contains(path, top); {
+			top = top.Parent
+		}
+	}
+
+	return top
+}
+
+// alone returns why a GPU is in no clique with another, and the functions that are the cause: what
+// the rule says about it and the nearest one.
+func (p peerPaths) alone(
+	gpu placement.Decision, gpus []placement.Decision,
+) (why string, causes []topology.Address) {
+	if len(gpus) == 1 {
+		return "no other GPU of the VM can be in one, and alone it needs none", nil
+	}
+
+	var nearest *placement.Decision
+	depth := 0
 	for _, other := range gpus {
-		if other.ID == gpu.ID {
-			continue
-		}
-
-		shared := 0
-		for theirs := plan.HostTree.Node(other.ID).Path(); shared < min(len(path),
-			len(theirs)) && path[shared] == theirs[shared]; {
-			shared++
-		}
-
-		if shared > nearest {
-			nearest, others = shared, other.blocked
+		if node := p.shared(gpu, other); other.ID != gpu.ID && !p.reach(gpu, other) &&
+			len(node.Path()) > depth {
+			nearest, depth = &other, len(node.Path())
 		}
 	}
 
-	switch {
-	case len(gpus) == 1:
-		return "no other GPU of the VM can be in one, and alone it needs none"
-	case nearest == 0:
-		return "no other GPU of the VM is under its PCIe root"
-	case slices.Contains(path[:nearest], gpu.top): // its own requests get far enough
-		return others
+	if nearest == nil {
+		return "no other GPU of the VM is under its PCIe root", nil
 	}
 
-	return gpu.blocked
+	answer := p.answer(gpu, *nearest)
+	return fmt.Sprintf("%s (%s): %s", answer.Cause.Readiness(), answer.Cause, answer.Cause.Meaning()),
+		answer.Functions
 }
 
-func (c cliques) refuse(id topology.DeviceID, why string) {
-	c.refused[why] = append(c.refused[why], id)
+func (c cliques) refuse(id topology.DeviceID, why string, causes []topology.Address) {
+	r := c.refused[why]
+	if r == nil {
+		r = &refusal{}
+		c.refused[why] = r
+	}
+
+	r.gpus = append(r.gpus, id)
+	for _, cause := range causes {
+		if !slices.Contains(r.causes, cause) {
+			r.causes = append(r.causes, cause)
+		}
+	}
+}
+
+// text says what is refused.
+func (r *refusal) text(why string) string {
+	text := joinIDs(r.gpus) + ": " + why
+	if len(r.causes) > 0 {
+		slices.SortFunc(r.causes, topology.Address.Compare)
+		text += ": " + words.FirstOf(topology.Map(r.causes, topology.Address.String), 4, ", ")
+	}
+
+	return text
 }
 
 // String lists the cliques, and warns that they are untested: NVIDIA's driver assumes that the
@@ -246,7 +297,7 @@ func (c cliques) warnings(d *domain.Domain) []reasons.Warning {
 	var warnings []reasons.Warning
 	if len(c.refused) > 0 {
 		parts := topology.Map(slices.Sorted(maps.Keys(c.refused)), func(why string) string {
-			return joinIDs(c.refused[why]) + ": " + why
+			return c.refused[why].text(why)
 		})
 		warnings = append(warnings,
 			reasons.NewWarning(reasons.CodeCliqueRefused, nil, "no GPUDirect clique for "+

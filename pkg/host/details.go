@@ -76,9 +76,6 @@ const (
 	capabilityATS     = 0x000f
 	capableOffset     = 4
 	controlOffset     = 6
-	acsRequest        = 1 << 2
-	acsCompletion     = 1 << 3
-	acsEgress         = 1 << 5
 	longestCapability = 8
 )
 
@@ -96,8 +93,11 @@ func readCapabilities(d *topology.Details, config []byte) {
 		header := binary.LittleEndian.Uint32(config[at:])
 		switch header & 0xffff {
 		case capabilityACS:
-			d.ACS = newACS(binary.LittleEndian.Uint16(config[at+capableOffset:]),
-				binary.LittleEndian.Uint16(config[at+controlOffset:]))
+			d.ACS = &topology.ACS{
+				Capable: acsBits(binary.LittleEndian.Uint16(config[at+capableOffset:])),
+				Control: acsBits(binary.LittleEndian.Uint16(config[at+controlOffset:])),
+			}
+
 		case capabilityATS:
 			d.ATS = true
 		}
@@ -106,13 +106,11 @@ func readCapabilities(d *topology.Details, config []byte) {
 	}
 }
 
-func newACS(capable, control uint16) *topology.ACS {
-	return &topology.ACS{
-		CanRedirect:        capable&acsRequest != 0,
-		RequestRedirect:    control&acsRequest != 0,
-		CompletionRedirect: control&acsCompletion != 0,
-		EgressControl:      control&acsEgress != 0,
-	}
+// acsBits returns the bits of an ACS register without what else it has: the capability register
+// has the size of the egress control vector.
+func acsBits(register uint16) topology.ACSBits {
+	const all = topology.DirectTranslated<<1 - 1
+	return topology.ACSBits(register) & all
 }
 
 // listedFile is a file of snapshots only, in place of the extended configuration
@@ -127,9 +125,7 @@ const listedFile = "extended_capabilities"
 func list(d *topology.Details) string {
 	var lines strings.Builder
 	if a := d.ACS; a != nil {
-		fmt.Fprintf(&lines, "acs %#04x %#04x\n", bit(a.CanRedirect, acsRequest),
-			bit(a.RequestRedirect, acsRequest)|bit(a.CompletionRedirect,
-				acsCompletion)|bit(a.EgressControl, acsEgress))
+		fmt.Fprintf(&lines, "acs %#04x %#04x\n", uint16(a.Capable), uint16(a.Control))
 	}
 
 	if d.ATS {
@@ -137,13 +133,6 @@ func list(d *topology.Details) string {
 	}
 
 	return lines.String()
-}
-
-func bit(on bool, mask uint16) uint16 {
-	if on {
-		return mask
-	}
-	return 0
 }
 
 // readListed reads listedFile.
@@ -159,11 +148,41 @@ func (r *hostReader) readListed(d *topology.Details, dir string) {
 		var capable, control uint16
 		switch n, _ := fmt.Sscanf(line, "acs %v %v", &capable, &control); {
 		case n == 2:
-			d.ACS = newACS(capable, control)
+			d.ACS = listedACS(acsBits(capable), acsBits(control))
 		case strings.TrimSpace(line) == "ats":
 			d.ATS = true
 		}
 	}
+}
+
+// listedACS returns the ACS of a snapshot. Snapshots used to keep RR of what a port can control, and
+// RR, CR and EC of what it does. Every port with ACS can validate sources (PCI Express 5.0,
+// 6.12.1.1), so the registers of one that cannot are incomplete.
+func listedACS(capable, control topology.ACSBits) *topology.ACS {
+	return &topology.ACS{
+		Capable: capable, Control: control, Partial: !capable.Has(topology.SourceValidation),
+	}
+}
+
+// modaliasFile names the CPUs' vendor, family and model, and their features. Any user may read it
+// (drivers/base/cpu.c, print_cpu_modalias; x86's form is CPU_FEATURE_TYPEFMT in
+// arch/x86/include/asm/cpufeature.h).
+//
+//	cpu:type:x86,ven0002fam0019mod0011:feature:,0000,0001…
+const modaliasFile = "modalias"
+
+// cpu reads the model of the CPUs; the zero CPU if sysfs does not show it.
+func (r *hostReader) cpu() topology.CPU {
+	kind, _ := strings.CutPrefix(r.file(path.Join(cpusDir, modaliasFile)), "cpu:type:")
+	kind, _, _ = strings.Cut(kind, ":")
+	arch, model, _ := strings.Cut(kind, ",")
+	cpu := topology.CPU{Arch: arch}
+	if n, err := fmt.Sscanf(model, "ven%4xfam%4x", &cpu.Vendor, &cpu.Family); n != 2 ||
+		err != nil {
+		cpu.Vendor, cpu.Family = 0, 0
+	}
+
+	return cpu
 }
 
 // packageFile holds the package of a CPU

@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -12,8 +13,16 @@ import (
 	"hook-sidecar/test/expect"
 )
 
-// In the control register of ACS, request redirect is bit 2 and completion
-// redirect bit 3.
+const allACS = topology.DirectTranslated<<1 - 1
+
+// controls returns the details of a port that can do all of ACS.
+func controls(on topology.ACSBits) topology.Details {
+	return topology.Details{
+		ExtendedConfig: true, ACS: &topology.ACS{Capable: allACS, Control: on},
+	}
+}
+
+// The whole registers of ACS are read.
 func TestReadDetails(t *testing.T) {
 	tests := map[string]struct {
 		settings string
@@ -30,26 +39,16 @@ func TestReadDetails(t *testing.T) {
 		"reset methods": {"reset=flr,bus", topology.Details{
 			ResetKnown: true, ResetMethods: []string{"flr", "bus"},
 		}},
-		"no reset method": {"reset=", topology.Details{ResetKnown: true}},
-		"no capability":   {"acs=none ats=none", topology.Details{ExtendedConfig: true}},
-		"ACS off": {"acs=off", topology.Details{
-			ExtendedConfig: true, ACS: &topology.ACS{CanRedirect: true},
-		}},
-		"request redirect": {"acs=rr", topology.Details{
-			ExtendedConfig: true, ACS: &topology.ACS{CanRedirect: true, RequestRedirect: true},
-		}},
-		"completions": {"acs=cr", topology.Details{
-			ExtendedConfig: true, ACS: &topology.ACS{CanRedirect: true, CompletionRedirect: true},
-		}},
-		"another ACS bit": {"acs=dt", topology.Details{
-			ExtendedConfig: true, ACS: &topology.ACS{CanRedirect: true},
-		}},
-		"egress control": {"acs=ec", topology.Details{
-			ExtendedConfig: true, ACS: &topology.ACS{CanRedirect: true, EgressControl: true},
-		}},
-		"no peers": {"acs=nopeers", topology.Details{
-			ExtendedConfig: true, ACS: &topology.ACS{},
-		}},
+		"no reset method":  {"reset=", topology.Details{ResetKnown: true}},
+		"no capability":    {"acs=none ats=none", topology.Details{ExtendedConfig: true}},
+		"ACS off":          {"acs=off", controls(0)},
+		"request redirect": {"acs=rr", controls(topology.RequestRedirect)},
+		"Linux's own": {"acs=default", controls(topology.SourceValidation |
+			topology.RequestRedirect | topology.CompletionRedirect | topology.UpstreamForwarding)},
+		"all bits": {"acs=sv,tb,rr,cr,uf,ec,dt", controls(allACS)},
+		"no peers": {"acs=nopeers", topology.Details{ExtendedConfig: true, ACS: &topology.ACS{
+			Capable: topology.SourceValidation | topology.TranslationBlocking,
+		}}},
 		"ATS off": {"ats=off", topology.Details{ExtendedConfig: true, ATS: true}},
 		"types of mediated device": {"mdevtype=nvidia-232:GRID_T4-8Q:1:2 " +
 			"mdevtype=nvidia-234:GRID_T4-16Q:0:1", topology.Details{MDEVTypes: []topology.MDEVType{
@@ -70,7 +69,7 @@ func TestReadDetails(t *testing.T) {
 		"both": {"acs=rr,cr ats=on", topology.Details{
 			ExtendedConfig: true,
 			ACS: &topology.ACS{
-				CanRedirect: true, RequestRedirect: true, CompletionRedirect: true,
+				Capable: allACS, Control: topology.RequestRedirect | topology.CompletionRedirect,
 			}, ATS: true,
 		}},
 	}
@@ -188,6 +187,71 @@ func TestReadDetailsProblems(t *testing.T) {
 
 	if d := whole.FunctionAt(topology.Address{Bus: 1}).Details; d.Link != nil {
 		t.Errorf("link %v of an invalid speed", d.Link)
+	}
+}
+
+// TestReadPartialACS: a snapshot that has only some bits of ACS, as earlier versions wrote it, says
+// so.
+func TestReadPartialACS(t *testing.T) {
+	for line, isPartial := range map[string]bool{
+		"acs 0x0004 0x000c": true,
+		"acs 0x0004 0x0000": true, // ACS off, or the bits that were not kept
+		"acs 0x0000 0x0000": true, // a root port that passes nothing to others
+		"acs 0x007f 0x001d": false,
+		"acs 0x0013 0x0001": false,
+	} {
+		snapshot := parse(t, "-- bus/pci/devices/0000:00:01.0 -> "+
+			"../../../devices/pci0000:00/0000:00:01.0 --\n"+
+			"-- devices/pci0000:00/0000:00:01.0/extended_capabilities --\n"+line+"\n")
+		whole, _ := readAll(snapshot)
+		acs := whole.Functions[0].Details.ACS
+		if acs == nil || acs.Partial != isPartial {
+			t.Errorf("%s: %+v, want partial %t", line, acs, isPartial)
+		}
+	}
+}
+
+// TestReadCPU: vendor and family of x86 CPUs are in their modalias; other architectures have none.
+func TestReadCPU(t *testing.T) {
+	for text, want := range map[string]topology.CPU{
+		"cpu x86,ven0002fam0019mod0011": {Arch: "x86", Vendor: 2, Family: 0x19},
+		"cpu x86,ven0000fam0006mod008F": {Arch: "x86", Family: 6},
+		"cpu aarch64":                   {Arch: "aarch64"},
+		"cpus 0 0-3":                    {}, // sysfs does not show it
+	} {
+		files := described(t, text+"\npci0000:00/0000:00:01.0")
+		whole, problems := readAll(files)
+		expect.Problems(t, problems, nil)
+		expect.Same(t, want, whole.CPU, "%s (-want +got)", text)
+		copied, _ := readAll(parse(t, string(take(t, files, ""))))
+		expect.Same(t, want, copied.CPU, "%s: the snapshot's (-want +got)", text)
+	}
+}
+
+// TestReadRootComplex: with details the first function of each root bus is read beside a device, also
+// of the bus of a VMD, whose devices are under a root bus of their own.
+func TestReadRootComplex(t *testing.T) {
+	files := described(t, `pci0000:10/0000:10:00.0 class=0x088000 vendor=0x8086 device=0x09a2
+pci0000:10/0000:10:02.0 class=0x088000
+pci0000:10/0000:10:01.0/0000:11:00.0 node=0
+pci0000:80/0000:80:00.0 class=0x088000
+pci0000:80/0000:80:05.5/pci10000:00/10000:00:01.0 class=0x088000
+pci0000:80/0000:80:05.5/pci10000:00/10000:00:02.0/10000:01:00.0 node=0`)
+
+	for id, want := range map[string]string{
+		"0000:11:00.0":  "[0000:10:00.0 0000:10:01.0 0000:11:00.0]",
+		"10000:01:00.0": "[10000:00:01.0 10000:00:02.0 10000:01:00.0]",
+	} {
+		read, problems := host.Read(files, []topology.DeviceID{pci(t, id)},
+			host.Related|host.Details)
+		expect.Problems(t, problems, nil)
+		got := topology.Map(read.Functions, func(f topology.Function) topology.Address {
+			return f.Address
+		})
+
+		if fmt.Sprint(got) != want {
+			t.Errorf("%s: read %v, want %s", id, got, want)
+		}
 	}
 }
 

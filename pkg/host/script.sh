@@ -52,10 +52,27 @@ add() {
   done
 }
 
-# request ADDRESS: adds a function, the others of its device, its physical function and the members of
-# its IOMMU group, as host.Read reads them.
+# root_complex PATH: adds the first function of the root bus of a path.
+root_complex() {
+  at= bus=
+  IFS=/
+  set -- $1
+  unset IFS
+  for part; do
+    at=${at:+$at/}$part
+    case $part in pci*:*) bus=$at ;; esac
+  done
+  for entry in "$bus"/*:*:*.*; do
+    add "${entry##*/}"
+    return
+  done
+}
+
+# request ADDRESS: adds a function, the others of its device, its physical function, the members of
+# its IOMMU group and the first function of its root bus, as host.Read reads them.
 request() {
-  [ -L "bus/pci/devices/$1" ] || return 0
+  resolve "bus/pci/devices/$1" || return 0
+  root_complex "$target"
   add "$1"
   for number in 0 1 2 3 4 5 6 7; do add "${1%.*}.$number"; done
   resolve "bus/pci/devices/$1/physfn" && add "${target##*/}"
@@ -134,6 +151,7 @@ fi
 
 files devices/system/node $nodes_files
 for directory in devices/system/node/node[0-9]*; do files "$directory" $node_files; done
+files devices/system/cpu modalias
 for directory in devices/system/cpu/cpu[0-9]*/topology; do files "$directory" physical_package_id; done
 configs=
 for function in $functions; do

@@ -71,11 +71,14 @@ pci0000:00/0000:00:1e.0/0000:03:01.0 conventional
 virtual/mtty/mtty/83b8f4f2-509f-382f-3c1e-e6bfe0fa1001 type=mtty-1
 `
 
+// scriptHosts returns hosts as a shell sees them, without the capabilities that only a program reads.
 func scriptHosts(t *testing.T) map[string]fs.FS {
 	t.Helper()
 	hosts := map[string]fs.FS{}
 	for _, file := range snapshotFiles(t) {
-		hosts[filepath.Base(file)] = open(t, file)
+		data, err := os.ReadFile(file)
+		expect.NoError(t, err)
+		hosts[filepath.Base(file)] = parse(t, withoutCapabilities(string(data)))
 	}
 
 	fsys := expect.Host(t, odd)

@@ -161,6 +161,7 @@ func (w *snapshotWriter) cpusAndNodes() {
 		w.copyFiles(fmt.Sprintf("%s/node%d", nodesDir, node.ID), nodeFiles)
 	}
 
+	w.copyFiles(cpusDir, modaliasFile)
 	for _, cpu := range w.cpus() {
 		w.copyFiles(path.Join(cpusDir, cpu, "topology"), packageFile)
 	}

@@ -45,9 +45,9 @@ const (
 	related
 	all
 
-	// Details of each function that is read, and the number of CPU packages. A hook reads
-	// them only for a policy key, because the kernel wakes a device to read the state of
-	// its link.
+	// Details of each function that is read, the number and the model of CPU packages, and the
+	// first function of each device's root bus. A hook reads them only for a policy key, because
+	// the kernel wakes a device to read the state of its link.
 	Details = details | LinkSpeeds
 	// Warnings are the inputs of a plan's warnings: drivers, BARs, the ids of vendor and device,
 	// the members of the IOMMU groups, and beside NVIDIA GPUs the host's NVSwitches.
@@ -91,7 +91,7 @@ func Read(fsys fs.FS, ids []topology.DeviceID, needs Needs) (*topology.Host, []r
 	}
 
 	if needs.Has(Details) {
-		host.Packages = r.packages()
+		host.Packages, host.CPU = r.packages(), r.cpu()
 	}
 
 	return r.fill(host)
@@ -305,6 +305,34 @@ func (r *hostReader) addRequested(a topology.Address) {
 
 	if r.needs.Has(Warnings) {
 		r.addGroup(device)
+	}
+
+	if r.needs.Has(Details) {
+		r.addRootComplex(device)
+	}
+}
+
+// addRootComplex reads the first function of a device's root bus, by which Linux knows the root
+// complex (drivers/pci/p2pdma.c, pci_host_bridge_dev).
+func (r *hostReader) addRootComplex(device *topology.Function) {
+	dir, err := r.tree.link(pciDevices + "/" + device.Address.String())
+	if err != nil || device.Root == "" {
+		return
+	}
+
+	for i := len(device.Bridges); i >= 0; i-- { // up to the root bus
+		dir = path.Dir(dir)
+	}
+
+	var functions []topology.Address
+	for _, name := range r.entries(dir) {
+		if a, err := topology.ParseAddress(name); err == nil {
+			functions = append(functions, a)
+		}
+	}
+
+	if len(functions) > 0 {
+		r.add(slices.MinFunc(functions, topology.Address.Compare))
 	}
 }
 

@@ -77,19 +77,12 @@ func configSpace(acs, ats string) []byte {
 	capability(0x0003, 0, 0x1234) // device serial number
 
 	if acs != "" && acs != "none" {
-		var control uint16
-		for bit, name := range []string{"", "", "rr", "cr", "", "ec", "dt"} {
-			if name != "" && slices.Contains(strings.Split(acs, ","), name) {
-				control |= 1 << bit
-			}
-		}
-
-		capable := uint16(1 << 2)
+		capable := uint16(0x7f)
 		if slices.Contains(strings.Split(acs, ","), "nopeers") {
-			capable = 0
+			capable = 0x03
 		}
 
-		capability(0x000d, capable, control)
+		capability(0x000d, capable, acsControl(acs))
 	}
 
 	if ats != "" && ats != "none" {
@@ -101,6 +94,18 @@ func configSpace(acs, ats string) []byte {
 	}
 
 	return config // the last capability points to one of all zeros, which ends the list
+}
+
+// acsControl returns the control register of ACS: the bits of a list of names.
+func acsControl(list string) (control uint16) {
+	list = strings.ReplaceAll(list, "default", "sv,rr,cr,uf")
+	for bit, name := range []string{"sv", "tb", "rr", "cr", "uf", "ec", "dt"} {
+		if slices.Contains(strings.Split(list, ","), name) {
+			control |= 1 << bit
+		}
+	}
+
+	return control
 }
 
 // packages makes CPU packages of one CPU each.

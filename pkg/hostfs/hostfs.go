@@ -7,6 +7,7 @@
 //	cpus 0 0-3
 //	cpus 1 4-7
 //	packages 2
+//	cpu x86,ven0002fam0019mod0011
 //	kernel 6.8.0-45-generic
 //	pci0000:00/0000:00:01.0/0000:01:00.0 node=0 group=7 driver=vfio-pci class=0x030000 io
 //	pci0000:00/0000:00:01.0/0000:01:00.0/4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01 type=nvidia-222
@@ -20,10 +21,11 @@
 // what the kernel writes for no node. Keys of a mediated device: type, group.
 //
 // Keys for doctor: link=16.0x8 and maxlink=32.0x16 are GT/s and lanes; reset=flr,bus are reset
-// methods, reset= is an empty file; acs=rr,cr,ec,dt are the controls that are on, with acs=off
-// none is on, with acs=nopeers none can be (a root port that passes nothing to others), with
-// acs=none there is no such capability; ats is on, off or none. acs and ats make a configuration
-// space as root sees it. packages N gives the host N CPU packages of one CPU each.
+// methods, reset= is an empty file; acs=sv,tb,rr,cr,uf,ec,dt are the controls that are on, and
+// acs=default those that Linux turns on, sv,rr,cr,uf; with acs=off none is on, with acs=nopeers
+// only sv and tb can be (a root port that passes nothing to others), with acs=none there is no such
+// capability; ats is on, off or none. acs and ats make a configuration space as root sees it.
+// packages N gives the host N CPU packages of one CPU each, cpu MODEL their modalias.
 //
 // Keys for vGPUs: mdevtype=nvidia-232:GRID_T4-8Q:1:2 is a type of mediated device
 // with its name, available instances and maximum, and may be repeated;
@@ -182,6 +184,11 @@ func (h host) add(fields []string) error {
 
 	if fields[0] == "packages" && len(fields) == 2 {
 		return h.packages(fields[1])
+	}
+
+	if fields[0] == "cpu" && len(fields) == 2 {
+		h.file("devices/system/cpu/modalias", "cpu:type:"+fields[1]+":feature:,0000,0001")
+		return nil
 	}
 
 	device := fields[0]

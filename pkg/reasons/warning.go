@@ -61,8 +61,9 @@ var codeTable = []entry[Code]{
 		remedy: "viommu=intel is for machine q35, viommu=smmuv3 for aarch64's virt without " +
 			"passthrough devices; remove what the domain has of its own", check: "viommu"},
 	{code: CodeCliqueRefused,
-		remedy: "pass GPUs of one switch whose ports do not redirect peer requests, and let " +
-			"the hook read the ports' ACS (as root); else leave gpudirect-clique out", check: "gpudirect-clique"},
+		remedy: "mend on the node what the text names, as doctor's acs says, or leave " +
+			"gpudirect-clique out; where ACS cannot be read, serve with a snapshot that root " +
+			"took", check: "gpudirect-clique"},
 	{code: CodeHypervisorHidden, remedy: "remove features.kvm.hidden from the VMI",
 		check: "gpudirect-clique"},
 	{code: CodeMMIOWindow,

@@ -88,14 +88,43 @@ func (l Link) String() string {
 
 // ACS is the Access Control Services capability of a port (PCI Express 5.0, 7.7.8).
 type ACS struct {
-	// CanRedirect is capability bit 2. A root port has it if it passes requests to other root
-	// ports at all, a switch's port always (6.12.1.1).
-	CanRedirect bool
+	Capable ACSBits // capability register: what the port can control
+	Control ACSBits // control register: what it does
 
-	// control bit 2: requests between devices under the port go up to the IOMMU
-	RequestRedirect    bool
-	CompletionRedirect bool // control bit 3
-	EgressControl      bool // control bit 5: a vector names the ports that requests may go to
+	// Partial is true in a snapshot of a release that kept only some of the bits.
+	Partial bool
+}
+
+// ACSBits are bits of the ACS registers: each controls something in the control register, and says
+// in the capability register that the port can (PCI Express 5.0, 7.7.8.2 and 7.7.8.3).
+type ACSBits uint16
+
+// The bits, with their names in the specification and in lspci.
+const (
+	SourceValidation    ACSBits = 1 << iota // V, SrcValid: checks the sender's bus number
+	TranslationBlocking                     // B, TransBlk: blocks addresses that ATS translated
+	RequestRedirect                         // R, ReqRedir: requests go up to the IOMMU
+	CompletionRedirect                      // C, CmpltRedir: answers to reads go up, too
+	UpstreamForwarding                      // U, UpstreamFwd: what comes back up is passed on
+	EgressControl                           // E, EgressCtrl: a vector names permitted ports
+	DirectTranslated                        // T, DirectTrans: what ATS translated goes straight
+)
+
+// acsNames has the names of the bits in Linux's and NVIDIA's documents, the lowest bit first.
+var acsNames = []string{"SV", "TB", "RR", "CR", "UF", "EC", "DT"}
+
+// Has reports whether all of the bits are in b.
+func (b ACSBits) Has(bits ACSBits) bool { return b&bits == bits }
+
+// String lists the bits: "SV RR CR UF".
+func (b ACSBits) String() string {
+	var names []string
+	for i, name := range acsNames {
+		if b.Has(1 << i) {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, " ")
 }
 
 // LinkEnd returns the function at the lower end of the device's link: a virtual function has the

@@ -64,6 +64,14 @@ type Host struct {
 	MDEVs     []MDEV
 
 	Packages int // CPU packages with a CPU online; 0 unless details were read
+	CPU      CPU // the zero CPU unless details were read
+}
+
+// CPU is the model of a host's CPUs, as devices/system/cpu/modalias of sysfs has it.
+type CPU struct {
+	Arch string // "x86", "aarch64"; "" if unknown
+	// Vendor and Family of x86 are in Linux's numbers (arch/x86/include/asm/processor.h): AMD is 2.
+	Vendor, Family uint16
 }
 
 // FunctionAt returns the PCI function at a, or nil when the host has none.

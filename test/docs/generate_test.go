@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"hook-sidecar/pkg/doctor"
+	"hook-sidecar/pkg/peer"
 	"hook-sidecar/pkg/why"
 	"hook-sidecar/test/expect"
 )
@@ -29,6 +30,7 @@ func TestGenerated(t *testing.T) {
 		"docs/reasons.md": reasonsPage(t),
 		"docs/json.md":    jsonPage(t),
 		"docs/causes.md":  causesPage(t),
+		"docs/doctor.md":  doctorPage(t),
 	} {
 		if *update {
 			expect.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(page), 0o644))
@@ -38,6 +40,30 @@ func TestGenerated(t *testing.T) {
 			"%s is not what the code says (-page +code), rewrite it with go test "+
 				"./test/docs -update", name)
 	}
+}
+
+// doctorPage returns docs/doctor.md with the table of what a path between two devices may be.
+func doctorPage(t *testing.T) string {
+	t.Helper()
+	var rows strings.Builder
+	for _, answer := range []peer.Readiness{
+		peer.Ready, peer.ThroughRoot, peer.NotReady, peer.Unknown,
+	} {
+		for _, cause := range peer.Causes() {
+			if cause.Readiness() == answer {
+				fmt.Fprintf(&rows, "| %s | `%s` | %s | %s |\n", answer, cause, cause.Meaning(),
+					cause.Remedy())
+			}
+		}
+	}
+
+	table := regexp.MustCompile(`(?m)(^\| answer \| cause .*\n\|[-|]+\n)(\|.*\n)*`)
+	page := read(t, "docs/doctor.md")
+	if !table.MatchString(page) {
+		t.Fatal("docs/doctor.md has no table of answers and causes")
+	}
+
+	return table.ReplaceAllString(page, "${1}"+rows.String())
 }
 
 // causesPage returns docs/causes.md.

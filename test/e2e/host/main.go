@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -124,20 +125,29 @@ func run() error {
 	return last.withoutDriver(read(lab + "/unbound"))
 }
 
-// pretendNVIDIA saves the snapshot of the node with NVIDIA as the vendor of two
-// displays.
+// pretendNVIDIA saves the snapshot of the node with NVIDIA as the vendor of two displays, and with what
+// a clique needs: QEMU's switch has no ACS, so that both displays are in one IOMMU group, and its root
+// complex is not in Linux's list, which has all of AMD's from Zen on.
 func pretendNVIDIA() error {
 	snapshot, err := os.ReadFile(lab + "/out/host.txtar")
 	if err != nil {
 		return err
 	}
 
+	text := string(snapshot)
 	for address := range strings.FieldsSeq(read(lab + "/displays")) {
 		file := "/" + address + "/vendor --\n"
-		snapshot = bytes.Replace(snapshot, []byte(file+"0x1af4\n"), []byte(file+"0x10de\n"), 1)
+		text = strings.Replace(text, file+"0x1af4\n", file+"0x10de\n", 1)
+		group := regexp.MustCompile(`-- \S+/` + regexp.QuoteMeta(address) + `/iommu_group -> .*\n`)
+		text = group.ReplaceAllString(text, "")
 	}
 
-	return os.WriteFile(lab+"/out/nvidia.txtar", snapshot, 0o644)
+	text = regexp.MustCompile(`(/extended_capabilities --\n)(acs .*\n)?`).
+		ReplaceAllString(text, "${1}acs 0x007f 0x001d\n")
+	text = regexp.MustCompile(`(/cpu/modalias --\n).*\n`).
+		ReplaceAllString(text, "${1}cpu:type:x86,ven0002fam0019mod0011:feature:\n")
+
+	return os.WriteFile(lab+"/out/nvidia.txtar", []byte(text), 0o644)
 }
 
 // enterRoot makes the read-only image the root, with an overlay in memory.

@@ -1,0 +1,224 @@
+// Package peer says if the host's path between two devices of a VM is fit for peer-to-peer DMA:
+// GPUDirect RDMA between a NIC and a GPU, GPUDirect Storage, and P2P between GPUs.
+//
+// In a VM a device sends guest addresses, and only the IOMMU at the root translates them. A switch
+// that may route a request directly compares the address with the host's windows, and may deliver
+// it to the wrong device. So the ports above both devices have to send requests up (ACS), which is
+// the opposite of the advice for bare metal without an IOMMU. Then the path leads through the root
+// complex, or straight through a switch that both are under: if the requester asks the IOMMU for
+// translations (ATS) and its port lets translated requests through (Direct Translated).
+//
+// Nothing on the host checks this: VFIO maps a peer's BARs without asking drivers/pci/p2pdma.c
+// (vfio_iommu_type1.c, follow_fault_pfn).
+package peer
+
+import (
+	"slices"
+
+	"hook-sidecar/pkg/topology"
+)
+
+// Facts are what decides whether one device, the requester, can read and write the BARs of another,
+// the completer.
+type Facts struct {
+	Mapping  Mapping
+	Obstacle Cause // why the rule does not know this kind of path, "" if it does
+
+	// The root ports and the ports of switches above the requester alone, above the completer
+	// alone, and above both; the nearest to the devices first.
+	Own, Peers, Shared []Port
+	OneSwitch          bool // the paths part in a switch, not in the root complex
+
+	Requester     topology.Address
+	ATS           bool // the requester itself has Address Translation Services
+	ATSUnreadable bool
+	SameGroup     bool // both are in one IOMMU group
+	Root          RootComplex
+}
+
+// Port is a root port or the downstream port of a switch.
+type Port struct {
+	Address    topology.Address
+	IsRootPort bool
+	IsVera     bool          // a root port of NVIDIA's Vera CPU
+	ACS        *topology.ACS // nil: no such capability, unless it is unreadable
+	Unreadable bool
+}
+
+// has reports whether a port does something by ACS.
+func (p Port) has(bit topology.ACSBits) bool { return p.ACS != nil && p.ACS.Control.Has(bit) }
+
+// Mapping says whether VFIO maps a peer's BARs for a device.
+type Mapping int
+
+// VFIO's type1 maps all. iommufd maps them as DMA-BUFs, from Linux 6.19 (commits 5d74781ebc86 and
+// 71db84a092c3) and QEMU 11.0 (hw/vfio/region.c, vfio_region_create_dma_buf) on.
+const (
+	Mapped Mapping = iota
+	NotMapped
+	MappingUnknown
+)
+
+// RootComplex says what is known about requests that have to go from one root port to another, or
+// back through the same one. PCI Express leaves it open (5.0, 1.3.1).
+type RootComplex int
+
+// Linux has a list of the root complexes that pass them.
+const (
+	RootUnknown  RootComplex = iota // neither the CPU nor the first function of the root bus is known
+	RootUnlisted                    // identified, and not in Linux's list
+	RootListed
+)
+
+// Between returns the facts about two devices of a host, with the details of the devices, the ports
+// above them and the first function of their root buses. Their BARs count as mapped.
+func Between(h *topology.Host, requester, completer topology.DeviceID) Facts {
+	from, to := h.Function(requester), h.Function(completer)
+	tree := h.Tree([]topology.DeviceID{requester, completer})
+	own, peers := tree.Node(requester).Path(), tree.Node(completer).Path()
+	shared := 0
+	for shared < min(len(own), len(peers)) && own[shared] == peers[shared] {
+		shared++
+	}
+
+	f := Facts{Obstacle: obstacle(h, requester, completer, shared, own, peers)}
+	if f.Obstacle != "" {
+		return f
+	}
+
+	f.Own, f.Peers = ports(h, own[shared:]), ports(h, peers[shared:])
+	f.Shared = ports(h, own[:shared])
+	f.OneSwitch = shared > 0 && own[shared-1].Kind == topology.UpstreamPort
+	f.Requester = from.Address
+	f.ATSUnreadable = from.Details == nil || !from.Details.ExtendedConfig
+	f.ATS = !f.ATSUnreadable && from.Details.ATS
+	f.SameGroup = from.IOMMUGroup != nil && topology.Same(from.IOMMUGroup, to.IOMMUGroup)
+	f.Root = rootComplex(h, from.Root, to.Root)
+	return f
+}
+
+// obstacle returns why the rule does not know a path, "" if it does.
+func obstacle(
+	h *topology.Host, requester, completer topology.DeviceID, shared int, paths ...[]*topology.Node,
+) Cause {
+	for i, id := range []topology.DeviceID{requester, completer} {
+		path := paths[i]
+		switch {
+		case id.Kind() != topology.KindPCI:
+			return CauseMediatedDevice
+		case h.Function(id) == nil || path[0].Kind != topology.Root:
+			return CauseNotShown
+		case len(path) == 2: // directly on the root bus
+			return CauseRootComplexDevice
+		}
+
+		for _, n := range path {
+			if n.Kind == topology.Bridge {
+				return CauseConventionalBridge
+			}
+		}
+
+		if isRootPortOf(grace, h.FunctionAt(path[1].ID.(topology.Address))) {
+			return CauseGrace
+		}
+	}
+
+	if shared > 0 && paths[0][shared-1].Kind.IsPort() {
+		return CauseOneDevice
+	}
+
+	return ""
+}
+
+// ports returns the ports among the nodes of a path, the nearest to the device first.
+func ports(h *topology.Host, path []*topology.Node) []Port {
+	var found []Port
+	for _, n := range slices.Backward(path) {
+		if !n.Kind.IsPort() {
+			continue
+		}
+
+		port := Port{
+			Address: n.ID.(topology.Address), IsRootPort: n.Kind == topology.RootPort,
+			Unreadable: true,
+		}
+
+		if f := h.FunctionAt(port.Address); f != nil {
+			port.IsVera = isRootPortOf(vera, f)
+			if f.Details != nil && f.Details.ExtendedConfig {
+				port.ACS, port.Unreadable = f.Details.ACS, false
+			}
+		}
+
+		found = append(found, port)
+	}
+
+	return found
+}
+
+// The root ports of NVIDIA's CPUs (rdma-core, rdma_topo: grace_rp, vera_rp).
+var (
+	grace = []uint16{0x22b1, 0x22b2}
+	vera  = []uint16{0x2f95, 0x2f96}
+)
+
+// isRootPortOf reports whether a function is a root port of one of NVIDIA's CPUs.
+func isRootPortOf(cpu []uint16, f *topology.Function) bool {
+	const nvidia = 0x10de
+	return f != nil && f.Vendor == nvidia && slices.Contains(cpu, f.Device)
+}
+
+// amd is AMD in Linux's numbers of x86 vendors, and zen the first family of Zen
+// (drivers/pci/p2pdma.c, cpu_supports_p2pdma).
+const (
+	amd = 2
+	zen = 0x17
+)
+
+// listedRoots has the first functions of Intel's root buses whose root complex passes requests
+// between its root ports; withinRoot those that do within one root bus (drivers/pci/p2pdma.c of
+// Linux 7.2, pci_p2pdma_whitelist).
+var (
+	listedRoots = []uint16{
+		0x2030, 0x2031, 0x2032, 0x2033, 0x2020, 0x09a2, // Skylake to Granite Rapids
+		0x0b25, 0x0cfe, 0x11fb, 0x1212, 0x1216, // DSA, IAX
+		0x4940, 0x4942, 0x4944, 0x4946, 0x4948, // QAT
+	}
+	withinRoot = []uint16{0x3c00, 0x3c01, 0x2f00, 0x2f01} // Xeon E5 and E7 up to v3
+)
+
+// rootComplex returns what is known about the root complex of two root buses.
+func rootComplex(h *topology.Host, a, b topology.PCIeRoot) RootComplex {
+	return min(rootBus(h, a, a == b), rootBus(h, b, a == b))
+}
+
+// rootBus returns what is known about one root bus: as Linux does it by the CPU, else by the first
+// function. A function other than 00.0 may come after one that was not read.
+func rootBus(h *topology.Host, root topology.PCIeRoot, within bool) RootComplex {
+	const intel, amdDevice = 0x8086, 0x1022
+	if h.CPU.Arch == "x86" && h.CPU.Vendor == amd && h.CPU.Family >= zen {
+		return RootListed
+	}
+
+	first := slices.IndexFunc(h.Functions, func(f topology.Function) bool {
+		return f.Root == root && len(f.Bridges) == 0
+	})
+	if first < 0 {
+		return RootUnknown
+	}
+
+	f := &h.Functions[first]
+	isListed := slices.Contains(listedRoots, f.Device) ||
+		within && slices.Contains(withinRoot, f.Device)
+
+	switch {
+	case f.Vendor == intel && isListed:
+		return RootListed
+	case f.Address.Device != 0 || f.Address.Function != 0:
+		return RootUnknown
+	case f.Vendor == amdDevice && h.CPU.Arch == "":
+		return RootUnknown
+	}
+
+	return RootUnlisted
+}
