@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"hook-sidecar/pkg/peer"
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/pkg/words"
 )
@@ -51,40 +52,56 @@ func judgeLink(lower *topology.Function, best topology.Link) []Result {
 
 // accessControl checks whether devices are isolated: those of one IOMMU group have a port
 // without ACS above them, and can only go to one guest. If the configuration space can be
-// read it also reports ports that send peer-to-peer requests up to the IOMMU.
+// read it also reports ports that do not send peer-to-peer requests up to the IOMMU.
 func accessControl(in Inputs) []Result {
 	found := in.sharedGroups()
-	readable, redirecting := 0, 0
+	var unreadable, partial, egress, open []topology.Address
 	ports, _ := in.paths()
 	for _, port := range ports {
-		if port.Details != nil && port.Details.ExtendedConfig {
-			readable++
-			if acs := port.Details.ACS; acs != nil && acs.Control.Has(topology.RequestRedirect) {
-				redirecting++
-			}
+		switch acs := peer.PortOf(in.Host, port); {
+		case acs.Unreadable:
+			unreadable = append(unreadable, port.Address)
+		case acs.ACS != nil && acs.ACS.Partial:
+			partial = append(partial, port.Address)
+		case acs.ACS != nil && acs.ACS.Control.Has(topology.EgressControl):
+			egress = append(egress, port.Address)
+		case acs.IsOpen():
+			open = append(open, port.Address)
 		}
 	}
 
 	switch {
 	case len(ports) == 0:
 		return found
-	case readable < len(ports):
-		return append(found, note(asRootHint,
-			"the ACS of %s cannot be read here; the IOMMU groups show what is isolated",
-			words.Counted(len(ports)-readable, "port"))...)
-
-	case redirecting > 0:
-		return append(found,
-			note("peer-to-peer traffic under these ports goes through the CPU unless the devices "+
-				"use ATS",
-				"ports that send peer-to-peer requests to the IOMMU: %d of %d", redirecting,
-				len(ports))...)
+	case len(unreadable) > 0:
+		return append(found, note(peer.AsRoot,
+			"the ACS of %s cannot be read here; the IOMMU groups show what was isolated at boot",
+			words.Counted(len(unreadable), "port"))...)
+	case len(partial) > 0:
+		return append(found, note(peer.CauseNotRecorded.Remedy(),
+			"the snapshot has only some bits of the ACS of %s",
+			words.Counted(len(partial), "port"))...)
 	}
 
-	return orPass(found, "%s without redirection", words.Counted(len(ports), "port"))
+	if len(egress) > 0 {
+		found = append(found, note(peer.CauseEgressControl.Remedy(), "%s: %s",
+			peer.CauseEgressControl.Meaning(), list(egress))...)
+	}
+
+	if len(open) > 0 {
+		found = append(found, warn(peer.CauseNotIsolated.Remedy(), "%s: %s",
+			peer.CauseNotIsolated.Meaning(), list(open))...)
+	}
+
+	return orPass(found, "%s to the IOMMU", portsSend(len(ports)))
 }
 
-const asRootHint = "run doctor, or take the snapshot, as root on the node"
+func portsSend(n int) string {
+	if n == 1 {
+		return "1 port sends requests up"
+	}
+	return fmt.Sprintf("%d ports send requests up", n)
+}
 
 // sharedGroups reports the IOMMU groups with functions of several devices.
 func (in Inputs) sharedGroups() []Result {
@@ -121,29 +138,34 @@ func (in Inputs) sharedGroups() []Result {
 	return found
 }
 
-// addressTranslation checks whether devices have ATS, with which peer-to-peer traffic
-// bypasses the CPU although ACS is enabled.
+// addressTranslation checks the host's paths from NICs and drives to the GPUs that are under one
+// switch with them: whether peer-to-peer traffic goes straight through the switch, which takes ATS
+// of the NIC or drive, through the root complex, or nowhere.
 func addressTranslation(in Inputs) []Result {
-	var without []topology.Address
-	hardware, hidden := in.hardware(), 0
-	for _, id := range hardware {
-		switch f := in.Host.Function(id); {
-		case f.Details == nil || !f.Details.ExtendedConfig:
-			hidden++
-		case !f.Details.ATS:
-			without = append(without, f.Address)
+	ids := in.subjects()
+	pairs := peer.Near(in.Host, in.Host.Tree(ids), ids, in.usesIOMMUFD)
+	var found []Result
+	for _, g := range peer.ByCause(pairs) {
+		status := map[peer.Readiness]Status{
+			peer.Ready: Pass, peer.ThroughRoot: Note, peer.NotReady: Warn, peer.Unknown: Note,
+		}[g.Cause.Readiness()]
+
+		hint := g.Remedy()
+		if status == Pass {
+			hint = ""
 		}
+
+		found = append(found, result(status, hint,
+			"from %s to GPUs under one switch: %s (%s): %s", list(g.Requesters()),
+			g.Cause.Readiness(), g.Cause, g.Cause.Meaning())...)
 	}
 
-	switch {
-	case hidden > 0:
-		return note(asRootHint, "the ATS of %s cannot be read here",
-			words.Counted(hidden, "device"))
-	case len(without) > 0:
-		return note("for GPUDirect under ports with ACS: mlxconfig -d DEVICE set ATS_ENABLED=true "+
-			"on ConnectX, then reboot the host",
-			"without ATS: %s", list(without))
-	}
+	return orPass(found, "no NIC or drive is under one switch with a GPU")
+}
 
-	return pass("%s with ATS", words.Counted(len(hardware), "device"))
+// usesIOMMUFD reports whether a domain passes a device through with iommufd.
+func (in Inputs) usesIOMMUFD(id topology.DeviceID) bool {
+	return slices.ContainsFunc(in.vms(), func(vm VMInputs) bool {
+		return vm.Plan != nil && vm.Plan.Domain().UsesIOMMUFD(id)
+	})
 }

@@ -8,8 +8,13 @@ func linkTests() map[string]map[string]test {
 			"otherwise reseat the card or its riser)"
 		seat   = " (reseat the card or its riser, and check the slot's bifurcation in the firmware)"
 		asRoot = " (run doctor, or take the snapshot, as root on the node)"
-		port   = "pci0000:00/0000:00:01.0 class=0x060400 "
-		card   = "\npci0000:00/0000:00:01.0/0000:01:00.0 "
+		open   = "SV, RR, CR and UF of ACS are not all on, so a switch may deliver requests with " +
+			"guest addresses to another device"
+		turnOn = " (on the node turn ACS on: in the firmware, without pci=disable_acs_redir and " +
+			"without a script that clears it with setpci, as NCCL's page has one for bare " +
+			"metal; then reboot)"
+		port = "pci0000:00/0000:00:01.0 class=0x060400 "
+		card = "\npci0000:00/0000:00:01.0/0000:01:00.0 "
 	)
 	return map[string]map[string]test{
 		"link-degraded": {
@@ -58,21 +63,38 @@ pci0000:00/0000:00:01.0/0000:02:00.0/0000:03:00.0/0000:01:00.0 link=32.0x16 maxl
 			}},
 		},
 		"acs": {
-			"no redirection": {given{
+			"as Linux sets it": {given{
+				host: port + "acs=default" + card + "group=1", domain: domainOf(gpu),
+			}, []string{
+				"PASS 1 port sends requests up to the IOMMU",
+			}},
+			"off": {given{
 				host: port + "acs=off" + card + "group=1", domain: domainOf(gpu),
 			}, []string{
-				"PASS 1 port without redirection",
+				"WARN " + open + ": 0000:00:01.0" + turnOn,
 			}},
-			"redirection": {given{
-				host: port + "acs=rr,cr" + card + "group=1", domain: domainOf(gpu),
+			// RR alone sends requests up, but not what is answered.
+			"RR without CR": {given{
+				host: port + "acs=sv,rr,uf" + card + "group=1", domain: domainOf(gpu),
 			}, []string{
-				"NOTE ports that send peer-to-peer requests to the IOMMU: 1 of 1 (peer-to-peer " +
-					"traffic under these ports goes through the CPU unless the devices use ATS)",
+				"WARN " + open + ": 0000:00:01.0" + turnOn,
+			}},
+			"egress control": {given{
+				host: port + "acs=default,ec" + card + "group=1", domain: domainOf(gpu),
+			}, []string{
+				"NOTE a vector decides where requests may go (EC of ACS), and nothing reads it: " +
+					"0000:00:01.0 (turn EC off: setpci -s PORT ECAP_ACS+6.w=0:20)",
+			}},
+			"a root port without ACS": {given{
+				host: port + "acs=none" + card + "group=1", domain: domainOf(gpu),
+			}, []string{
+				"PASS 1 port sends requests up to the IOMMU",
 			}},
 			"not privileged": {given{
 				host: port + card + "group=1", domain: domainOf(gpu),
 			}, []string{
-				"NOTE the ACS of 1 port cannot be read here; the IOMMU groups show what is isolated" + asRoot,
+				"NOTE the ACS of 1 port cannot be read here; the IOMMU groups show what was " +
+					"isolated at boot" + asRoot,
 			}},
 			"no ACS between two cards": {given{host: port + "acs=none" + card +
 				"group=1\npci0000:00/0000:00:02.0 class=0x060400 acs=none" +
@@ -93,32 +115,64 @@ pci0000:00/0000:00:01.0/0000:02:00.0/0000:03:00.0/0000:01:00.0 link=32.0x16 maxl
 				}},
 			// Functions of one card usually share a group.
 			"two functions of one card": {given{
-				host: port + "acs=off" + card +
+				host: port + "acs=default" + card +
 					"group=1\npci0000:00/0000:00:01.0/0000:01:00.1 group=1",
 				domain: domainOf(gpu, audio),
 			}, []string{
-				"PASS 1 port without redirection",
+				"PASS 1 port sends requests up to the IOMMU",
 			}},
 		},
 		"ats": {
-			"has": {given{host: port + card + "ats=on", domain: domainOf(gpu)}, []string{
-				"PASS 1 device with ATS",
+			"ready": {given{host: pair("default,dt", "default", "on")}, []string{
+				"PASS from 0000:04:00.0 to GPUs under one switch: ready (direct): requests that " +
+					"the device has translated go straight through the switch",
 			}},
-			// It is enabled when the device is assigned; the capability counts.
-			"has and is off": {given{
-				host: port + card + "ats=off", domain: domainOf(gpu),
+			"as Linux sets it": {given{host: pair("default", "default", "on")}, []string{
+				"NOTE from 0000:04:00.0 to GPUs under one switch: through the root complex " +
+					"(no-direct-translated): requests go up to the IOMMU, also those that the " +
+					"device has translated (boot the host with pci=config_acs=1x111x1@" +
+					"0000:03:00.0 (Linux 6.11), or until the next boot run setpci -s PORT " +
+					"ECAP_ACS+6.w=40:40 for each port)",
+			}},
+			"no ATS": {given{host: pair("default", "default", "none")}, []string{
+				"NOTE from 0000:04:00.0 to GPUs under one switch: through the root complex " +
+					"(no-ats): requests go up to the IOMMU, and the device has no ATS to " +
+					"translate them itself (on ConnectX: mlxconfig -d DEVICE set " +
+					"ATS_ENABLED=true, then reboot the host)",
+			}},
+			"ACS off": {given{host: pair("off", "off", "on")}, []string{
+				"WARN from 0000:04:00.0 to GPUs under one switch: not ready (not-isolated): " +
+					open + turnOn,
+			}},
+			"TB": {given{host: pair("default,dt,tb", "default", "on")}, []string{
+				"WARN from 0000:04:00.0 to GPUs under one switch: not ready " +
+					"(translation-blocked): ports block requests that the device has translated " +
+					"(TB of ACS) (on the node take out pci=noats, then reboot)",
+			}},
+			"not privileged": {given{
+				host: strings.NewReplacer("acs=default", "", "ats=on", "", "acs=none", "",
+					"ats=none", "").Replace(pair("default", "default", "on")),
 			}, []string{
-				"PASS 1 device with ATS",
+				"NOTE from 0000:04:00.0 to GPUs under one switch: unknown (unreadable): ACS and " +
+					"ATS cannot be read here, which takes root on the node" + asRoot,
 			}},
-			"has none": {given{host: port + card + "ats=none", domain: domainOf(gpu)}, []string{
-				"NOTE without ATS: 0000:01:00.0 (for GPUDirect under ports with ACS: mlxconfig " +
-					"-d DEVICE set ATS_ENABLED=true on ConnectX, then reboot the host)",
-			}},
-			"not privileged": {given{host: port + card, domain: domainOf(gpu)}, []string{
-				"NOTE the ATS of 1 device cannot be read here" + asRoot,
+			"no pair": {given{host: port + card + "ats=none", domain: domainOf(gpu)}, []string{
+				"PASS no NIC or drive is under one switch with a GPU",
 			}},
 		},
 	}
+}
+
+// pair is a host with a NIC and a GPU under one switch.
+func pair(nicPort, gpuPort, ats string) string {
+	const above = "pci0000:00/0000:00:01.0/0000:02:00.0"
+	return "cpu x86,ven0002fam0019mod0011\n" +
+		"pci0000:00/0000:00:01.0 class=0x060400 vendor=0x1022 acs=default\n" +
+		above + " class=0x060400 acs=none\n" +
+		above + "/0000:03:00.0 class=0x060400 acs=" + nicPort + "\n" +
+		above + "/0000:03:01.0 class=0x060400 acs=" + gpuPort + "\n" +
+		above + "/0000:03:00.0/0000:04:00.0 class=0x020700 driver=vfio-pci ats=" + ats + "\n" +
+		above + "/0000:03:01.0/0000:05:00.0 driver=vfio-pci ats=none"
 }
 
 func mdevTests() map[string]map[string]test {

@@ -75,6 +75,11 @@ type Cell struct {
 // memory to such cells (KubeVirt pkg/virt-launcher/virtwrap/converter/grace.go).
 func (c Cell) IsBare() bool { return c.Memoryless && c.CPUs == "" }
 
+// UsesIOMMUFD reports whether the domain passes a device through with iommufd.
+func (d *Domain) UsesIOMMUFD(id topology.DeviceID) bool {
+	return slices.ContainsFunc(d.Hostdevs, func(h Hostdev) bool { return h.ID == id && h.IOMMUFD })
+}
+
 // CPUCells returns the cells but the bare ones.
 func (d *Domain) CPUCells() []Cell { return slices.DeleteFunc(slices.Clone(d.Cells), Cell.IsBare) }
 

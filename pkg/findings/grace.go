@@ -159,7 +159,7 @@ func (f *faults) emulated(other libvirt.Endpoint, expander *topology.Node) {
 
 // passedThrough looks at a device under an accelerated SMMUv3, and at the first one there.
 func (f *faults) passedThrough(d, first *placement.Decision, expander *topology.Node) {
-	if !hostdevOf(f.Domain(), d.ID).IOMMUFD {
+	if !f.Domain().UsesIOMMUFD(d.ID) {
 		f.add("add <driver iommufd='yes'/> to the hostdev",
 			"%s is under the accelerated SMMUv3 of %s and has no iommufd: QEMU: vfio-pci "+
 				"endpoint devices without an iommufd backend not allowed when using "+

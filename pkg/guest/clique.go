@@ -143,22 +143,13 @@ func newPeerPaths(plan *placement.Plan, gpus []placement.Decision) peerPaths {
 	for _, from := range gpus {
 		for _, to := range gpus {
 			if from.ID != to.ID {
-				facts := peer.Between(plan.Host, from.ID, to.ID)
-				if usesIOMMUFD(plan.Domain(), from.ID) {
-					facts.Mapping = peer.MappingUnknown
-				}
-				p.answers[[2]topology.DeviceID{from.ID, to.ID}] = peer.Judge(facts)
+				p.answers[[2]topology.DeviceID{from.ID, to.ID}] = peer.Judge(
+					peer.Between(plan.Host, from.ID, to.ID, plan.Domain().UsesIOMMUFD(from.ID)))
 			}
 		}
 	}
 
 	return p
-}
-
-func usesIOMMUFD(d *domain.Domain, id topology.DeviceID) bool {
-	return slices.ContainsFunc(d.Hostdevs, func(h domain.Hostdev) bool {
-		return h.ID == id && h.IOMMUFD
-	})
 }
 
 // sets returns the GPUs in sets under one PCIe root each, in which each GPU reaches all others: each

@@ -91,7 +91,7 @@ func Read(fsys fs.FS, ids []topology.DeviceID, needs Needs) (*topology.Host, []r
 	}
 
 	if needs.Has(Details) {
-		host.Packages, host.CPU = r.packages(), r.cpu()
+		host.Packages, host.CPU, host.Kernel = r.packages(), r.cpu(), Kernel(fsys)
 	}
 
 	return r.fill(host)

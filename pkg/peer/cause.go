@@ -57,8 +57,8 @@ var causes = map[Cause]struct {
 		"on ConnectX: mlxconfig -d DEVICE set ATS_ENABLED=true, then reboot the host"},
 	CauseNoDirectTranslated: {ThroughRoot,
 		"requests go up to the IOMMU, also those that the device has translated",
-		"boot with pci=config_acs=1x111x1@PORT (Linux 6.11), or until the next boot setpci -s" +
-			" PORT ECAP_ACS+6.w=40:40"},
+		"boot the host with pci=config_acs=1x111x1@PORT (Linux 6.11), or until the next boot run " +
+			"setpci -s PORT ECAP_ACS+6.w=40:40 for each port"},
 	CauseNoCommonSwitch: {ThroughRoot,
 		"no switch is above both devices",
 		"use devices under one switch"},

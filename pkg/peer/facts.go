@@ -13,6 +13,7 @@
 package peer
 
 import (
+	"fmt"
 	"slices"
 
 	"hook-sidecar/pkg/topology"
@@ -59,6 +60,20 @@ const (
 	MappingUnknown
 )
 
+// iommufdMapping returns what is known about iommufd's mappings from the kernel's release. QEMU's
+// version is known nowhere before the VM runs.
+func iommufdMapping(kernel string) Mapping {
+	var major, minor int
+	if n, err := fmt.Sscanf(kernel, "%d.%d", &major, &minor); n != 2 || err != nil {
+		return MappingUnknown
+	}
+	if major < 6 || major == 6 && minor < 19 {
+		return NotMapped
+	}
+
+	return MappingUnknown
+}
+
 // RootComplex says what is known about requests that have to go from one root port to another, or
 // back through the same one. PCI Express leaves it open (5.0, 1.3.1).
 type RootComplex int
@@ -71,8 +86,11 @@ const (
 )
 
 // Between returns the facts about two devices of a host, with the details of the devices, the ports
-// above them and the first function of their root buses. Their BARs count as mapped.
-func Between(h *topology.Host, requester, completer topology.DeviceID) Facts {
+// above them and the first function of their root buses. usesIOMMUFD says how VFIO maps the
+// completer's BARs for the requester.
+func Between(
+	h *topology.Host, requester, completer topology.DeviceID, usesIOMMUFD bool,
+) Facts {
 	from, to := h.Function(requester), h.Function(completer)
 	tree := h.Tree([]topology.DeviceID{requester, completer})
 	own, peers := tree.Node(requester).Path(), tree.Node(completer).Path()
@@ -82,6 +100,10 @@ func Between(h *topology.Host, requester, completer topology.DeviceID) Facts {
 	}
 
 	f := Facts{Obstacle: obstacle(h, requester, completer, shared, own, peers)}
+	if usesIOMMUFD {
+		f.Mapping = iommufdMapping(h.Kernel)
+	}
+
 	if f.Obstacle != "" {
 		return f
 	}
@@ -138,22 +160,27 @@ func ports(h *topology.Host, path []*topology.Node) []Port {
 			continue
 		}
 
-		port := Port{
-			Address: n.ID.(topology.Address), IsRootPort: n.Kind == topology.RootPort,
-			Unreadable: true,
-		}
-
-		if f := h.FunctionAt(port.Address); f != nil {
-			port.IsVera = isRootPortOf(vera, f)
-			if f.Details != nil && f.Details.ExtendedConfig {
-				port.ACS, port.Unreadable = f.Details.ACS, false
-			}
-		}
-
-		found = append(found, port)
+		found = append(found, portAt(h, n.ID.(topology.Address), n.Kind == topology.RootPort))
 	}
 
 	return found
+}
+
+// PortOf returns a port of a host.
+func PortOf(h *topology.Host, port *topology.Function) Port {
+	return portAt(h, port.Address, len(port.Bridges) == 0)
+}
+
+func portAt(h *topology.Host, a topology.Address, isRootPort bool) Port {
+	port := Port{Address: a, IsRootPort: isRootPort, Unreadable: true}
+	if f := h.FunctionAt(a); f != nil {
+		port.IsVera = isRootPortOf(vera, f)
+		if f.Details != nil && f.Details.ExtendedConfig {
+			port.ACS, port.Unreadable = f.Details.ACS, false
+		}
+	}
+
+	return port
 }
 
 // The root ports of NVIDIA's CPUs (rdma-core, rdma_topo: grace_rp, vera_rp).

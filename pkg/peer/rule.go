@@ -39,7 +39,7 @@ func Judge(f Facts) Answer {
 	unreadable, partial := f.unreadable(ports)
 	unknown := slices.Concat(unreadable, partial)
 	egress := where(ports, func(p Port) bool { return p.has(topology.EgressControl) })
-	open := where(ports, Port.isOpen)
+	open := where(ports, Port.IsOpen)
 	blocking := where(slices.Concat(f.Own, f.Shared), func(p Port) bool {
 		return p.has(topology.TranslationBlocking)
 	})
@@ -142,9 +142,9 @@ func (f Facts) unreadable(ports []Port) (unreadable, partial []topology.Address)
 	return unreadable, where(ports, func(p Port) bool { return p.ACS != nil && p.ACS.Partial })
 }
 
-// isOpen reports whether a port may pass requests to its siblings. A root complex without ACS is
+// IsOpen reports whether a port may pass requests to its siblings. A root complex without ACS is
 // judged by Linux's list; a switch without ACS passes all of them (PCI Express 5.0, 6.12.1.1).
-func (p Port) isOpen() bool {
+func (p Port) IsOpen() bool {
 	if p.ACS == nil {
 		return !p.IsRootPort
 	}

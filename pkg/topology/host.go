@@ -65,6 +65,9 @@ type Host struct {
 
 	Packages int // CPU packages with a CPU online; 0 unless details were read
 	CPU      CPU // the zero CPU unless details were read
+	// Kernel is the release of the kernel, "6.1.0-50-amd64"; "" if unknown, or unless details were
+	// read.
+	Kernel string
 }
 
 // CPU is the model of a host's CPUs, as devices/system/cpu/modalias of sysfs has it.
