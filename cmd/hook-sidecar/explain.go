@@ -82,7 +82,7 @@ func runExplain(p *cli.Program, in *inputFlags, flags explainFlags) error {
 		return err
 	}
 
-	read, err := in.read(p, flags.NeedDetails())
+	read, err := in.read(p, true)
 	if err != nil {
 		return err
 	}

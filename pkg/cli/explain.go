@@ -34,9 +34,6 @@ type Explanation struct {
 	Claims  map[topology.DeviceID]string // that gave devices
 }
 
-// NeedDetails reports whether the output needs the details of devices.
-func (e Explanation) NeedDetails() bool { return e.Details || e.Format == NCCL }
-
 // OfPlan returns the report of a plan, which may be of the current domain.
 func (e Explanation) OfPlan(result plan.Result) report.Report {
 	r := report.New(result.Plan, result.Changed(), result.Err)

@@ -143,9 +143,18 @@ func (in Inputs) sharedGroups() []Result {
 // of the NIC or drive, through the root complex, or nowhere.
 func addressTranslation(in Inputs) []Result {
 	ids := in.subjects()
-	pairs := peer.Near(in.Host, in.Host.Tree(ids), ids, in.usesIOMMUFD)
+	pairs := peer.Near(in.Host, in.Host.Tree(ids), ids, peer.Guest{UsesIOMMUFD: in.usesIOMMUFD})
 	var found []Result
+	if in.hasDomain() {
+		found = in.found("ats") // paths that its guest shows as near, and that are not ready
+	}
+
+	isSaid := len(found) > 0 && len(in.Others) == 0
 	for _, g := range peer.ByCause(pairs) {
+		if isSaid && g.Cause.Readiness() == peer.NotReady {
+			continue
+		}
+
 		status := map[peer.Readiness]Status{
 			peer.Ready: Pass, peer.ThroughRoot: Note, peer.NotReady: Warn, peer.Unknown: Note,
 		}[g.Cause.Readiness()]

@@ -97,6 +97,10 @@ var kinds = []kind{
 			"NCCL_NET_GDR_LEVEL=PHB in the guest, which does not bring the host's NIC",
 	},
 	{
+		code: "peer-path-not-ready", check: "ats", needsTree: true, find: notReady,
+		remedy: "as the warning says; docs/doctor.md#acs has each cause",
+	},
+	{
 		code: "merged-switches", needsTree: true, find: mergedSwitches,
 		remedy: "none for NCCL; to show the host's switches, set port-speed=host or nccl-topology " +
 			"with layout auto, or choose layout mirror",

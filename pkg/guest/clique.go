@@ -140,11 +140,12 @@ type peerPaths struct {
 
 func newPeerPaths(plan *placement.Plan, gpus []placement.Decision) peerPaths {
 	p := peerPaths{plan.HostTree, map[[2]topology.DeviceID]peer.Answer{}}
+	guest := peer.Guest{UsesIOMMUFD: plan.Domain().UsesIOMMUFD}
 	for _, from := range gpus {
 		for _, to := range gpus {
 			if from.ID != to.ID {
 				p.answers[[2]topology.DeviceID{from.ID, to.ID}] = peer.Judge(
-					peer.Between(plan.Host, from.ID, to.ID, plan.Domain().UsesIOMMUFD(from.ID)))
+					peer.Between(plan.Host, from.ID, to.ID, guest))
 			}
 		}
 	}

@@ -40,6 +40,7 @@ const (
 	CauseConventionalBridge Cause = "conventional-bridge"
 	CauseOneDevice          Cause = "one-device"
 	CauseGrace              Cause = "grace"
+	CauseGuestIOMMU         Cause = "guest-iommu"
 )
 
 // causes says of each cause what answer it gives, what it is, and what the administrator can do; ""
@@ -120,6 +121,9 @@ var causes = map[Cause]struct {
 		"a bridge to conventional PCI is on the path",
 		"use a PCI Express slot"},
 	CauseOneDevice: {Unknown, "both are functions under one port", ""},
+	CauseGuestIOMMU: {Unknown,
+		"the guest has an IOMMU, and decides itself what devices send",
+		"boot the guest with iommu=pt, which makes the path that of a guest without one"},
 	CauseGrace: {Unknown,
 		"on Grace a GPU's memory is reached over NVLink-C2C or a NIC's own function",
 		"see NVIDIA's documents for the machine"},

@@ -85,12 +85,15 @@ const (
 	RootListed
 )
 
+// Guest is what decides about a path beside the host.
+type Guest struct {
+	UsesIOMMUFD func(topology.DeviceID) bool // how VFIO maps BARs for a device; nil: none does
+	HasIOMMU    bool                         // a vIOMMU, which may translate what devices send
+}
+
 // Between returns the facts about two devices of a host, with the details of the devices, the ports
-// above them and the first function of their root buses. usesIOMMUFD says how VFIO maps the
-// completer's BARs for the requester.
-func Between(
-	h *topology.Host, requester, completer topology.DeviceID, usesIOMMUFD bool,
-) Facts {
+// above them and the first function of their root buses.
+func Between(h *topology.Host, requester, completer topology.DeviceID, guest Guest) Facts {
 	from, to := h.Function(requester), h.Function(completer)
 	tree := h.Tree([]topology.DeviceID{requester, completer})
 	own, peers := tree.Node(requester).Path(), tree.Node(completer).Path()
@@ -100,7 +103,11 @@ func Between(
 	}
 
 	f := Facts{Obstacle: obstacle(h, requester, completer, shared, own, peers)}
-	if usesIOMMUFD {
+	if guest.HasIOMMU && f.Obstacle == "" {
+		f.Obstacle = CauseGuestIOMMU
+	}
+
+	if guest.UsesIOMMUFD != nil && guest.UsesIOMMUFD(requester) {
 		f.Mapping = iommufdMapping(h.Kernel)
 	}
 

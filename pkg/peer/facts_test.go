@@ -90,7 +90,7 @@ pci0000:10/0000:10:02.0/0000:14:00.0`, "unknown conventional-bridge []"},
 		gpu := topology.PCIDevice(topology.Address{Bus: 0x14})
 		read, _ := host.Read(expect.Host(t, test.host), []topology.DeviceID{nic, gpu},
 			host.Related|host.Details)
-		a := peer.Judge(peer.Between(read, nic, gpu, false))
+		a := peer.Judge(peer.Between(read, nic, gpu, peer.Guest{}))
 		expect.Same(t, test.want, fmt.Sprintf("%s %s %v", a.Cause.Readiness(), a.Cause, a.Functions),
 			"%s (-want +got)", name)
 	}
@@ -107,7 +107,7 @@ func TestBetweenOfVF(t *testing.T) {
 	} {
 		read, _ := host.Read(expect.Host(t, two+vf+"ats="+ats), []topology.DeviceID{nic, gpu},
 			host.Related|host.Details)
-		if a := peer.Judge(peer.Between(read, nic, gpu, false)); a.Cause != want {
+		if a := peer.Judge(peer.Between(read, nic, gpu, peer.Guest{})); a.Cause != want {
 			t.Errorf("a VF with ats=%s: %v, want %s", ats, a, want)
 		}
 	}

@@ -10,18 +10,15 @@ import (
 // Pair is a NIC or a drive, the requester, and a GPU under one switch, which software in a guest
 // connects directly: GPUDirect RDMA, GPUDirect Storage.
 type Pair struct {
-	Requester topology.DeviceID `json:"requester"`
-	Completer topology.DeviceID `json:"completer"`
+	Requester, Completer topology.DeviceID
 
-	Answer `json:"-"`
+	Answer
 }
 
 // Near returns the pairs of a NIC or drive and a GPU that a tree shows under one switch, with what
-// the host's paths are. The tree is the host's, or the guest's with the same devices. usesIOMMUFD
-// says how VFIO maps BARs for a device.
+// the host's paths are. The tree is the host's, or the guest's with the same devices.
 func Near(
-	h *topology.Host, tree *topology.Tree, ids []topology.DeviceID,
-	usesIOMMUFD func(topology.DeviceID) bool,
+	h *topology.Host, tree *topology.Tree, ids []topology.DeviceID, guest Guest,
 ) []Pair {
 	var pairs []Pair
 	for _, from := range ids {
@@ -31,7 +28,7 @@ func Near(
 				continue
 			}
 
-			facts := Between(h, from, to, usesIOMMUFD(from))
+			facts := Between(h, from, to, guest)
 			pairs = append(pairs, Pair{from, to, Judge(facts)})
 		}
 	}
@@ -65,6 +62,7 @@ func ByCause(pairs []Pair) []Group {
 			}
 
 			if len(g.Pairs) > 0 {
+				slices.SortFunc(g.Functions, topology.Address.Compare)
 				groups = append(groups, g)
 			}
 		}

@@ -23,7 +23,7 @@ pci0000:30/0000:30:01.0/0000:16:00.0 class=0x020000 ats=none`
 	}
 
 	var got []string
-	for _, g := range peer.ByCause(peer.Near(read, read.Tree(ids), ids, never)) {
+	for _, g := range peer.ByCause(peer.Near(read, read.Tree(ids), ids, peer.Guest{})) {
 		got = append(got, fmt.Sprint(g.Cause, g.Requesters(), g.Functions))
 	}
 
@@ -32,8 +32,6 @@ pci0000:30/0000:30:01.0/0000:16:00.0 class=0x020000 ats=none`
 		"no-direct-translated[0000:13:00.0] [0000:12:00.0]",
 	}, got, "groups (-want +got)")
 }
-
-func never(topology.DeviceID) bool { return false }
 
 // TestIOMMUFD: before Linux 6.19 iommufd maps no BARs, and later QEMU's version decides, which is
 // not known.
@@ -46,9 +44,10 @@ func TestIOMMUFD(t *testing.T) {
 		"kernel 7.2.12+deb14":   peer.CauseMappingUnknown,
 	} {
 		read, _ := host.Read(expect.Host(t, two+kernel), nil, host.All|host.Details)
+		guest := peer.Guest{UsesIOMMUFD: func(topology.DeviceID) bool { return true }}
 		nic := topology.PCIDevice(topology.Address{Bus: 0x13})
 		gpu := topology.PCIDevice(topology.Address{Bus: 0x14})
-		if a := peer.Judge(peer.Between(read, nic, gpu, true)); a.Cause != want {
+		if a := peer.Judge(peer.Between(read, nic, gpu, guest)); a.Cause != want {
 			t.Errorf("%q: %s, want %s", kernel, a.Cause, want)
 		}
 	}

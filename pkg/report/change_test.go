@@ -2,6 +2,7 @@ package report_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"html"
 	"regexp"
 	"strings"
@@ -25,12 +26,41 @@ func TestUnknownDevice(t *testing.T) {
 	// 20 devices, and the unknown one has 19 neighbours: 190 pairs.
 	for _, want := range []string{
 		"1 unplaced, no-sysfs: sysfs does not show the device\n",
-		"171 of 190 pairs of devices as on the host,\n  19 not known; 1 without a place\n",
+		"171 of 190 pairs of devices as on the host,\n  19 not known; the host's paths: ready 0, through the root complex 7; 1 without a place\n",
 		"  19 not known on the host (?)", "warning: no-sysfs: ",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
+	}
+}
+
+// TestPeerPaths: each pair of a NIC and a GPU that the guest shows under one switch has what the
+// host's path is; with details the text lists them by cause. The hosts of the tests have Linux's ACS,
+// and NICs without ATS.
+func TestPeerPaths(t *testing.T) {
+	r := machines.Whole(t, machines.HGX, "mirror")
+	if len(r.PeerPaths) != 8 {
+		t.Fatalf("%d paths, want one per GPU: %+v", len(r.PeerPaths), r.PeerPaths)
+	}
+
+	data, err := json.Marshal(r.PeerPaths[0])
+	expect.NoError(t, err)
+	expect.Same(t, `{"requester":"0000:18:00.1","completer":"0000:1b:00.0",`+
+		`"readiness":"through the root complex","cause":"no-ats",`+
+		`"functions":["0000:18:00.1"],"remedy":"on ConnectX: mlxconfig -d DEVICE set `+
+		`ATS_ENABLED=true, then reboot the host"}`, string(data), "(-want +got)")
+
+	r.Details = true
+	const want = "HOST PATHS #0 to #1, #2 to #3, #4 to #5, #6 to #7, #8 to #9, #14 to #15, #16 to " +
+		"#17, #18 to #19: through the root complex (no-ats): requests go up"
+	if got := words.OneLine(text(t, r, report.Style{})); !strings.Contains(got, want) {
+		t.Errorf("no %q in\n%s", want, got)
+	}
+
+	// layout numa shows no switch, so nothing in the guest connects the pairs directly
+	if flat := machines.Whole(t, machines.HGX, "numa"); len(flat.PeerPaths) > 0 {
+		t.Errorf("layout numa has paths: %+v", flat.PeerPaths)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"hook-sidecar/pkg/findings"
+	"hook-sidecar/pkg/peer"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/words"
 )
@@ -34,7 +35,8 @@ func HeadlineOf(shown, planned *placement.Plan) []string {
 		if pairs.Known < pairs.All {
 			text += fmt.Sprintf(", %d not known", pairs.All-pairs.Known)
 		}
-		parts = slices.Concat(gpuDirect(shown.GPUDirect()), []string{text})
+		parts = slices.Concat(gpuDirect(shown.GPUDirect()), []string{text},
+			hostPaths(findings.NearPairs(shown)))
 	}
 
 	if n := findings.WithoutPlace(planned); n > 0 {
@@ -64,4 +66,29 @@ func gpuDirect(outcome placement.GPUDirect) []string {
 	}
 
 	return []string{fmt.Sprintf("%s, %d with the host's NIC", text, outcome.Right)}
+}
+
+// hostPaths returns what the host's paths from NICs and drives to the GPUs are that the guest shows
+// near them, as part of a headline.
+func hostPaths(pairs []peer.Pair) []string {
+	counts := map[peer.Readiness]int{}
+	for _, p := range pairs {
+		counts[p.Cause.Readiness()]++
+	}
+
+	switch {
+	case len(pairs) == 0:
+		return nil
+	case counts[peer.Unknown] == len(pairs):
+		return []string{"the host's paths: unknown"}
+	}
+
+	text := fmt.Sprintf("the host's paths: ready %d", counts[peer.Ready])
+	for _, readiness := range []peer.Readiness{peer.ThroughRoot, peer.NotReady, peer.Unknown} {
+		if n := counts[readiness]; n > 0 {
+			text += fmt.Sprintf(", %s %d", readiness, n)
+		}
+	}
+
+	return []string{text}
 }

@@ -2,6 +2,7 @@ package report
 
 import (
 	"hook-sidecar/pkg/findings"
+	"hook-sidecar/pkg/peer"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/placement/bus"
 	"hook-sidecar/pkg/policy"
@@ -14,7 +15,7 @@ func New(plan *placement.Plan, changed bool, err error) Report {
 		SchemaVersion: SchemaVersion, Changed: changed,
 		Policy: map[policy.Key]Setting{}, Devices: []DeviceReport{}, Controllers: []Controller{},
 		Warnings: []findings.Finding{}, Extras: []placement.Extra{},
-		Paths: Paths{Devices: []topology.DeviceID{}},
+		Paths: Paths{Devices: []topology.DeviceID{}}, PeerPaths: []PeerPath{},
 	}
 
 	r.Budgets.BusNumbers.Expanders = []bus.ExpanderBudget{}
@@ -44,6 +45,13 @@ func New(plan *placement.Plan, changed bool, err error) Report {
 	}
 
 	r.Paths = Paths{Devices: ids, Host: PathTypes{r.host, ids}, Guest: PathTypes{r.guest, ids}}
+	for _, g := range peer.ByCause(findings.NearPairs(plan)) {
+		r.peerGroups = append(r.peerGroups, g)
+		for _, p := range g.Pairs {
+			r.PeerPaths = append(r.PeerPaths, newPeerPath(p))
+		}
+	}
+
 	r.Budgets = plan.Budgets
 	r.Budgets.BusNumbers.Expanders = append([]bus.ExpanderBudget{},
 		plan.Budgets.BusNumbers.Expanders...)
@@ -74,6 +82,15 @@ func newDevice(d placement.Decision, link *topology.Link) DeviceReport {
 	}
 
 	return out
+}
+
+func newPeerPath(p peer.Pair) PeerPath {
+	return PeerPath{
+		Requester: p.Requester, Completer: p.Completer,
+		Readiness: p.Cause.Readiness(), Cause: p.Cause,
+		Functions: append([]topology.Address{}, p.Functions...),
+		Remedy:    peer.Group{Cause: p.Cause, Functions: p.Functions}.Remedy(),
+	}
 }
 
 func newController(c placement.Controller) Controller {

@@ -13,6 +13,7 @@ import (
 	"hook-sidecar/pkg/findings"
 	"hook-sidecar/pkg/kubevirt"
 	"hook-sidecar/pkg/mapping"
+	"hook-sidecar/pkg/peer"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/placement/bus"
 	"hook-sidecar/pkg/policy"
@@ -42,6 +43,8 @@ type Report struct {
 	// after the plan, by index; the root bus, index 0, only if the domain names it
 	Controllers []Controller `json:"controllers"`
 	Paths       Paths        `json:"paths"` // the path types between devices
+	// the host's paths from NICs and drives to the GPUs that the guest shows under one switch
+	PeerPaths []PeerPath `json:"peerPaths"`
 	// how much of each scarce resource is used
 	Budgets  bus.Budgets        `json:"budgets"`
 	Warnings []findings.Finding `json:"warnings"` // by code
@@ -62,6 +65,7 @@ type Report struct {
 	// the outcome in parts of a line; empty if an error came before the plan
 	Headline []string `json:"-"`
 
+	peerGroups  []peer.Group    // what PeerPaths has, by cause
 	plan        *placement.Plan // nil if an error came before it
 	host, guest *topology.Tree
 }
@@ -110,6 +114,18 @@ type DeviceReport struct {
 
 	function *topology.Function // on the host; the parent of a mediated device
 	link     *topology.Link     // that the device supports on the host; nil if not known
+}
+
+// PeerPath says whether a NIC or a drive reaches a GPU's memory on the host, in a VM.
+type PeerPath struct {
+	Requester topology.DeviceID `json:"requester"` // the NIC or drive, which reads and writes
+	Completer topology.DeviceID `json:"completer"` // the GPU
+	// ready, through the root complex, not ready or unknown
+	Readiness peer.Readiness `json:"readiness"`
+	Cause     peer.Cause     `json:"cause"` // of the table in doctor.md
+	// the ports of the host, or the requester, that are the cause; may be empty
+	Functions []topology.Address `json:"functions"`
+	Remedy    string             `json:"remedy"` // for the administrator; "" for none
 }
 
 // Controller is a PCI controller of the domain after the plan.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/findings"
+	"hook-sidecar/pkg/peer"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/placement/bus"
 	"hook-sidecar/pkg/policy"
@@ -50,6 +51,7 @@ func (r Report) WriteText(w io.Writer, style Style) error {
 		p.meanings(r)
 		if r.Details {
 			p.links(r)
+			p.peerPaths(r)
 		}
 
 		p.mapping(r)
@@ -292,6 +294,26 @@ func (p *printer) links(r Report) {
 	widths := columnWidths(rows)
 	for _, row := range rows {
 		p.line(rowText(row, widths, 2))
+	}
+}
+
+// peerPaths writes what the host's paths are, by cause, with the devices at both ends.
+func (p *printer) peerPaths(r Report) {
+	if len(r.peerGroups) == 0 {
+		return
+	}
+
+	p.heading("HOST PATHS")
+	for _, g := range r.peerGroups {
+		pairs := topology.Map(g.Pairs, func(pair peer.Pair) string {
+			return fmt.Sprintf("#%d to #%d", r.Number(pair.Requester), r.Number(pair.Completer))
+		})
+
+		p.wrapped(plain, fmt.Sprintf("%s: %s (%s): %s", strings.Join(pairs, ", "),
+			g.Cause.Readiness(), g.Cause, g.Cause.Meaning()))
+		if remedy := g.Remedy(); remedy != "" {
+			p.remedy(remedy)
+		}
 	}
 }
 

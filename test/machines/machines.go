@@ -130,7 +130,8 @@ func OneGPU(t testing.TB, alias string) []byte {
 func Result(t testing.TB, sysfs fs.FS, domain []byte, layout string) plan.Result {
 	t.Helper()
 	m := plan.Planner{
-		Sysfs: sysfs, Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: layout}},
+		Sysfs: sysfs, Details: true, // as explain reads it
+		Source: policy.Source{Flags: map[policy.Key]string{policy.KeyLayout: layout}},
 	}
 
 	result := m.Read(plan.Request{Domain: domain}).Plan()
