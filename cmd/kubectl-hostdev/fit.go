@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -50,8 +51,8 @@ and ` + reasons.Page("docs/nvlink.md") + `.
 ` + exitStatus,
 		Example: `  kubectl hostdev fit -f dgx.yaml
   kubectl hostdev fit --gpus 4 --gpu-class vfio.gpu.nvidia.com --nics 4 --nic-class sriov --claim
-  kubectl get -A -o yaml ` + strings.Join(fitResources(), ",") + ` > cluster.yaml
-  kubectl hostdev fit -f dgx.yaml --from cluster.yaml --node gpu-7`,
+  kubectl get -A -o json ` + strings.Join(fitResources(), ",") + ` > cluster.json
+  kubectl hostdev fit -f dgx.yaml --from cluster.json --node gpu-7`,
 		Args: cli.NoArguments,
 	}
 
@@ -168,6 +169,8 @@ func filesOfNodes(flag string, values []string) (map[string]string, error) {
 }
 
 func (a *app) fit(ctx context.Context, flags fitFlags) error {
+	// A large cluster's objects are parsed once: half the default keeps the peak low.
+	debug.SetGCPercent(50)
 	objects, err := a.readFleet(ctx, flags)
 	if err != nil {
 		return err

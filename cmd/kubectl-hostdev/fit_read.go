@@ -112,10 +112,10 @@ func (a *app) addSnapshots(objects *fit.Objects) error {
 	for _, in := range a.archives {
 		for _, f := range in.Files {
 			namespace, pod, isSnapshot := f.Snapshot()
-			i := slices.IndexFunc(objects.Pods, func(p *corev1.Pod) bool {
+			i := slices.IndexFunc(objects.Pods, func(p *fit.Pod) bool {
 				return isSnapshot && p.Namespace == namespace && p.Name == pod
 			})
-			if i < 0 || objects.Hosts[objects.Pods[i].Spec.NodeName] != nil {
+			if i < 0 || objects.Hosts[objects.Pods[i].Node] != nil {
 				continue
 			}
 
@@ -124,7 +124,7 @@ func (a *app) addSnapshots(objects *fit.Objects) error {
 				return fmt.Errorf("read %s: %s: %w", in.Name, f.Name, err)
 			}
 
-			objects.Hosts[objects.Pods[i].Spec.NodeName], _ = host.Read(sysfs, nil, host.All)
+			objects.Hosts[objects.Pods[i].Node], _ = host.Read(sysfs, nil, host.All)
 		}
 	}
 

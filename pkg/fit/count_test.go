@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -368,5 +369,43 @@ func BenchmarkCount(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// TestAlike: nodes that are like another one have the answer that each has alone, with the names of
+// their own devices and claims.
+func TestAlike(t *testing.T) {
+	gpus, _ := fleet.Host(t, hostFile("x86-2n8g-hgx-h100"))
+	list := []any{fleet.NVIDIA().DeviceClass()}
+	for i := range 9 {
+		s := fleet.NVIDIA().Slice(fmt.Sprint("node", i), gpus[:8-i%2])
+		for j := range s.Spec.Devices {
+			id := fmt.Sprint("GPU-", i, j)
+			s.Spec.Devices[j].Attributes["uuid"] = resourceapi.DeviceAttribute{StringValue: &id}
+		}
+
+		node := fleet.Node(fmt.Sprint("node", i))
+		node.Kind = "Node"
+		list = append(list, node, s)
+		if i%3 > 0 {
+			list = append(list, fleet.Allocated(fmt.Sprint("c", i), s, i%3))
+		}
+	}
+
+	data, err := json.Marshal(map[string]any{"kind": "List", "items": list})
+	expect.NoError(t, err)
+	o, err := parse(string(data))
+	expect.NoError(t, err)
+
+	wish := Wish{GPUs: 2, GPUClass: fleet.NVIDIA().Class}
+	answer, shape := count(t, o, wish, false)
+	for _, n := range answer.Nodes {
+		o.Only = n.Name
+		alone := answerFor(t, o, shape).Nodes[0]
+		want, err := json.Marshal(alone)
+		expect.NoError(t, err)
+		got, err := json.Marshal(n)
+		expect.NoError(t, err)
+		expect.Same(t, string(want), string(got), "node %s (-want +got)", n.Name)
 	}
 }

@@ -17,7 +17,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"hook-sidecar/pkg/policy"
@@ -78,22 +80,22 @@ func (f *Fleet) Count(ctx context.Context, s Shape) (Answer, error) {
 		answer.Notes = append(answer.Notes, f.gateNotes(s.Claims)...)
 	}
 
-	var nodes []*node
-	for _, object := range f.Nodes {
-		if f.Only == "" || f.Only == object.Name {
-			nodes = append(nodes, f.node(object))
-		}
+	objects := slices.SortedFunc(slices.Values(f.Nodes), func(a, b *corev1.Node) int {
+		return cmp.Compare(a.Name, b.Name)
+	})
+	if f.Only != "" {
+		objects = slices.DeleteFunc(objects, func(n *corev1.Node) bool { return n.Name != f.Only })
 	}
 
-	slices.SortFunc(nodes, func(a, b *node) int { return cmp.Compare(a.Name, b.Name) })
-
-	var unread []string
-	for _, n := range nodes {
+	var unread, problems []string
+	known := map[string]answered{}
+	for _, object := range objects {
+		n := f.node(object)
 		if _, isListed := n.Partitions[n.Name]; isListed && len(n.partitions) == 0 {
 			return answer, errors.New("count NVLink partitions: " + n.problem)
 		}
 
-		onNode, err := n.answer(ctx, s)
+		onNode, err := n.answer(ctx, s, known)
 		if err = cmp.Or(ctx.Err(), err); err != nil {
 			return answer, err
 		}
@@ -102,21 +104,21 @@ func (f *Fleet) Count(ctx context.Context, s Shape) (Answer, error) {
 			unread = append(unread, n.Name)
 		}
 
+		if n.problem != "" {
+			problems = append(problems, "NVLink partitions not counted: "+n.problem)
+		}
+
 		answer.Nodes = append(answer.Nodes, onNode)
 		answer.Now += onNode.Now
 		answer.Empty += onNode.Empty
 	}
 
-	for _, n := range nodes {
-		if n.problem != "" {
-			answer.Notes = append(answer.Notes, "NVLink partitions not counted: "+n.problem)
-		}
-	}
-
+	answer.Notes = append(answer.Notes, problems...)
 	answer.Notes = append(answer.Notes, partitionNotes(answer.Nodes, s)...)
 	answer.Notes = append(answer.Notes, unknownNotes(answer.Nodes)...)
 
-	if shared := sharedPools(nodes); len(shared) > 0 && len(s.Claims) > 0 {
+	if shared := f.sharedPools(objects); len(shared) > 0 && len(s.Claims) > 0 {
+		nodes := topology.Map(objects, f.node)
 		answer.Now, answer.Empty = total(ctx, nodes, s, false), total(ctx, nodes, s, true)
 		answer.Notes = append(answer.Notes,
 			"devices that several nodes reach count once in the sum: "+
@@ -136,8 +138,14 @@ func (f *Fleet) Count(ctx context.Context, s Shape) (Answer, error) {
 	return answer, ctx.Err()
 }
 
-// answer counts VMs on one node, as if no other took a device that both reach.
-func (n *node) answer(ctx context.Context, s Shape) (Node, error) {
+// answer counts VMs on one node, as if no other took a device that both reach, unless the answer
+// for a node that is like it is known.
+func (n *node) answer(ctx context.Context, s Shape, known map[string]answered) (Node, error) {
+	like := n.likeness(s)
+	if a, isKnown := known[like]; isKnown && like != "" {
+		return a.of(n), nil
+	}
+
 	empty := n.count(ctx, s, true)
 	now := n.count(ctx, s, false)
 	out := Node{
@@ -158,28 +166,47 @@ func (n *node) answer(ctx context.Context, s Shape) (Node, error) {
 		first, out.Why = empty.first, now.why
 	}
 
-	var ids []topology.DeviceID
-	var chosen []OfferedDevice
-	for i, d := range n.devices {
-		request, isGiven := first[d.id]
-		if isGiven && now.times > 0 {
-			n.devices[i].State, n.devices[i].By = next, request
-		}
+	out.Devices = n.listed(first, now.times > 0)
+	out.Partitions, out.order = n.shown(now.order), now.order
+	out.gpusOfUnknown = n.gpusOfUnknownPartitions(s, first)
+	out, err := n.near(out, first)
+	if !strings.HasPrefix(out.Why, allocatorSays) { // which may name a device of this node
+		known[like] = answered{n, first, out}
+	}
 
-		if isGiven && d.Address != "" && !slices.Contains(ids, d.pci) {
-			ids = append(ids, d.pci)
-		}
+	return out, err
+}
 
-		if isGiven {
-			chosen = append(chosen, d)
+// listed returns the passthrough devices of the node, those of the next VM with their requests.
+func (n *node) listed(first map[deviceID]string, isNow bool) []OfferedDevice {
+	devices := make([]OfferedDevice, 0, len(n.devices))
+	for _, d := range n.devices {
+		if request, isGiven := first[d.id]; isGiven && isNow {
+			d.State, d.By = next, request
+		}
+		if d.isHostdev() {
+			devices = append(devices, d)
 		}
 	}
 
-	out.Devices = slices.DeleteFunc(slices.Clone(n.devices), func(d OfferedDevice) bool {
-		return !d.isHostdev()
-	})
-	out.Partitions, out.order = n.shown(now.order), now.order
-	out.gpusOfUnknown = n.gpusOfUnknownPartitions(s, first)
+	return devices
+}
+
+// near returns the answer with how near the devices of the next VM are.
+func (n *node) near(out Node, first map[deviceID]string) (Node, error) {
+	var ids []topology.DeviceID
+	var chosen []OfferedDevice
+	for _, d := range n.devices {
+		if _, isGiven := first[d.id]; !isGiven {
+			continue
+		}
+
+		chosen = append(chosen, d)
+		if d.Address != "" && !slices.Contains(ids, d.pci) {
+			ids = append(ids, d.pci)
+		}
+	}
+
 	host := n.host
 	if n.Hosts[n.Name] == nil {
 		host = hostOf(chosen) // among these a device of several places is settled
@@ -280,14 +307,13 @@ func total(ctx context.Context, nodes []*node, s Shape, isEmpty bool) int {
 	return all
 }
 
-// sharedPools names the pools that several nodes reach.
-func sharedPools(nodes []*node) (names []string) {
-	for _, n := range nodes {
-		for _, p := range n.pools {
-			name := "pool " + p.name + " of " + p.driver
-			if p.isShared() && !slices.Contains(names, name) {
-				names = append(names, name)
-			}
+// sharedPools names the pools that several nodes reach, if any of these nodes does.
+func (f *Fleet) sharedPools(nodes []*corev1.Node) (names []string) {
+	for _, p := range f.pools[""] {
+		if p.isShared() && slices.ContainsFunc(nodes, func(n *corev1.Node) bool {
+			return len(p.devices(n)) > 0
+		}) {
+			names = append(names, "pool "+p.name+" of "+p.driver)
 		}
 	}
 

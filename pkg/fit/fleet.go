@@ -20,9 +20,9 @@ import (
 type Fleet struct {
 	Objects
 	pools     reachable
-	uses      map[poolKey][]use        // what claims have of a pool
-	pods      map[string][]*corev1.Pod // that run, by node
-	labels    map[string]bool          // keys of labels that any node has
+	uses      map[poolKey][]use // what claims have of a pool
+	pods      map[string][]*Pod // by node
+	labels    map[string]bool   // keys of labels that any node has
 	version   version
 	allocator allocator
 }
@@ -40,7 +40,7 @@ func New(o Objects) *Fleet {
 		Objects: o,
 		pools:   reachableOf(poolsOf(o.Slices)),
 		uses:    map[poolKey][]use{},
-		pods:    map[string][]*corev1.Pod{},
+		pods:    map[string][]*Pod{},
 		labels:  map[string]bool{},
 		version: o.version(),
 	}
@@ -58,9 +58,7 @@ func New(o Objects) *Fleet {
 	}
 
 	for _, p := range o.Pods {
-		if p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
-			f.pods[p.Spec.NodeName] = append(f.pods[p.Spec.NodeName], p)
-		}
+		f.pods[p.Node] = append(f.pods[p.Node], p)
 	}
 
 	for _, n := range o.Nodes {

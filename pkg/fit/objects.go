@@ -7,11 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	podrequests "k8s.io/component-helpers/resource"
+	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
@@ -19,12 +23,13 @@ import (
 	"hook-sidecar/pkg/nvlink"
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/pkg/words"
+	"hook-sidecar/pkg/words/lazyregexp"
 )
 
 // Objects are objects of a cluster, by kind, and what is known of its nodes beside them.
 type Objects struct {
 	Nodes     []*corev1.Node
-	Pods      []*corev1.Pod
+	Pods      []*Pod // without those that have ended
 	Slices    []*resourceapi.ResourceSlice
 	Classes   []*resourceapi.DeviceClass
 	Claims    []*resourceapi.ResourceClaim
@@ -47,6 +52,12 @@ type Objects struct {
 	ignored map[string]int // objects of other kinds, by kind
 }
 
+// Pod is a pod and what it requests of its node.
+type Pod struct {
+	Namespace, Name, Node string
+	Requests              corev1.ResourceList
+}
+
 // HostDevice is a device of a node.
 type HostDevice struct {
 	Node   string
@@ -66,18 +77,120 @@ type File struct {
 func Parse(files ...File) (Objects, error) {
 	p := parser{seen: map[string]bool{}, objects: Objects{ignored: map[string]int{}}}
 	for _, file := range files {
+		p.name = file.Name
 		if err := p.file(file.Data); err != nil {
 			return p.objects, fmt.Errorf("%s: %w", file.Name, err)
 		}
 	}
 
-	return p.objects, nil
+	return p.objects, p.addSlices()
 }
 
 // parser collects the objects of files.
 type parser struct {
 	objects Objects
 	seen    map[string]bool // by kind, namespace and name
+	name    string          // of the file
+	slices  []unparsed      // which are most of a cluster
+}
+
+// unparsed is an object as its file has it.
+type unparsed struct {
+	file, key string
+	data      []byte
+}
+
+// addSlices parses the slices, after the objects that say which attributes count. Devices that are
+// the same on several nodes are kept once.
+func (p *parser) addSlices() error {
+	counts := p.objects.attributesThatCount()
+	known := map[string][]resourceapi.Device{}
+	for _, u := range p.slices {
+		s := &resourceapi.ResourceSlice{}
+		if err := json.Unmarshal(u.data, s); err != nil {
+			return fmt.Errorf("%s: parse %s: %w", u.file, u.key, err)
+		}
+
+		for _, d := range s.Spec.Devices {
+			maps.DeleteFunc(d.Attributes, func(
+				name resourceapi.QualifiedName, _ resourceapi.DeviceAttribute,
+			) bool {
+				return !counts(string(name))
+			})
+		}
+
+		devices, err := json.Marshal(s.Spec.Devices)
+		if err != nil {
+			return fmt.Errorf("%s: parse %s: %w", u.file, u.key, err)
+		}
+
+		if known[string(devices)] == nil {
+			known[string(devices)] = s.Spec.Devices
+		}
+
+		kept := &resourceapi.ResourceSlice{Spec: s.Spec}
+		kept.Name, kept.Spec.Devices = s.Name, known[string(devices)]
+		p.objects.Slices = append(p.objects.Slices, kept)
+	}
+
+	return nil
+}
+
+// attributesThatCount returns which attributes of devices may decide what a VM gets, or how near:
+// those that fit reads itself, and those that are named in an expression or a constraint. An
+// expression may also ask for all that there are.
+func (o *Objects) attributesThatCount() func(name string) bool {
+	var texts strings.Builder
+	add := func(spec resourceapi.DeviceClaim) {
+		for _, r := range spec.Requests {
+			for _, a := range alternatives(r) {
+				addExpressions(&texts, a.Selectors)
+				for _, d := range a.DerivedAttributes {
+					texts.WriteString(d.Expression + "\n")
+				}
+			}
+		}
+
+		for _, c := range spec.Constraints {
+			texts.WriteString(string(ptr.Deref(c.MatchAttribute, "")) + "\n" +
+				string(ptr.Deref(c.DistinctAttribute, "")) + "\n")
+		}
+	}
+
+	for _, c := range o.Classes {
+		addExpressions(&texts, c.Spec.Selectors)
+	}
+	for _, t := range o.Templates {
+		add(t.Spec.Spec.Devices)
+	}
+	for _, c := range o.Claims {
+		add(c.Spec.Devices)
+	}
+
+	text := texts.String()
+	asksForAll := asksForAttributes.MatchString(text)
+	return func(name string) bool {
+		id := name[strings.LastIndex(name, "/")+1:]
+		return asksForAll || readsAttribute(id) || strings.Contains(text, id)
+	}
+}
+
+// asksForAttributes matches an expression in which no attribute need be named: a macro over all, or
+// a name that is composed.
+var asksForAttributes = lazyregexp.New(
+	`\.(?:all|exists|exists_one|existsOne|filter|map|transform\w+)\(|" *\+|\+ *"|\\[xuUX0-7]`)
+
+// readsAttribute reports whether fit reads an attribute whatever the claim.
+func readsAttribute(id string) bool {
+	return meaning(id) != isOther || strings.HasPrefix(id, "partition") || slices.Contains([]string{
+		"gpuModuleID", "vendorID", "deviceID", "productName",
+	}, id)
+}
+
+func addExpressions(to *strings.Builder, selectors []resourceapi.DeviceSelector) {
+	for _, s := range selectors {
+		to.WriteString(ptr.Deref(s.CEL, resourceapi.CELDeviceSelector{}).Expression + "\n")
+	}
 }
 
 func (p *parser) file(data []byte) error {
@@ -137,22 +250,23 @@ func (p *parser) list(inherited metav1.TypeMeta, data []byte) error {
 		case token == json.Delim('}') || token == json.Delim(']'):
 			depth--
 		case token == "items" && depth == 1:
-			return p.items(inherited, d)
+			return p.items(inherited, d, data)
 		}
 	}
 }
 
-// items reads the items of a list, which begin where a decoder is.
-func (p *parser) items(inherited metav1.TypeMeta, d *json.Decoder) error {
+// items reads the items of a list, which begin where a decoder of data is.
+func (p *parser) items(inherited metav1.TypeMeta, d *json.Decoder, data []byte) error {
 	if begin, err := d.Token(); err != nil || begin != json.Delim('[') {
 		return err // null
 	}
 
+	var item json.RawMessage // whose memory each reuses
 	for d.More() {
-		var item json.RawMessage
 		err := d.Decode(&item)
 		if err == nil {
-			err = p.object(inherited, item)
+			end := int(d.InputOffset())
+			err = p.object(inherited, data[end-len(item):end])
 		}
 		if err != nil {
 			return err
@@ -189,6 +303,11 @@ func (p *parser) object(inherited metav1.TypeMeta, data []byte) error {
 	}
 
 	p.seen[key] = true
+	if head.Kind == "ResourceSlice" {
+		p.slices = append(p.slices, unparsed{p.name, key, data})
+		return nil
+	}
+
 	if err := p.objects.add(head.Kind, data); err != nil {
 		return fmt.Errorf("parse %s: %w", key, err)
 	}
@@ -202,9 +321,7 @@ func (o *Objects) add(kind string, data []byte) error {
 	case "Node":
 		return decode(&o.Nodes, data, keptOfNode)
 	case "Pod":
-		return decode(&o.Pods, data, keptOfPod)
-	case "ResourceSlice":
-		return decode(&o.Slices, data, keptOfSlice)
+		return o.addPod(data)
 	case "DeviceClass":
 		return decode(&o.Classes, data, nil)
 	case "ResourceClaim":
@@ -255,33 +372,21 @@ func keptOfNode(n *corev1.Node) *corev1.Node {
 	return kept
 }
 
-// keptOfPod returns what a pod requests of its node (k8s.io/component-helpers resource,
-// PodRequests).
-func keptOfPod(p *corev1.Pod) *corev1.Pod {
-	containers := func(all []corev1.Container) (kept []corev1.Container) {
-		for _, c := range all {
-			kept = append(kept, corev1.Container{
-				Name: c.Name, Resources: c.Resources, RestartPolicy: c.RestartPolicy,
-			})
-		}
-		return kept
+// addPod adds a pod, unless it has ended.
+func (o *Objects) addPod(data []byte) error {
+	var p corev1.Pod
+	if err := json.Unmarshal(data, &p); err != nil {
+		return err
 	}
 
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name},
-		Spec: corev1.PodSpec{
-			NodeName:       p.Spec.NodeName,
-			Containers:     containers(p.Spec.Containers),
-			InitContainers: containers(p.Spec.InitContainers),
-			Overhead:       p.Spec.Overhead,
-			Resources:      p.Spec.Resources,
-		},
-		Status: corev1.PodStatus{Phase: p.Status.Phase},
+	if p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
+		o.Pods = append(o.Pods, &Pod{
+			Namespace: p.Namespace, Name: p.Name, Node: p.Spec.NodeName,
+			Requests: podrequests.PodRequests(&p, podrequests.PodResourcesOptions{}),
+		})
 	}
-}
 
-func keptOfSlice(s *resourceapi.ResourceSlice) *resourceapi.ResourceSlice {
-	return &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: s.Name}, Spec: s.Spec}
+	return nil
 }
 
 // keptOfClaim returns what a claim requests and what it got.

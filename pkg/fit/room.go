@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	podrequests "k8s.io/component-helpers/resource"
 	scheduling "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
@@ -146,8 +145,7 @@ func (n *node) left(name corev1.ResourceName, isEmpty bool) int64 {
 	for _, p := range n.pods[n.Name] {
 		taken := int64(1)
 		if name != corev1.ResourcePods {
-			taken = amount(name,
-				podrequests.PodRequests(p, podrequests.PodResourcesOptions{})[name])
+			taken = amount(name, p.Requests[name])
 		}
 
 		left -= min(taken, left)

@@ -3,12 +3,13 @@ package fit
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
+
+	"hook-sidecar/pkg/words/lazyregexp"
 )
 
 // version is the version of Kubernetes as which the allocator acts.
@@ -49,7 +50,7 @@ func (v version) String() string {
 	return fmt.Sprintf("1.%d: %s", v.found, v.source)
 }
 
-var minorVersion = regexp.MustCompile(`^v?1\.(\d+)(?:$|[.+-])`)
+var minorVersion = lazyregexp.New(`^v?1\.(\d+)(?:$|[.+-])`)
 
 // Minor returns the minor version of a version of Kubernetes 1, such as 1.36 or v1.36.2.
 func Minor(text string) (int, error) {
