@@ -151,15 +151,6 @@ func planWarnings(in Inputs) []Result {
 	return orPass(results, "none besides what other checks say")
 }
 
-func requested(in Inputs) []Result {
-	if in.VMI == nil || len(in.VMI.GPUs)+len(in.VMI.HostDevices) == 0 {
-		return nil
-	}
-	return orPass(in.found("requested-devices"),
-		"%s of the VMI, all in the domain",
-		words.Counted(len(in.VMI.GPUs)+len(in.VMI.HostDevices), "device"))
-}
-
 func rootComplex(in Inputs) []Result {
 	if in.VMI.Annotations[placement.RootComplexAnnotation] == "true" {
 		return warn("remove the annotation: with it the hook moves no device",

@@ -225,6 +225,27 @@ func domainTests() map[string]map[string]test {
 				"WARN ua-gpu-two of the VMI has no hostdev, and no variable has a device left " +
 					"for its resource nvidia.com/A10 (" + reasons.CodeNotAllocated.Remedy() + ")",
 			}},
+			"interface there": {given{
+				host:   aHost,
+				domain: strings.Replace(domainOf(gpu), "ua-gpu-one", "ua-sriov-data1", 1),
+				vmi: vmi(`"devices":{"interfaces":[{"name":"default"},{"name":"data1","sriov":{}}]}`,
+					""),
+			}, []string{
+				"PASS 1 device of the VMI, all in the domain",
+			}},
+			"interfaces missing": {given{
+				host:   aHost,
+				domain: domainOf(gpu),
+				vmi: vmi(`"devices":{"interfaces":[{"name":"data1","sriov":{}},`+
+					`{"name":"data2","sriov":{}}]}`, ""),
+			}, []string{
+				"WARN interface data1 of the VMI, a virtual function, has no hostdev in the domain (" +
+					"see that the pod's annotation kubevirt.io/network-info names the network, and " +
+					"restart the VM: KubeVirt reads it before the start)",
+				"WARN interface data2 of the VMI, a virtual function, has no hostdev in the domain (" +
+					"see that the pod's annotation kubevirt.io/network-info names the network, and " +
+					"restart the VM: KubeVirt reads it before the start)",
+			}},
 		},
 		"root-complex-annotation": {
 			"not set": {given{vmi: vmi("", "")}, []string{"PASS not set"}},
