@@ -34,13 +34,15 @@ hook, which did not place its devices, it also checks the cluster as doctor does
 
 With -f it reads files instead: an archive of collect, of whose only VM it needs no name;
 or objects as kubectl get -o yaml prints them, its tables of VMs, VMIs and events, what it
-describes, and logs; also packed by gzip or in a tar archive or a directory. It prints no
-value of a variable, a header or a token, and no cloud-init data.
+describes, logs, the node's dmesg, and the domain; also packed by gzip or in a tar archive
+or a directory. It says what it found in each file. It prints no value of a variable, a
+header or a token, and no cloud-init data.
 
 Exit status:
   0  the VM runs
-  1  it does not
-  2  usage error or failure`,
+  1  it does not, is paused, or should end and does not
+  2  usage error or failure
+  3  it does not run, and no cause is known`,
 		Example: `  kubectl hostdev why dgx -n ml
   kubectl hostdev why -f hostdev-ml_dgx.tar.gz
   kubectl hostdev why dgx -f bundle.yaml -f compute.log`,
@@ -119,7 +121,15 @@ func (a *app) why(
 	}
 
 	err = a.WriteAs(output, r, func(b *bytes.Buffer) error { return writeAnswer(b, r) })
-	return cmp.Or(err, cli.Found(!r.Runs() || r.State.Name == "paused"))
+	return cmp.Or(err, found(r))
+}
+
+// found returns the error that says by the exit status what was found.
+func found(r why.Report) error {
+	if isUnknown(r) {
+		return cli.ErrUnknown
+	}
+	return cli.Found(r.Fails())
 }
 
 // askedVM returns the VM that a user asks for: the argument's or, without one, the only one of

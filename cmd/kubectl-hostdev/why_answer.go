@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"hook-sidecar/pkg/reasons"
@@ -17,7 +19,7 @@ func writeAnswer(b *bytes.Buffer, r why.Report) error {
 	}
 
 	vm := "VM " + strings.TrimPrefix(r.Namespace+"/"+r.Name, "/")
-	isWell := r.Runs() && r.State.Name != "paused" && len(r.Causes) == 0
+	isWell := !r.Fails() && len(r.Causes) == 0
 	switch {
 	case r.State.Name == "unknown" && r.Started != nil && len(r.Causes) == 0:
 		say("%s %s; it started (%s), and nothing that was read says that it ended", vm,
@@ -36,8 +38,14 @@ func writeAnswer(b *bytes.Buffer, r why.Report) error {
 		writeCause(say, r)
 	case r.State.ToDo != "":
 		say("to do:   %s", r.State.ToDo)
-	case !isWell && r.State.Name != "migrating":
+	case isUnknown(r):
 		writeUnknown(say, r)
+	}
+
+	if !isUnknown(r) {
+		for _, line := range unexplained(r) {
+			say("error:   %s (%s)", line.Text, line.Where())
+		}
 	}
 
 	for _, note := range r.State.Notes {
@@ -56,11 +64,70 @@ func writeAnswer(b *bytes.Buffer, r why.Report) error {
 		say("hook:    %s", problem)
 	}
 
-	if len(r.Files) > 0 {
-		say("read:    %s", strings.Join(r.Files, ", "))
+	for _, read := range r.Read {
+		say("read:    %s: %s", read.Name, contents(read))
 	}
 
 	return nil
+}
+
+// isUnknown reports whether the VM does not run, and nothing says why or what to do.
+func isUnknown(r why.Report) bool {
+	return r.Fails() && len(r.Causes) == 0 && r.State.ToDo == "" && r.State.Name != "migrating"
+}
+
+// unexplained returns the last errors in the files that have no known cause: what a user gives is
+// mentioned, whatever the cause is.
+func unexplained(r why.Report) (lines []why.Line) {
+	const shown = 3
+	for _, line := range r.Errors {
+		isGiven := slices.ContainsFunc(r.Files, func(name string) bool {
+			return line.Source == name || line.Source == "guest, "+name
+		})
+		isOfCause := len(r.Causes) > 0 && r.Causes[0].Line.Source == line.Source
+		if isGiven && !isOfCause && len(lines) < shown {
+			lines = append(lines, line)
+		}
+	}
+
+	return lines
+}
+
+// contents says what was read of a file.
+func contents(read why.Read) string {
+	var parts []string
+	if read.Objects > 0 {
+		parts = append(parts, words.Counted(read.Objects, "object"))
+	}
+
+	if read.Lines > 0 {
+		lines := words.Counted(read.Lines, "line")
+		if read.IsGuests {
+			lines += " of the guest"
+		}
+		parts = append(parts, lines)
+	}
+
+	text := cmp.Or(strings.Join(parts, " and "), "nothing about the VM")
+	switch {
+	case read.Lines == 0: // of objects the answer says what counts
+		return text
+	case read.Failures == 0:
+		return text + ", none looks like a failure"
+	case read.Failures == 1:
+		text += ", 1 looks like a failure"
+	default:
+		text += fmt.Sprintf(", %d look like failures", read.Failures)
+	}
+
+	switch {
+	case read.Known == 0:
+		text += ", none known"
+	case read.Failures > read.Known:
+		text += fmt.Sprintf(", %d known", read.Known)
+	}
+
+	return text
 }
 
 // writeCause writes the first cause, and names the others.
@@ -68,6 +135,10 @@ func writeCause(say func(string, ...any), r why.Report) {
 	f := r.Causes[0]
 	if f.Stage == why.StageMigrate {
 		f.What = "a migration fails: " + f.What
+	}
+
+	if len(f.About) > 0 {
+		f.What += " (" + strings.Join(f.About, ", ") + ")"
 	}
 
 	say("cause:   %s", f.What)
@@ -90,7 +161,12 @@ func writeCause(say func(string, ...any), r why.Report) {
 
 // writeUnknown writes the last errors of a VM that does not run for no known cause.
 func writeUnknown(say func(string, ...any), r why.Report) {
-	say("cause:   none that is known is in what was read")
+	text := "none that is known is in what was read"
+	if len(r.Errors) > 0 && r.Errors[0].Speaker != "" {
+		text += "; see what " + r.Errors[0].Speaker + " says"
+	}
+
+	say("cause:   %s", text)
 	for _, line := range r.Errors {
 		say("error:   %s (%s)", line.Text, line.Where())
 	}

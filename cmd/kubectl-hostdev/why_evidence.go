@@ -132,9 +132,16 @@ func (a *app) readVM(
 		return err // says what there is
 	}
 
-	if len(r.Causes) > 0 && r.Causes[0].Name == "no-node" { // who has what it lacks
+	switch {
+	case len(r.Causes) > 0 && r.Causes[0].Name == "no-node": // who has what it lacks, and offers it
 		read(cluster.Query{Resource: "nodes"})
 		read(cluster.Query{Resource: "pods"})
+		read(cluster.Query{Group: "kubevirt.io", Resource: "kubevirts"})
+
+	case isUnknown(r) && r.Node != "": // what does not run there
+		read(cluster.Query{
+			Resource: "pods", Parameters: map[string]string{"fieldSelector": "spec.nodeName=" + r.Node},
+		})
 	}
 
 	if err := a.checkHook(ctx, client, name, e); err != nil {

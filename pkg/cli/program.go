@@ -53,6 +53,7 @@ const (
 	ExitFound   = 1 // a change, a difference, a FAIL of doctor
 	ExitFailed  = 2 // usage error, invalid input, failure
 	ExitRefused = 3 // refused by strict policy
+	ExitUnknown = 3 // of why: the VM does not run, and no cause is known
 )
 
 // refusal is an error that ends the program with ExitRefused.
@@ -66,6 +67,9 @@ func Refused(hint string, err error) error { return reasons.WithHint(hint, refus
 
 // ErrFound ends the program with ExitFound, without a message.
 var ErrFound = errors.New("something was found")
+
+// ErrUnknown ends the program with ExitUnknown, without a message.
+var ErrUnknown = errors.New("no cause is known")
 
 // Found returns ErrFound where something was found.
 func Found(found bool) error {
@@ -82,6 +86,8 @@ func (p *Program) ExitStatus(err error) int {
 		return ExitDone
 	case errors.Is(err, ErrFound):
 		return ExitFound
+	case errors.Is(err, ErrUnknown):
+		return ExitUnknown
 	}
 
 	p.Say("error: %v", err)

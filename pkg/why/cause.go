@@ -16,7 +16,7 @@ var table []byte
 // Stage is a stage of a VM's start. A stage begins when the one before it is passed.
 type Stage string
 
-// The stages, in order.
+// The stages, in order. The last two are beside the others: no stage passes them.
 const (
 	StageCreate    Stage = "create"    // KubeVirt creates the VMI and its pod
 	StageSchedule  Stage = "schedule"  // the scheduler finds a node
@@ -25,24 +25,33 @@ const (
 	StageStart     Stage = "start"     // libvirt starts the domain
 	StageMigrate   Stage = "migrate"   // the domain moves to another node
 	StageGuest     Stage = "guest"     // the guest finds its devices
+	StageNode      Stage = "node"      // the node loses a device, also of a VM that runs
+	StageStop      Stage = "stop"      // the VM has to end, and does not
 )
 
 // stages are the stages in order.
 var stages = []Stage{
 	StageCreate, StageSchedule, StageContainer, StageHook, StageStart, StageMigrate, StageGuest,
+	StageNode, StageStop,
 }
 
 // Cause is a row of the table.
 type Cause struct {
 	Name string `json:"name"` // the heading in docs/causes.md
 	What string `json:"what"` // what went wrong
-	// that fails: create, schedule, container, hook, start, migrate, guest
+	// that fails: create, schedule, container, hook, start, migrate, guest, node, stop
 	Stage    Stage    `json:"stage"`
 	Messages []string `json:"messages"` // that components print; "*" stands for any text
 	Remedy   string   `json:"remedy"`   // what to do
 	Check    string   `json:"check"`    // doctor's check about the same; "" without one
 	// other causes, of which one has to be named for this one to count; absent without any
 	Needs []string `json:"needs,omitempty"`
+	// other causes, which follow from this one; absent without any
+	Explains []string `json:"explains,omitempty"`
+	// it counts only where nothing else is named; absent otherwise
+	Class bool `json:"class,omitempty"`
+	// a driver that has the device later in the same output ends it; absent otherwise
+	Ends bool `json:"endsWithDriver,omitempty"`
 	// addresses of threads that have the messages, or of code that prints them
 	Seen []string `json:"seen"`
 }
@@ -73,8 +82,9 @@ func (c Cause) find(text string) (at int, message string) {
 // once, and only where it finds some for a message.
 type index struct {
 	causes []Cause
-	begins [1 << 16]bool            // hashes of the messages' first bytes
-	byHead map[[headSize]byte][]int // causes by these bytes, in order
+	begins [1 << 16]bool               // hashes of the messages' first bytes
+	byHead map[[headSize]byte][]int    // causes by these bytes, in order
+	starts map[[headSize]byte][]string // of the messages, by these bytes
 }
 
 // headSize is the number of bytes of a message that the index knows, the shortest message's.
@@ -85,16 +95,28 @@ var causeIndex = sync.OnceValue(func() *index { return newIndex(Causes()) })
 
 // newIndex returns the index of causes, whose messages have headSize bytes or more.
 func newIndex(causes []Cause) *index {
-	x := &index{causes: causes, byHead: map[[headSize]byte][]int{}}
+	x := &index{
+		causes: causes,
+		byHead: map[[headSize]byte][]int{}, starts: map[[headSize]byte][]string{},
+	}
 	for i, c := range causes {
 		for _, message := range c.Messages {
 			head := [headSize]byte([]byte(message))
 			x.begins[hash(message, 0)] = true
 			x.byHead[head] = append(x.byHead[head], i)
+			x.starts[head] = append(x.starts[head], start(message))
 		}
 	}
 
 	return x
+}
+
+// start returns what a message begins with, up to a sign that is escaped where it is quoted.
+func start(message string) string {
+	if end := strings.IndexAny(message, `*"'\<>&/`); end >= 0 {
+		return message[:end]
+	}
+	return message
 }
 
 // hash returns a hash of the bytes of a text from a place on.
@@ -104,12 +126,16 @@ func hash(text string, at int) uint16 {
 	return uint16(word * 2654435761 >> 16) // Knuth, The Art of Computer Programming 3, 6.4
 }
 
-// mayFind reports whether a text, as it is or escaped in JSON, has the first bytes of a message.
+// mayFind reports whether a text, as it is or quoted, has the start of a message.
 func (x *index) mayFind(text string) bool {
 	for at := 0; at+headSize <= len(text); at++ {
-		if x.begins[hash(text, at)] &&
-			x.byHead[[headSize]byte([]byte(text[at:at+headSize]))] != nil {
-			return true
+		if !x.begins[hash(text, at)] {
+			continue
+		}
+		for _, start := range x.starts[[headSize]byte([]byte(text[at:at+headSize]))] {
+			if strings.HasPrefix(text[at:], start) {
+				return true
+			}
 		}
 	}
 

@@ -94,7 +94,7 @@ func TestTable(t *testing.T) {
 					}
 				}
 
-				return false
+				return isFact(cause, string(place.Data))
 			})
 
 			if !isSeen {
@@ -102,6 +102,13 @@ func TestTable(t *testing.T) {
 			}
 		}
 	}
+}
+
+// isFact reports whether objects have a fact that names a cause.
+func isFact(cause Cause, objects string) bool {
+	return slices.ContainsFunc(evidence(objects).Diagnose().Causes, func(f Finding) bool {
+		return f.Line.Source == factSource && f.Name == cause.Name
+	})
 }
 
 // TestWell: logs of VMs that are well have no cause, and no error that would be shown.

@@ -3,6 +3,7 @@ package why
 import (
 	"cmp"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -20,17 +21,23 @@ type Evidence struct {
 
 	table       *index // of causes.yaml
 	entries     map[entryKey]entry
-	read        int             // number of messages, by which entries are in order
+	added       int             // number of entries, by which they are in order
+	read        []*Read         // of each file
 	hasText     bool            // a file has lines that name no VM
 	found       map[string]bool // the VMs that the files name, as NAMESPACE/NAME
 	nodes, pods []object        // of all VMs
 	vm, vmi     *kubeVirtState  // nil if it was not read
 	qemu        *Line           // of libvirt that started QEMU last; nil if no log says so
+	permitted   *permitted      // by the KubeVirt object; nil if it was not read
+	domain      string          // XML of the domain that was last defined; "" if it was not read
+	drains      bool            // the API server or virt-handler refused to evict the VM
+	reading     *Read           // the file that is being read; nil for the cluster
 }
 
 // kubeVirtState is a VM or a VMI as it was read.
 type kubeVirtState struct {
 	kubevirt.Object
+	running
 	conditions []corev1.PodCondition
 	isDeleted  bool
 }
@@ -69,12 +76,15 @@ type message struct {
 	ago        time.Duration // before the time at which a table was printed, where that has ages
 	hasAge     bool
 	isError    bool
-	isLog      bool // a line of a log, of which healthy VMs have errors, too
-	isState    bool // an object's state when it was read, which no event ends
+	origin     string // the program that prints it; "" if that is not known
+	isLibvirts bool   // libvirt prints it, in virt-launcher's log
+	isLog      bool   // a line of a log, of which healthy VMs have errors, too
+	isState    bool   // an object's state when it was read, which no event ends
 	text       string
 	passes     Stage // stage that the message says is passed
 	startsQEMU bool  // libvirt starts QEMU, whose log begins so (libvirt src/qemu/qemu_process.c)
 	isDerived  bool  // its time is that of the line before it
+	isBoot     bool  // the system whose log it is was booted
 }
 
 // harmless are parts of errors in logs of VMs that are well: KubeVirt's tests allow them
@@ -100,7 +110,6 @@ var harmless = []string{
 func (e *Evidence) add(m message) {
 	if e.entries == nil {
 		e.entries = map[entryKey]entry{}
-		e.table = cmp.Or(e.table, causeIndex())
 	}
 
 	if m.startsQEMU && (e.qemu == nil || m.at.After(e.qemu.Time)) {
@@ -111,16 +120,82 @@ func (e *Evidence) add(m message) {
 		e.keep(entry{message: m, passed: m.passes})
 	}
 
+	if m.isBoot {
+		e.keep(entry{message: m, passed: cmp.Or(m.stage, StageNode)})
+		return
+	}
+
 	for i, line := range lines(m.text) {
-		if line = strings.TrimSpace(line); line == "" {
+		if line = strings.TrimSpace(line); line == "" || e.isAboutDrain(line) {
 			continue
 		}
 
-		cause := e.table.find(m.matched(line))
-		if cause != nil || m.isError && !(m.isLog && isHarmless(line)) {
-			e.keep(entry{message: m, line: i, cause: cause})
+		cause := e.index().find(m.matched(line))
+		if cause != nil && cause.Stage == StageNode && m.stage == StageGuest {
+			cause = nil // the kernel of a guest says so of something else
+		}
+
+		isFailure := m.isError && !(m.isLog && isHarmless(line))
+		if cause != nil || isFailure {
+			e.reading.count(cause != nil)
+			n := entry{message: m, line: i, cause: cause}
+			if cause != nil && cause.Stage == StageGuest {
+				n.message = m.about(device(line))
+			}
+			e.keep(n)
+		}
+
+		if m.isLog && isWorking(line) && device(line) != "" {
+			e.keep(entry{message: m.about(device(line)), line: i, passed: StageGuest})
 		}
 	}
+}
+
+// about returns the message as one about a device; "" for none in particular.
+func (m message) about(device string) message {
+	m.subject = device
+	return m
+}
+
+// isAboutDrain notes that a line says that the VM cannot be evicted: that is no failure of the VM
+// (KubeVirt pkg/virt-api/webhooks/validating-webhook/admitters/pod-eviction-admitter.go,
+// pkg/virt-handler/vm.go).
+func (e *Evidence) isAboutDrain(line string) bool {
+	isAbout := strings.Contains(line, "virt-launcher-eviction-interceptor.kubevirt.io") ||
+		strings.Contains(line, "EvictionStrategy is set but vmi is not migratable")
+	e.drains = e.drains || isAbout
+	return isAbout
+}
+
+// address is that of a PCI device, with the digits of a domain that the kernel or nvidia-smi
+// prints, or without a function, as NVIDIA's driver prints it.
+var address = regexp.MustCompile(`\b(?:[0-9a-fA-F]{4})?([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(\.[0-7])?\b`)
+
+// device returns the PCI device that a line names, without its function; "" if it names none.
+func device(line string) string {
+	if strings.Count(line, ":") < 2 { // which is most, and takes less time than an expression
+		return ""
+	}
+	if f := address.FindStringSubmatch(line); f != nil {
+		return strings.ToLower(f[1])
+	}
+	return ""
+}
+
+// isWorking reports whether a line, which names a device, says that a driver of the guest has it:
+// Linux's DRM drivers say so (drivers/gpu/drm/drm_drv.c), and nvidia-smi has it in its table.
+func isWorking(line string) bool {
+	return strings.Contains(line, "[drm] Initialized ") && strings.Contains(line, " for ") ||
+		strings.HasPrefix(line, "|") && strings.HasSuffix(line, "|") &&
+			!strings.Contains(line, "ERR!")
+}
+
+// index returns the table that names causes.
+func (e *Evidence) index() *index {
+	if e.table == nil {
+		e.table = causeIndex()
+	}
+	return e.table
 }
 
 // isHarmless reports whether healthy VMs have an error, too.
@@ -138,18 +213,10 @@ func (m message) matched(line string) string {
 	return m.heading + ": " + line
 }
 
-// lines returns the lines of a text, also those that are escaped in it.
-func lines(text string) []string {
-	if strings.Contains(text, `\`) {
-		text = strings.NewReplacer(`\n`, "\n", `\"`, `"`).Replace(text)
-	}
-	return strings.Split(text, "\n")
-}
-
 // keep keeps an entry, unless there is a later one that says the same.
 func (e *Evidence) keep(n entry) {
-	e.read++
-	n.number = e.read
+	e.added++
+	n.number = e.added
 	key := entryKey{source: n.source, subject: n.subject, cause: n.cause, passed: n.passed}
 	switch {
 	case n.heading == failedScheduling:

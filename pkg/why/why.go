@@ -31,8 +31,11 @@ type Report struct {
 	Causes  []Finding `json:"causes"` // the latest first
 	// causes that are past, the latest first; none if the VM runs
 	History []Finding `json:"history"`
-	// the last five that name no cause, the latest first; of a VM that runs, those since its start
+	// the last of each source that names no cause, and the next latest up to five: first what ends
+	// a start, such as QEMU's and the guest's drivers', then the latest; of a VM that runs, those
+	// since its start, and those of the guest and of the node's kernel
 	Errors []Line `json:"errors"`
+	Read   []Read `json:"read"` // what was read of each file
 	// if the VM requests the hook, which did not place its devices: what doctor finds in the
 	// cluster
 	Installation []string `json:"installation"`
@@ -51,6 +54,8 @@ type Finding struct {
 	Cause
 	Line Line  `json:"line"` // that names the cause
 	Past *Line `json:"past"` // says that the VM got further later; null if nothing does
+	// what the evidence names of it: the node, the pod, the device, who holds it
+	About []string `json:"about"`
 	// of each resource that is insufficient: how much each node has, and who uses it
 	Shares []string `json:"shares"`
 }
@@ -62,6 +67,8 @@ type Line struct {
 	Time   time.Time `json:"time,omitzero"` // absent where the source has none
 	// without values of variables, headers and tokens, and without cloud-init data
 	Text string `json:"text"`
+	// who says it, such as QEMU or the kubelet, by where it comes from; "" if that is not known
+	Speaker string `json:"speaker"`
 }
 
 // Where returns the line's source and time.
@@ -72,19 +79,31 @@ func (l Line) Where() string {
 	return l.Source + ", " + l.Time.Format(timeFormat)
 }
 
-// maxErrors limits the errors that name no cause.
+// Fails reports whether the VM does not run as it should: it does not run, is paused, or has to end
+// and does not.
+func (r Report) Fails() bool {
+	isStop := func(f Finding) bool { return f.Stage == StageStop }
+	return !r.Runs() || r.State.Name == "paused" || slices.ContainsFunc(r.Causes, isStop)
+}
+
+// maxErrors limits the errors that name no cause, but for the last of each source.
 const maxErrors = 5
 
 // Diagnose returns the report with causes and errors. Of several attempts to start, the last
 // counts; of a VM that runs, what its guest reports, and what keeps it from migrating.
 func (e *Evidence) Diagnose() Report {
+	e.addFacts()
 	r := e.Report
 	r.State, r.Files = e.State(), append([]string{}, e.Files...)
 	r.Unread, r.Installation = safe(e.Unread), safe(e.Installation)
 	r.SchemaVersion, r.Causes, r.History, r.Errors = 2, []Finding{}, []Finding{}, []Line{}
+	r.Read = []Read{}
+	for _, read := range e.read {
+		r.Read = append(r.Read, *read)
+	}
+
 	all := e.inOrder()
-	var passed, shown []entry
-	sinceStart := 0 // how many errors are later than the start
+	var passed, errors []entry
 	for _, n := range all {
 		if n.passed != "" {
 			passed = append(passed, n)
@@ -93,28 +112,23 @@ func (e *Evidence) Diagnose() Report {
 
 	for _, n := range slices.Backward(all) {
 		past := n.past(passed)
-		if n.passed == StageStart {
-			sinceStart = max(sinceStart, len(r.Errors))
-		}
-
 		switch {
-		case n.passed == StageStart && r.Started == nil && len(r.Causes)+len(r.Errors) == 0:
+		case n.passed == StageStart && r.Started == nil && len(r.Causes)+len(errors) == 0:
 			line := n.show()
 			r.Started = &line
 
 		case n.passed != "":
 		case n.cause != nil:
 			r.addFinding(n, past, e)
-		case past == nil && len(r.Errors) < maxErrors && !isPrivate(n) && !isRepeated(n, shown):
-			if line := n.show(); strings.Trim(line.Text, redact.Mark+" ") != "" {
-				shown, r.Errors = append(shown, n), append(r.Errors, line)
-			}
+		case past == nil && !isPrivate(n):
+			errors = append(errors, n)
 		}
 	}
 
 	r.orderCauses()
-	if e.isSlow(r) {
+	if e.isSlow(r, errors) {
 		r.setSlow(e.qemu, e.kernel())
+		errors = nil
 	}
 
 	if r.State.onPurpose {
@@ -122,16 +136,15 @@ func (e *Evidence) Diagnose() Report {
 	}
 
 	if r.Runs() {
-		isOther := func(f Finding) bool {
-			return f.Stage != StageGuest && f.Stage != StageMigrate
-		}
+		isOther := func(f Finding) bool { return !f.isOfRunning(r.State) }
 		r.Causes, r.History = slices.DeleteFunc(r.Causes, isOther), []Finding{}
 	}
 
 	if r.State.Name == "running" { // whatever failed before it started
-		r.Errors = r.Errors[:sinceStart]
+		errors = sinceStart(errors, passed)
 	}
 
+	r.Errors = mostTelling(errors)
 	return r
 }
 
@@ -144,16 +157,106 @@ func safe(texts []string) []string {
 	return all
 }
 
+// isOfRunning reports whether a VM that runs, or has to end, can have the cause.
+func (f Finding) isOfRunning(s State) bool {
+	switch f.Stage {
+	case StageGuest, StageMigrate, StageNode:
+		return true
+	}
+	return f.Stage == StageStop && s.Name == "stopping"
+}
+
+// sinceStart returns the errors of a VM that runs: those since its start and those that a user gives
+// because it does not work, of the guest and of the node's kernel.
+func sinceStart(errors, passed []entry) []entry {
+	isStart := func(n entry) bool { return n.passed == StageStart }
+	starts := slices.DeleteFunc(slices.Clone(passed), func(n entry) bool { return !isStart(n) })
+	return slices.DeleteFunc(errors, func(n entry) bool {
+		isBefore := func(start entry) bool { return start.isOrdered(n) }
+		return n.stage != StageGuest && n.stage != StageNode &&
+			(len(starts) == 0 || !slices.ContainsFunc(starts, isBefore))
+	})
+}
+
+// isOrdered reports whether an entry comes before another one where all are in order.
+func (n entry) isOrdered(other entry) bool {
+	return cmp.Or(n.at.Compare(other.at), cmp.Compare(n.number, other.number)) < 0
+}
+
+// mostTelling returns the lines of errors, of which the latest comes first: the last of each source,
+// and the next latest while there are few. What ends a start comes before what others make of it.
+func mostTelling(errors []entry) []Line {
+	var shown []entry
+	lines, sources := []Line{}, map[string]bool{}
+	for _, isRest := range []bool{false, true} {
+		for _, n := range errors {
+			isKnown := sources[n.kind()]
+			if isKnown != isRest || isRest && len(shown) >= maxErrors || isRepeated(n, shown) {
+				continue
+			}
+
+			if line := n.show(); strings.Trim(line.Text, redact.Mark+" ") != "" {
+				shown, sources[n.kind()] = append(shown, n), true
+			}
+		}
+	}
+
+	slices.SortStableFunc(shown, func(x, y entry) int {
+		isLater := x.isOrdered(y)
+		switch {
+		case x.weight() != y.weight():
+			return cmp.Compare(y.weight(), x.weight())
+		case isLater:
+			return 1
+		}
+		return -1
+	})
+
+	for _, n := range shown {
+		lines = append(lines, n.show())
+	}
+
+	return lines
+}
+
+// kind returns the kind of an entry's source: events, conditions and states of objects, and each
+// log or file.
+func (n entry) kind() string {
+	kind, _, isObject := strings.Cut(n.source, " ")
+	if isObject && n.origin == "" && !n.isLog {
+		return kind
+	}
+	return n.source + n.origin
+}
+
+// weight returns how much an error tells: what ends a start says more than what others make of it.
+func (n entry) weight() int {
+	line := n.plainLine()
+	if isLast(n.speaker(line)) || strings.Contains(line, "panic: ") {
+		return 1
+	}
+	return 0
+}
+
+// plainLine returns the line of an entry as its source printed it, with secrets.
+func (n entry) plainLine() string {
+	if all := lines(n.text); n.line < len(all) {
+		return strings.TrimSpace(all[n.line])
+	}
+	return ""
+}
+
 // isSlow reports whether a VM's start only takes long: libvirt started QEMU, and nothing says since
 // that it failed.
-func (e *Evidence) isSlow(r Report) bool {
+func (e *Evidence) isSlow(r Report, errors []entry) bool {
 	if e.Phase != "Scheduled" || r.State.Name != "starting" || r.Started != nil || e.qemu == nil {
 		return false
 	}
 
-	isSince := func(l Line) bool { return l.Time.IsZero() || !l.Time.Before(e.qemu.Time) }
-	isFailed := func(f Finding) bool { return f.Name != slowStart && isSince(f.Line) }
-	return !slices.ContainsFunc(r.Causes, isFailed) && !slices.ContainsFunc(r.Errors, isSince)
+	isSince := func(at time.Time) bool { return at.IsZero() || !at.Before(e.qemu.Time) }
+	isFailed := func(f Finding) bool { return f.Name != slowStart && isSince(f.Line.Time) }
+	return !slices.ContainsFunc(r.Causes, isFailed) &&
+		!slices.ContainsFunc(errors, func(n entry) bool { return isSince(n.at) })
 }
 
 // slowStart is the cause for which virt-handler alone gives up.
@@ -183,19 +286,57 @@ func (r *Report) setSlow(qemu *Line, kernel string) {
 		r.History = slices.Insert(r.History, 0, f)
 	}
 
-	r.Causes, r.Errors = current, []Line{}
+	r.Causes = current
 }
 
-// orderCauses drops the causes that count only beside another one, which is not there, and puts
-// what the guest reports into the order of the table.
+// orderCauses drops the causes that count only beside another one, which is not there. It puts what
+// the guest reports into the order of the table, and what explains other causes before these.
 func (r *Report) orderCauses() {
-	found := slices.Clone(r.Causes)
-	isAlone := func(f Finding) bool { return f.lacks(found) }
+	found, all := slices.Clone(r.Causes), slices.Concat(r.Causes, r.History)
+	isAlone := func(f Finding) bool { return f.lacks(found) || f.Class && hasCause(found) }
 	r.Causes = slices.DeleteFunc(r.Causes, isAlone)
+	isPastClass := func(f Finding) bool { return f.Class && hasCause(all) }
+	r.History = slices.DeleteFunc(r.History, isPastClass)
 
 	slices.SortStableFunc(r.Causes, func(x, y Finding) int {
 		return cmp.Compare(x.guestOrder(), y.guestOrder())
 	})
+
+	found = slices.Clone(r.Causes)
+	isEcho := func(f Finding) bool { return f.isEcho(found) }
+	r.Causes = slices.DeleteFunc(r.Causes, isEcho)
+	slices.SortStableFunc(r.Causes, func(x, y Finding) int {
+		return cmp.Compare(x.explained(found), y.explained(found))
+	})
+
+	for _, f := range found { // what has too little of what explains the first, too
+		if len(r.Causes[0].Shares) == 0 && slices.Contains(r.Causes[0].Explains, f.Name) {
+			r.Causes[0].Shares = f.Shares
+		}
+	}
+}
+
+// explained returns where a finding is in the order of the table if it explains another finding,
+// else a place after all of these.
+func (f Finding) explained(others []Finding) int {
+	all := causeIndex().causes
+	doesExplain := func(o Finding) bool { return slices.Contains(f.Explains, o.Name) }
+	if slices.ContainsFunc(others, doesExplain) {
+		return slices.IndexFunc(all, func(c Cause) bool { return c.Name == f.Name })
+	}
+	return len(all)
+}
+
+// isEcho reports whether another finding, in the same log, explains the finding.
+func (f Finding) isEcho(others []Finding) bool {
+	return slices.ContainsFunc(others, func(o Finding) bool {
+		return o.Line.Source == f.Line.Source && slices.Contains(o.Explains, f.Name)
+	})
+}
+
+// hasCause reports whether one of the findings is not a class.
+func hasCause(findings []Finding) bool {
+	return slices.ContainsFunc(findings, func(f Finding) bool { return !f.Class })
 }
 
 // lacks reports whether a finding counts only beside one of other findings, and none of them is
@@ -219,14 +360,18 @@ func (f Finding) guestOrder() int {
 	return -1
 }
 
-// addFinding adds the cause that an entry names, unless a later entry names it.
+// addFinding adds the cause that an entry names, unless a later entry names it. Of a guest with
+// several devices one may work by now, and another not.
 func (r *Report) addFinding(n entry, past *entry, e *Evidence) {
 	isKnown := func(f Finding) bool { return f.Name == n.cause.Name }
-	if slices.ContainsFunc(r.Causes, isKnown) || slices.ContainsFunc(r.History, isKnown) {
+	isOther := n.cause.Stage == StageGuest && past == nil
+	if slices.ContainsFunc(r.Causes, isKnown) ||
+		slices.ContainsFunc(r.History, isKnown) && !isOther {
 		return
 	}
 
 	f := Finding{Cause: *n.cause, Line: n.show(), Shares: []string{}}
+	f.About = e.about(n, f.Line)
 	if n.stage == StageMigrate || n.stage == StageGuest {
 		f.Stage = n.stage // a migration's target, or the guest, fails as a start would
 	}
@@ -243,25 +388,37 @@ func (r *Report) addFinding(n entry, past *entry, e *Evidence) {
 }
 
 // past returns the entry that says that the VM has got further since: past the stage that the entry
-// is about or, after a failed migration, to a start anew. It is nil if none does.
+// is about, after a failed migration to a start anew, of a system's log past a boot, or of a device
+// in the guest to a driver that has it. It is nil if none does.
 func (n entry) past(passed []entry) *entry {
 	stage := n.stage
-	if stage == "" && n.cause != nil {
+	if n.cause != nil && (stage == "" || stage == StageNode) {
 		stage = n.cause.Stage
 	}
 
 	at := slices.Index(stages, cmp.Or(stage, StageStart))
 	for _, p := range slices.Backward(passed) {
-		isFurther := slices.Index(stages, p.passed) > at
-		isPassed := p.passed == stages[at] &&
+		if p.isBoot && p.source == n.source && p.number > n.number {
+			return &p
+		}
+
+		isBeside := stages[at] == StageNode || stages[at] == StageStop || p.passed == StageNode
+		isFurther := !isBeside && slices.Index(stages, p.passed) > at
+		isPassed := p.passed == stages[at] && n.endsWith(p) &&
 			(p.subject == n.subject || p.subject == "" || n.subject == "")
 		isAnew := stages[at] == StageMigrate && p.passed == StageCreate
-		if (isFurther || isPassed || isAnew) && !n.isState && p.isAfter(n) {
+		if (isFurther || isPassed || isAnew) && !n.isState && !p.isBoot && p.isAfter(n) {
 			return &p
 		}
 	}
 
 	return nil
+}
+
+// endsWith reports whether what an entry says can be over once its stage is passed: in a guest only
+// if it is that a driver does not have a device.
+func (n entry) endsWith(p entry) bool {
+	return p.passed != StageGuest || n.cause == nil || n.cause.Ends
 }
 
 // isAfter reports whether an entry is later than another one. Without a time it is so
@@ -284,29 +441,46 @@ func (n entry) show() Line {
 		return line
 	}
 
-	var text string
-	if safe := lines(redact.Text(n.text)); n.line < len(safe) {
-		text = strings.TrimSpace(safe[n.line])
-	}
-
-	at := 0
+	text, at := n.safeLine(), 0
 	if n.cause != nil {
 		at, _ = n.cause.find(text)
 		// it was removed with what is before it
 		if place, _ := n.cause.find(n.matched(text)); place < 0 {
-			_, message := n.cause.find(n.matched(lines(n.text)[n.line]))
-			text, at = strings.TrimSpace(text+" "+message), -1
+			_, message := n.cause.find(n.matched(n.plainLine()))
+			text = strings.TrimSpace(text + " " + strings.ReplaceAll(message, "*", redact.Mark))
+			at = -1
 		}
 	}
 
-	line.Text = quote(text, at)
+	line.Text, line.Speaker = quote(text, at), redact.Text(n.speaker(n.plainLine()))
 	return line
+}
+
+// safeLine returns the line of an entry as its source printed it, without secrets. They are removed
+// before the text's quotes are, which say where a secret ends, and again after it: XML hides quotes.
+func (n entry) safeLine() string {
+	safe := lines(redact.Text(plain(redact.Text(n.text))))
+	isNamed := func(line string) bool { return n.cause != nil && n.isNamedIn(line) }
+	switch i := slices.IndexFunc(safe, isNamed); {
+	case len(safe) == len(lines(n.text)):
+		return strings.TrimSpace(safe[n.line])
+	case i >= 0:
+		return strings.TrimSpace(safe[i])
+	}
+
+	return strings.TrimSpace(safe[0])
+}
+
+// isNamedIn reports whether a line names the entry's cause.
+func (n entry) isNamedIn(line string) bool {
+	at, _ := n.cause.find(n.matched(line))
+	return at >= 0
 }
 
 // isPrivate reports whether an error is one of cloud-init in the guest, or about a password, which
 // may be anywhere in it.
 func isPrivate(n entry) bool {
-	text := strings.ToLower(lines(n.text)[n.line])
+	text := strings.ToLower(n.plainLine())
 	words := []string{"cloud-init", "cloudinit", "passw", "secret", "token", "ssh-"}
 	return slices.ContainsFunc(words, func(word string) bool {
 		return strings.Contains(text, word)
@@ -326,7 +500,7 @@ func isRepeated(n entry, others []entry) bool {
 // core returns what an error says, without who passes it on and without numbers: what libvirt's
 // error quotes, else the whole.
 func (n entry) core() string {
-	text := form(lines(n.text)[n.line])
+	text := form(n.plainLine())
 	if _, message, found := strings.Cut(text, "Message='"); found {
 		text = message
 	}

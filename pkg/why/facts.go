@@ -1,0 +1,245 @@
+package why
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Facts are what objects of the cluster say together and none says alone. Each becomes a line like
+// those of logs, and the table says what it means.
+
+// factSource is the source of facts.
+const factSource = "objects that were read"
+
+// addFact adds a fact about a stage.
+func (e *Evidence) addFact(stage Stage, text string) {
+	e.add(message{source: factSource, stage: stage, isState: true, text: text})
+}
+
+// addFacts adds the facts about a VM: for one that waits what keeps nodes from offering what it
+// asks for, for one that starts what does not run on its node, for one that runs what it lacks.
+func (e *Evidence) addFacts() {
+	e.addMissing()
+	isOver := e.Phase == "Running" || e.Phase == "Succeeded" || e.State().onPurpose
+	if isOver {
+		return
+	}
+
+	names := e.waitsFor()
+	if e.Node == "" && len(names) == 0 {
+		return
+	}
+
+	for _, pod := range e.pods {
+		if pod.Kind == "Pod" && (e.isHandlerOf(pod, names) || e.isProviderOf(pod, names)) {
+			e.addPod(pod)
+		}
+	}
+
+	for _, name := range names {
+		e.addOffers(name)
+		e.addSelectors(name)
+	}
+
+	if len(names) > 0 {
+		e.addOperators()
+	}
+}
+
+// waitsFor returns the resources of which the scheduler found too little when it tried last, if the
+// VM still waits for it.
+func (e *Evidence) waitsFor() []corev1.ResourceName {
+	if e.Node != "" {
+		return nil
+	}
+
+	var last string
+	for _, n := range e.inOrder() {
+		switch {
+		case n.passed == StageSchedule:
+			last = ""
+		case n.cause != nil && n.cause.Stage == StageSchedule:
+			last = n.plainLine()
+		}
+	}
+
+	return lacking(last)
+}
+
+// isHandlerOf reports whether a pod is virt-handler of the VM's node or, for a VM that waits, of a
+// node where it should offer one of the resources and does not.
+func (e *Evidence) isHandlerOf(pod object, names []corev1.ResourceName) bool {
+	if !isHandler(pod) {
+		return false
+	}
+	if e.Node != "" {
+		return pod.Spec.NodeName == e.Node
+	}
+
+	return slices.ContainsFunc(names, func(name corev1.ResourceName) bool {
+		return !e.permitted.isExternal(name) && !e.isOffered(name, pod.Spec.NodeName)
+	})
+}
+
+// isHandler reports whether a pod is virt-handler.
+func isHandler(pod object) bool { return strings.HasPrefix(pod.Name, "virt-handler") }
+
+// isOffered reports whether a node offers a resource.
+func (e *Evidence) isOffered(name corev1.ResourceName, node string) bool {
+	return slices.ContainsFunc(e.nodes, func(o object) bool {
+		has := o.Status.Allocatable[name]
+		return (node == "" || o.Name == node) && !has.IsZero()
+	})
+}
+
+// providers are parts of the names of pods that make or offer devices.
+var providers = []string{
+	"device-plugin", "device-manager", "gpu-dp", "sandbox-", "vfio-manager", "vgpu-manager",
+	"kubelet-plugin", "sriov-network-config-daemon", "pcidevices-controller", "vfio-bind",
+}
+
+// isProviderOf reports whether a pod makes or offers devices of one of the resources on a node that
+// offers none of it. The pod's name has the vendor's name, or says that it is for NICs or GPUs.
+func (e *Evidence) isProviderOf(pod object, names []corev1.ResourceName) bool {
+	return hasAny(pod.Name, providers) && slices.ContainsFunc(names, func(n corev1.ResourceName) bool {
+		vendor, _, _ := strings.Cut(string(n), ".")
+		isOfNICs := strings.Contains(pod.Name, "sriov") || strings.Contains(pod.Name, "rdma")
+		isOfVendor := strings.Contains(pod.Namespace+"/"+pod.Name, vendor) ||
+			hasAny(pod.Namespace+"/"+pod.Name, []string{"gpu", "vfio", "pcidevices"})
+		isForNIC := hasAny(strings.ToLower(string(n)),
+			[]string{"sriov", "rdma", "_vf", "-vf", "cx", "mlx", "nic", "mellanox", "ice", "iavf"})
+		return isOfNICs == isForNIC && (isOfVendor || isOfNICs) && !e.isOffered(n, pod.Spec.NodeName)
+	})
+}
+
+// addPod adds that a pod does not run without which its node offers no devices.
+func (e *Evidence) addPod(pod object) {
+	about := fmt.Sprintf("pod %s/%s", pod.Namespace, pod.Name)
+	program := "what offers or makes devices"
+	if isHandler(pod) {
+		program = "virt-handler"
+	}
+
+	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		waiting := c.State.Waiting
+		if waiting == nil || waiting.Reason == "PodInitializing" ||
+			waiting.Reason == "ContainerCreating" {
+			continue
+		}
+
+		text := fmt.Sprintf("%s does not run on node %s: container %s of %s is in %s", program,
+			pod.Spec.NodeName, c.Name, about, waiting.Reason)
+		if c.RestartCount > 0 {
+			text += fmt.Sprintf(" after %d restarts", c.RestartCount)
+		}
+
+		e.addFact(StageSchedule, strings.TrimSuffix(text+": "+waiting.Message, ": "))
+		return
+	}
+
+	for _, c := range pod.Status.InitContainerStatuses {
+		if pod.Status.Phase == corev1.PodPending && c.State.Running != nil {
+			e.addFact(StageSchedule, fmt.Sprintf("%s does not run on node %s: %s waits in its init "+
+				"container %s", program, pod.Spec.NodeName, about, c.Name))
+			return
+		}
+	}
+}
+
+// addOffers adds that a node offers none of a resource that it has, or that pods there have.
+func (e *Evidence) addOffers(name corev1.ResourceName) {
+	users := e.users(name)
+	for _, node := range e.nodes {
+		has, isOffered := node.Status.Allocatable[name]
+		total := node.Status.Capacity[name]
+		holders := strings.Join(users[node.Name], ", ")
+		switch {
+		case !has.IsZero():
+		case holders != "":
+			e.addFact(StageSchedule, fmt.Sprintf("the device plugin on node %s stopped: the node "+
+				"offers no %s, and %s uses it", node.Name, name, holders))
+		case !total.IsZero():
+			e.addFact(StageSchedule, fmt.Sprintf("node %s has %s of %s, all unhealthy", node.Name,
+				total.String(), name))
+		case isOffered && !e.isOffered(name, ""):
+			e.addFact(StageSchedule, fmt.Sprintf("node %s has 0 of %s, which a device plugin "+
+				"registered there", node.Name, name))
+		}
+	}
+}
+
+// permitted are the devices that the KubeVirt object permits (KubeVirt
+// staging/src/kubevirt.io/api/core/v1/types.go, PermittedHostDevices).
+type permitted struct {
+	PCIHostDevices  []permittedDevice
+	MediatedDevices []permittedDevice
+}
+
+type permittedDevice struct {
+	PCIVendorSelector, MDEVNameSelector, ResourceName string
+	ExternalResourceProvider                          bool
+}
+
+// isExternal reports whether another program than virt-handler offers a resource.
+func (p *permitted) isExternal(name corev1.ResourceName) bool {
+	return p != nil && slices.ContainsFunc(slices.Concat(p.PCIHostDevices, p.MediatedDevices),
+		func(d permittedDevice) bool {
+			return d.ResourceName == string(name) && d.ExternalResourceProvider
+		})
+}
+
+// addSelectors adds that a selector of the KubeVirt object gives its devices to two resources, one
+// of which the VM waits for.
+func (e *Evidence) addSelectors(name corev1.ResourceName) {
+	if e.permitted == nil {
+		return
+	}
+
+	resources := map[string][]string{}
+	for _, d := range slices.Concat(e.permitted.PCIHostDevices, e.permitted.MediatedDevices) {
+		selector := strings.ToUpper(cmp.Or(d.PCIVendorSelector, d.MDEVNameSelector))
+		if !slices.Contains(resources[selector], d.ResourceName) {
+			resources[selector] = append(resources[selector], d.ResourceName)
+		}
+	}
+
+	for _, selector := range slices.Sorted(maps.Keys(resources)) {
+		names := resources[selector]
+		if len(names) > 1 && slices.Contains(names, string(name)) {
+			e.addFact(StageSchedule, fmt.Sprintf("selector %s in permittedHostDevices has the "+
+				"resources %s", selector, strings.Join(names, " and ")))
+		}
+	}
+}
+
+// operatorLabel begins the labels with which NVIDIA's GPU Operator says what runs on a node
+// (gpu-operator controllers/state_manager.go).
+const operatorLabel = "nvidia.com/gpu.deploy."
+
+// addOperators adds that a pod of NVIDIA's GPU Operator is missing on a node whose labels ask for
+// it, if the operator's pods were read.
+func (e *Evidence) addOperators() {
+	isOperators := func(pod object) bool { return strings.HasPrefix(pod.Name, "nvidia-") }
+	if !slices.ContainsFunc(e.pods, isOperators) {
+		return
+	}
+
+	for _, node := range e.nodes {
+		for _, label := range slices.Sorted(maps.Keys(node.Labels)) {
+			component, isLabel := strings.CutPrefix(label, operatorLabel)
+			isThere := func(pod object) bool {
+				return pod.Spec.NodeName == node.Name && strings.Contains(pod.Name, component)
+			}
+
+			if isLabel && node.Labels[label] == "true" && !slices.ContainsFunc(e.pods, isThere) {
+				e.addFact(StageSchedule, fmt.Sprintf("node %s has the label %s, and no pod nvidia-%s "+
+					"is there", node.Name, label, component))
+			}
+		}
+	}
+}
