@@ -25,13 +25,14 @@ func (e *Evidence) addFact(stage Stage, text string) {
 // asks for, for one that starts what does not run on its node, for one that runs what it lacks.
 func (e *Evidence) addFacts() {
 	e.addMissing()
-	isOver := e.Phase == "Running" || e.Phase == "Succeeded" || e.State().onPurpose
-	if isOver {
+	e.addNodeState()
+	if e.Phase == "Running" || e.Phase == "Succeeded" || e.State().onPurpose {
 		return
 	}
 
-	names := e.waitsFor()
-	if e.Node == "" && len(names) == 0 {
+	message := e.waitsFor()
+	names := lacking(message)
+	if e.Node == "" && message == "" {
 		return
 	}
 
@@ -49,26 +50,55 @@ func (e *Evidence) addFacts() {
 	if len(names) > 0 {
 		e.addOperators()
 	}
+
+	if strings.Contains(message, "node affinity/selector") {
+		e.addHeartbeats()
+	}
 }
 
-// waitsFor returns the resources of which the scheduler found too little when it tried last, if the
-// VM still waits for it.
-func (e *Evidence) waitsFor() []corev1.ResourceName {
+// waitsFor returns what the scheduler said last if the VM still waits for a node, else "".
+func (e *Evidence) waitsFor() (last string) {
 	if e.Node != "" {
-		return nil
+		return ""
 	}
 
-	var last string
 	for _, n := range e.inOrder() {
 		switch {
 		case n.passed == StageSchedule:
 			last = ""
-		case n.cause != nil && n.cause.Stage == StageSchedule:
+		case n.cause != nil && n.cause.Stage == StageSchedule && n.source != factSource:
 			last = n.plainLine()
 		}
 	}
 
-	return lacking(last)
+	return last
+}
+
+// addNodeState adds that the VM's node does not answer.
+func (e *Evidence) addNodeState() {
+	for _, node := range e.nodes {
+		for _, c := range node.Status.Conditions {
+			isReady := string(c.Type) == string(corev1.NodeReady)
+			if node.Name == e.Node && isReady && c.Status != corev1.ConditionTrue {
+				e.addFact(StageNode, fmt.Sprintf("the node %s does not answer: %s: %s", node.Name,
+					c.Reason, c.Message))
+			}
+		}
+	}
+}
+
+// schedulable is the label of a node that has a virt-handler whose heartbeat goes on (KubeVirt
+// pkg/virt-controller/watch/node/node.go).
+const schedulable = "kubevirt.io/schedulable"
+
+// addHeartbeats adds that the heartbeat of a node's virt-handler is over.
+func (e *Evidence) addHeartbeats() {
+	for _, node := range e.nodes {
+		if node.Labels[schedulable] == "false" {
+			e.addFact(StageSchedule, fmt.Sprintf("virt-handler does not run on node %s, whose label "+
+				"%s is false", node.Name, schedulable))
+		}
+	}
 }
 
 // isHandlerOf reports whether a pod is virt-handler of the VM's node or, for a VM that waits, of a

@@ -24,11 +24,12 @@ var (
 	quota   = regexp.MustCompile(`exceeded quota: ([^,\s]+)`)
 )
 
-// admissions are the reasons with which the kubelet ends a pod that it does not admit (Kubernetes
-// pkg/kubelet/lifecycle/predicate.go, pkg/kubelet/cm/admission/errors.go).
+// admissions are the reasons with which the kubelet ends a pod that it does not admit, or does not
+// keep (Kubernetes pkg/kubelet/lifecycle/predicate.go, pkg/kubelet/cm/admission/errors.go,
+// pkg/kubelet/eviction/eviction_manager.go).
 var admissions = regexp.MustCompile(
 	`^(?:UnexpectedAdmissionError|TopologyAffinityError|SMTAlignmentError|OutOf[\w./-]+|` +
-		`NodeAffinity|NodePorts|NodeShutdown|PodOSNotSupported|InvalidNodeInfo)\b`)
+		`NodeAffinity|NodePorts|NodeShutdown|PodOSNotSupported|InvalidNodeInfo|Evicted|Preempting)\b`)
 
 // speaker returns who says a line of the message, by where it comes from and not by its words; ""
 // if that is not known.
@@ -52,6 +53,8 @@ func (m message) speaker(line string) string {
 	switch {
 	case strings.Contains(line, "violates PodSecurity"):
 		return "PodSecurity admission"
+	case strings.Contains(line, " is forbidden: "):
+		return "the API server's admission"
 	case m.origin == guests || m.origin == nodes || m.origin == "the hook":
 		return m.origin
 	case m.heading == failedScheduling || strings.HasPrefix(line, "Unschedulable: "):
@@ -115,7 +118,7 @@ var harmlessFailures = []string{
 	"regulatory", "module verification failed", "error reporting", "aer: enabled",
 	"severity=corrected", "severity=correctable", "corrected error", "no error", "0 error",
 	"errors=", "error recovery", "edac", "i8042", "piix4", "bluetooth", "uncorr. ecc", "ecc error",
-	"hiding ecap", "tpm", "rtc_cmos", "tsc:", "watchdog", "apparmor", "invalid rom contents",
+	"hiding ecap", "[12] timeout", "tpm", "rtc_cmos", "tsc:", "watchdog", "apparmor", "invalid rom contents",
 	"rom header", "fail-safe", "failsafe", "link down", "gpio", "systemd", "erst:", "hest:",
 	"ghes:", "integrity:", "x.509",
 }

@@ -82,8 +82,8 @@ func (l Line) Where() string {
 // Fails reports whether the VM does not run as it should: it does not run, is paused, or has to end
 // and does not.
 func (r Report) Fails() bool {
-	isStop := func(f Finding) bool { return f.Stage == StageStop }
-	return !r.Runs() || r.State.Name == "paused" || slices.ContainsFunc(r.Causes, isStop)
+	isStuck := r.State.Name == "stopping" && len(r.Causes) > 0
+	return !r.Runs() || r.State.Name == "paused" || isStuck
 }
 
 // maxErrors limits the errors that name no cause, but for the last of each source.
@@ -166,15 +166,15 @@ func (f Finding) isOfRunning(s State) bool {
 	return f.Stage == StageStop && s.Name == "stopping"
 }
 
-// sinceStart returns the errors of a VM that runs: those since its start and those that a user gives
-// because it does not work, of the guest and of the node's kernel.
+// sinceStart returns the errors of a VM that runs: those since its start, of its migration, and those
+// that a user gives because it does not work, of the guest and of the node's kernel.
 func sinceStart(errors, passed []entry) []entry {
 	isStart := func(n entry) bool { return n.passed == StageStart }
 	starts := slices.DeleteFunc(slices.Clone(passed), func(n entry) bool { return !isStart(n) })
 	return slices.DeleteFunc(errors, func(n entry) bool {
 		isBefore := func(start entry) bool { return start.isOrdered(n) }
-		return n.stage != StageGuest && n.stage != StageNode &&
-			(len(starts) == 0 || !slices.ContainsFunc(starts, isBefore))
+		isBeside := n.stage == StageGuest || n.stage == StageNode || n.stage == StageMigrate
+		return !isBeside && (len(starts) == 0 || !slices.ContainsFunc(starts, isBefore))
 	})
 }
 

@@ -126,6 +126,53 @@ func TestGuest(t *testing.T) {
 		"causes (-want +got)")
 }
 
+// TestBoot: what a log has from before the last boot is past, of a node and of a guest.
+func TestBoot(t *testing.T) {
+	for _, boot := range []string{"-- Boot 4f1c2b5e --\n", "-- Reboot --\n"} {
+		for text, want := range map[string]string{
+			lostDevice + boot:              "",
+			lostDevice + boot + lostDevice: "reset-failed",
+			boot + lostDevice:              "reset-failed",
+		} {
+			starting := "kind: VirtualMachineInstance\nmetadata: {name: vm, namespace: ml}\n" +
+				"status: {phase: Scheduled, nodeName: gpu-1}\n"
+			expect.Same(t, want, causes(evidence(starting, text).Diagnose().Causes),
+				"causes of %q (-want +got)", text)
+		}
+	}
+}
+
+// lostDevice is a line of a node's kernel.
+const lostDevice = "Nov 24 20:00:00 gpu-3 kernel: vfio-pci 0000:c1:00.0: not ready 65535ms after " +
+	"FLR; giving up\n"
+
+// TestPlain: a message is found as its source printed it, whoever quotes it.
+func TestPlain(t *testing.T) {
+	const header = `internal error: Unknown PCI header type '127' for device '0000:c1:00.0'`
+	once := strings.ReplaceAll(header, `'`, `\'`)
+	for name, text := range map[string]string{
+		"as it is":         header,
+		"escaped":          once,
+		"escaped twice":    strings.ReplaceAll(header, `'`, `\\\'`),
+		"XML":              strings.ReplaceAll(header, `'`, "&apos;"),
+		"numbers of XML":   strings.ReplaceAll(header, `'`, "&#39;"),
+		"unicode":          strings.ReplaceAll(header, `'`, `\u0027`),
+		"colours":          "\x1b[31minternal error\x1b[0m: Unknown PCI \x1b[1mheader\x1b[0m type '127' for",
+		"escaped colours":  `\u001b[31minternal error\u001b[0m: Unknown PCI header type '127' for`,
+		"two lines in one": `nothing\\n` + once,
+		"broken": strings.Repeat("x", 60) + " internal error: Unknown PCI hea\nder type '127' " +
+			"for device '0000:c1:00.0'",
+		"broken between words": strings.Repeat("x", 60) + " internal error: Unknown PCI header\n" +
+			"    type '127' for device '0000:c1:00.0'",
+	} {
+		found := evidence("error: " + text + "\n").Diagnose().Causes
+		if causes(found) != "device-lost" || strings.Contains(found[0].Line.Text, "\x1b") ||
+			strings.Contains(found[0].Line.Text, `\'`) {
+			t.Errorf("%s: %+v", name, found)
+		}
+	}
+}
+
 // TestForms: objects as kubectl and the API server print them, and logs with the prefixes
 // of kubectl and of container runtimes.
 func TestForms(t *testing.T) {
