@@ -27,6 +27,12 @@ func (e *Evidence) about(n entry, line Line) []string {
 		}
 	}
 
+	for _, refuser := range []string{"the webhook ", "the policy ", "the quota ", "KubeVirt's webhook "} {
+		if name, isOne := strings.CutPrefix(line.Speaker, refuser); isOne {
+			add(strings.TrimPrefix(refuser, "the "), name)
+		}
+	}
+
 	if f := namedDevice.FindString(line.Text); f != "" {
 		add("device ", f)
 	}

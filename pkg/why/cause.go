@@ -144,13 +144,18 @@ func (x *index) mayFind(text string) bool {
 
 // find returns the first cause of the table that has a message in the text, or nil.
 func (x *index) find(text string) *Cause {
+	return x.findOf(text, func(Cause) bool { return true })
+}
+
+// findOf returns the first of the causes that fit that has a message in the text, or nil.
+func (x *index) findOf(text string, fits func(Cause) bool) *Cause {
 	first := len(x.causes)
 	for at := 0; at+headSize <= len(text); at++ {
 		if !x.begins[hash(text, at)] {
 			continue
 		}
 		for _, i := range x.byHead[[headSize]byte([]byte(text[at:at+headSize]))] {
-			if i >= first {
+			if i >= first || !fits(x.causes[i]) {
 				continue
 			}
 			if place, _ := x.causes[i].find(text[at:]); place >= 0 {

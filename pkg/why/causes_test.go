@@ -78,7 +78,7 @@ func TestTable(t *testing.T) {
 
 		names[cause.Name] = true
 		for _, message := range cause.Messages {
-			only := newIndex([]Cause{{Messages: []string{message}}})
+			only := newIndex([]Cause{{Messages: []string{message}, Stage: cause.Stage}})
 			if begin, _, _ := strings.Cut(message, "*"); strings.Count(message, "*") > 1 ||
 				len(begin) < headSize || strings.ContainsAny(begin[:headSize], `"\<>&`) {
 				t.Errorf("%s: %q has more than one *, fewer than %d bytes before it, or one "+

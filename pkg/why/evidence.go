@@ -130,11 +130,7 @@ func (e *Evidence) add(m message) {
 			continue
 		}
 
-		cause := e.index().find(m.matched(line))
-		if cause != nil && cause.Stage == StageNode && m.stage == StageGuest {
-			cause = nil // the kernel of a guest says so of something else
-		}
-
+		cause := e.index().findOf(m.matched(line), m.canBe)
 		isFailure := m.isError && !(m.isLog && isHarmless(line))
 		if cause != nil || isFailure {
 			e.reading.count(cause != nil)
@@ -149,6 +145,19 @@ func (e *Evidence) add(m message) {
 			e.keep(entry{message: m.about(device(line)), line: i, passed: StageGuest})
 		}
 	}
+}
+
+// canBe reports whether the message can be about a cause: the kernel of a guest says of something
+// else what the node's says, and what keeps a pod from ending is nothing that kept it from starting.
+func (m message) canBe(c Cause) bool {
+	switch m.stage {
+	case StageGuest:
+		return c.Stage != StageNode && c.Stage != StageStop
+	case StageStop:
+		return c.Stage == StageStop
+	}
+
+	return true
 }
 
 // about returns the message as one about a device; "" for none in particular.

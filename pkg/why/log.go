@@ -107,6 +107,10 @@ func (r *logReader) add(line string) {
 		m.text += ": " + detail
 	}
 
+	if logged.isOfDevices(m.text) {
+		m.stage = StageSchedule
+	}
+
 	m.passes = passedBy(logged.Msg)
 	m.startsQEMU = strings.Contains(logged.Msg, ": starting up libvirt version: ")
 	r.addMessage(m, r.ownerOf(prefix, logged))
@@ -121,6 +125,14 @@ func (l entryOfLog) origin() string {
 		return "the hook"
 	}
 	return l.Component
+}
+
+// isOfDevices reports whether a line is virt-handler's about what it offers on its node, which is
+// about each VM that waits for it (KubeVirt pkg/virt-handler/device-manager).
+func (l entryOfLog) isOfDevices(text string) bool {
+	isError := strings.HasPrefix(l.Level, "e") || strings.HasPrefix(l.Level, "p")
+	return isError && l.Component == "virt-handler" && l.Name == "" &&
+		hasAny(text, []string{"device plugin", "device-plugin", "mdev", "mediated", "host device"})
 }
 
 // marks are in lines that say whose they are, or which stage is passed.
@@ -195,7 +207,8 @@ func (r *logReader) ownerOf(prefix string, logged entryOfLog) owner {
 		return is(r.evidence.isOwn("Pod", "", pod))
 	case strings.HasPrefix(logged.Component, "virt-") &&
 		!strings.HasPrefix(logged.Component, "virt-launcher"):
-		return is(r.names(logged.Msg + " " + logged.Reason))
+		text := logged.Msg + " " + logged.Reason
+		return is(r.names(text) || logged.isOfDevices(text))
 	}
 
 	return unknown

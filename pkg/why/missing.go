@@ -30,9 +30,11 @@ func parseRunning(data []byte) running {
 }
 
 // missing returns the devices that the VMI asks for and the domain of the VM that runs lacks, by the
-// domain where it was read, else by the status, which has the interfaces.
+// domain where it was read, else by the status, which has the interfaces. A VM that has migrated got
+// its virtual functions back after it.
 func (e *Evidence) missing() (names []string) {
-	if e.vmi == nil || e.Phase != "Running" || e.vmi.isDeleted {
+	isElsewhere := e.vmi != nil && e.vmi.Status.MigrationState != nil
+	if e.vmi == nil || e.Phase != "Running" || e.vmi.isDeleted || isElsewhere {
 		return nil
 	}
 
@@ -55,9 +57,14 @@ func (e *Evidence) missing() (names []string) {
 }
 
 // hasAlias reports whether the domain has a device by the name that the VMI gives it: its alias ends
-// so (KubeVirt pkg/virt-launcher/virtwrap/device/hostdevice).
+// so, or so with a number (KubeVirt pkg/virt-launcher/virtwrap/device/hostdevice).
 func (e *Evidence) hasAlias(name string) bool {
-	return strings.Contains(e.domain, "-"+name+"'") || strings.Contains(e.domain, "-"+name+`"`)
+	for _, end := range []string{"'", `"`, "-"} {
+		if strings.Contains(e.domain, "-"+name+end) {
+			return true
+		}
+	}
+	return false
 }
 
 // networkInfo is the annotation of a VM's pod in which virt-launcher finds the virtual functions of

@@ -3,6 +3,7 @@ package why
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -34,6 +35,10 @@ func (e *Evidence) shares(message string) []string {
 		return lines
 	}
 
+	if strings.Contains(message, "node affinity/selector") {
+		lines = append(lines, e.selections()...)
+	}
+
 	for _, name := range lacking(message) {
 		users, count := e.users(name), 0
 		for _, node := range e.nodes {
@@ -52,6 +57,27 @@ func (e *Evidence) shares(message string) []string {
 			lines = append(lines, string(name)+": no node has it")
 		case count > maxNodes:
 			lines = append(lines, fmt.Sprintf("%s: %d more nodes have it", name, count-maxNodes))
+		}
+	}
+
+	return lines
+}
+
+// selections returns a line per node that lacks a label that the VM's pod selects.
+func (e *Evidence) selections() (lines []string) {
+	isOwn := func(pod object) bool { return e.isOwn("Pod", pod.Namespace, pod.Name) && !pod.isEnded() }
+	at := slices.IndexFunc(e.pods, isOwn)
+	if at < 0 {
+		return nil
+	}
+
+	wanted := e.pods[at].Spec.NodeSelector
+	for _, node := range e.nodes[:min(len(e.nodes), maxNodes)] {
+		for _, label := range slices.Sorted(maps.Keys(wanted)) {
+			if node.Labels[label] != wanted[label] {
+				lines = append(lines, quote(fmt.Sprintf("node %s lacks the label %s=%s", node.Name,
+					label, wanted[label]), 0))
+			}
 		}
 	}
 

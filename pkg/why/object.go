@@ -29,6 +29,7 @@ type object struct {
 		Containers    []corev1.Container
 		Unschedulable bool
 		Taints        []corev1.Taint
+		NodeSelector  map[string]string
 		Configuration struct{ PermittedHostDevices permitted }
 	}
 	Status struct {

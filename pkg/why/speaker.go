@@ -60,7 +60,8 @@ func (m message) speaker(line string) string {
 	case m.heading == failedScheduling || strings.HasPrefix(line, "Unschedulable: "):
 		return scheduler
 	case admissions.MatchString(m.heading) || admissions.MatchString(line) ||
-		m.stage == StageContainer || m.stage == StageStop:
+		m.stage == StageContainer || m.stage == StageStop ||
+		strings.Contains(line[:min(len(line), 80)], " kubelet["):
 		return kubelet
 	case strings.Contains(line, "Failed to call OnDefineDomain"):
 		return "a hook"
@@ -108,7 +109,7 @@ var failureWords = []string{
 	"not able to", "denied", "refus", "timed out", "timeout", "giving up", "not found", "no such ",
 	"invalid", "not permitted", "not allowed", "aborting", "stuck", "unknown chipset", "mismatch",
 	"fallen off", "no space", "not respond", "unrecoverable", "incompatible", "out of memory",
-	"unexpected",
+	"unexpected", "blocked for more than",
 }
 
 // harmlessFailures are parts of lines of guests and nodes that are well, in lower case: what

@@ -174,7 +174,7 @@ func sinceStart(errors, passed []entry) []entry {
 	return slices.DeleteFunc(errors, func(n entry) bool {
 		isBefore := func(start entry) bool { return start.isOrdered(n) }
 		isBeside := n.stage == StageGuest || n.stage == StageNode || n.stage == StageMigrate
-		return !isBeside && (len(starts) == 0 || !slices.ContainsFunc(starts, isBefore))
+		return n.stage == StageSchedule || !isBeside && (len(starts) == 0 || !slices.ContainsFunc(starts, isBefore))
 	})
 }
 
