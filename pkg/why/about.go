@@ -27,10 +27,8 @@ func (e *Evidence) about(n entry, line Line) []string {
 		}
 	}
 
-	for _, refuser := range []string{"the webhook ", "the policy ", "the quota ", "KubeVirt's webhook "} {
-		if name, isOne := strings.CutPrefix(line.Speaker, refuser); isOne {
-			add(strings.TrimPrefix(refuser, "the "), name)
-		}
+	if n.cause.Stage == StageCreate && line.Speaker != "" {
+		add(strings.TrimPrefix(line.Speaker, "the "))
 	}
 
 	if f := namedDevice.FindString(line.Text); f != "" {

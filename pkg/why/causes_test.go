@@ -66,6 +66,33 @@ func TestNeeds(t *testing.T) {
 	}
 }
 
+// TestExplains: a cause explains others of the table, and none explains itself by way of them: both
+// would be dropped.
+func TestExplains(t *testing.T) {
+	all := map[string]Cause{}
+	for _, cause := range Causes() {
+		all[cause.Name] = cause
+	}
+
+	var explains func(name, other string, depth int) bool
+	explains = func(name, other string, depth int) bool {
+		return depth < len(all) && slices.ContainsFunc(all[name].Explains, func(next string) bool {
+			return next == other || explains(next, other, depth+1)
+		})
+	}
+
+	for name, cause := range all {
+		if explains(name, name, 0) {
+			t.Errorf("%s explains itself", name)
+		}
+		for _, other := range cause.Explains {
+			if all[other].Name == "" {
+				t.Errorf("%s explains %s, which does not exist", name, other)
+			}
+		}
+	}
+}
+
 // TestTable: names are unique, each message was seen somewhere, and the other columns are
 // there.
 func TestTable(t *testing.T) {

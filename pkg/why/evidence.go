@@ -131,6 +131,10 @@ func (e *Evidence) add(m message) {
 		}
 
 		cause := e.index().findOf(m.matched(line), m.canBe)
+		if cause != nil && cause.Name == driverRefuses && device(line) == "" {
+			cause = nil // of a part of the board, which healthy guests lack, too
+		}
+
 		isFailure := m.isError && !(m.isLog && isHarmless(line))
 		if cause != nil || isFailure {
 			e.reading.count(cause != nil)
@@ -147,12 +151,15 @@ func (e *Evidence) add(m message) {
 	}
 }
 
-// canBe reports whether the message can be about a cause: the kernel of a guest says of something
-// else what the node's says, and what keeps a pod from ending is nothing that kept it from starting.
+// driverRefuses is the cause that a driver of any device names.
+const driverRefuses = "driver-refuses"
+
+// canBe reports whether the message can be about a cause: a guest says of its own kernel and
+// containers what the node's say, and what keeps a pod from ending did not keep it from starting.
 func (m message) canBe(c Cause) bool {
 	switch m.stage {
 	case StageGuest:
-		return c.Stage != StageNode && c.Stage != StageStop
+		return c.Stage == StageGuest || c.Stage == StageStart || c.Stage == StageHook
 	case StageStop:
 		return c.Stage == StageStop
 	}

@@ -57,7 +57,7 @@ func (m message) speaker(line string) string {
 		return "the API server's admission"
 	case m.origin == guests || m.origin == nodes || m.origin == "the hook":
 		return m.origin
-	case m.heading == failedScheduling || strings.HasPrefix(line, "Unschedulable: "):
+	case m.heading == failedScheduling || strings.HasPrefix(m.source, "condition PodScheduled"):
 		return scheduler
 	case admissions.MatchString(m.heading) || admissions.MatchString(line) ||
 		m.stage == StageContainer || m.stage == StageStop ||

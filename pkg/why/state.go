@@ -223,9 +223,14 @@ func (e *Evidence) notes() (notes []string) {
 	}
 
 	if e.blocksDrain() {
-		notes = append(notes, fmt.Sprintf("a drain of node %s waits for it: its eviction strategy is "+
+		waits := "would wait"
+		if e.drains {
+			waits = "waits"
+		}
+
+		notes = append(notes, fmt.Sprintf("a drain of node %s %s for it: its eviction strategy is "+
 			"%s, and it cannot migrate; virtctl stop %s ends it, and evictionStrategy "+
-			"LiveMigrateIfPossible or None lets a drain do so", e.Node,
+			"LiveMigrateIfPossible or None lets a drain do so", e.Node, waits,
 			cmp.Or(e.vmi.evictionStrategy, "the cluster's"), e.Name))
 	}
 

@@ -86,9 +86,6 @@ func (r Report) Fails() bool {
 	return !r.Runs() || r.State.Name == "paused" || isStuck
 }
 
-// maxErrors limits the errors that name no cause, but for the last of each source.
-const maxErrors = 5
-
 // Diagnose returns the report with causes and errors. Of several attempts to start, the last
 // counts; of a VM that runs, what its guest reports, and what keeps it from migrating.
 func (e *Evidence) Diagnose() Report {
@@ -166,78 +163,6 @@ func (f Finding) isOfRunning(s State) bool {
 	return f.Stage == StageStop && s.Name == "stopping"
 }
 
-// sinceStart returns the errors of a VM that runs: those since its start, of its migration, and those
-// that a user gives because it does not work, of the guest and of the node's kernel.
-func sinceStart(errors, passed []entry) []entry {
-	isStart := func(n entry) bool { return n.passed == StageStart }
-	starts := slices.DeleteFunc(slices.Clone(passed), func(n entry) bool { return !isStart(n) })
-	return slices.DeleteFunc(errors, func(n entry) bool {
-		isBefore := func(start entry) bool { return start.isOrdered(n) }
-		isBeside := n.stage == StageGuest || n.stage == StageNode || n.stage == StageMigrate
-		return n.stage == StageSchedule || !isBeside && (len(starts) == 0 || !slices.ContainsFunc(starts, isBefore))
-	})
-}
-
-// isOrdered reports whether an entry comes before another one where all are in order.
-func (n entry) isOrdered(other entry) bool {
-	return cmp.Or(n.at.Compare(other.at), cmp.Compare(n.number, other.number)) < 0
-}
-
-// mostTelling returns the lines of errors, of which the latest comes first: the last of each source,
-// and the next latest while there are few. What ends a start comes before what others make of it.
-func mostTelling(errors []entry) []Line {
-	var shown []entry
-	lines, sources := []Line{}, map[string]bool{}
-	for _, isRest := range []bool{false, true} {
-		for _, n := range errors {
-			isKnown := sources[n.kind()]
-			if isKnown != isRest || isRest && len(shown) >= maxErrors || isRepeated(n, shown) {
-				continue
-			}
-
-			if line := n.show(); strings.Trim(line.Text, redact.Mark+" ") != "" {
-				shown, sources[n.kind()] = append(shown, n), true
-			}
-		}
-	}
-
-	slices.SortStableFunc(shown, func(x, y entry) int {
-		isLater := x.isOrdered(y)
-		switch {
-		case x.weight() != y.weight():
-			return cmp.Compare(y.weight(), x.weight())
-		case isLater:
-			return 1
-		}
-		return -1
-	})
-
-	for _, n := range shown {
-		lines = append(lines, n.show())
-	}
-
-	return lines
-}
-
-// kind returns the kind of an entry's source: events, conditions and states of objects, and each
-// log or file.
-func (n entry) kind() string {
-	kind, _, isObject := strings.Cut(n.source, " ")
-	if isObject && n.origin == "" && !n.isLog {
-		return kind
-	}
-	return n.source + n.origin
-}
-
-// weight returns how much an error tells: what ends a start says more than what others make of it.
-func (n entry) weight() int {
-	line := n.plainLine()
-	if isLast(n.speaker(line)) || strings.Contains(line, "panic: ") {
-		return 1
-	}
-	return 0
-}
-
 // plainLine returns the line of an entry as its source printed it, with secrets.
 func (n entry) plainLine() string {
 	if all := lines(n.text); n.line < len(all) {
@@ -309,9 +234,19 @@ func (r *Report) orderCauses() {
 		return cmp.Compare(x.explained(found), y.explained(found))
 	})
 
-	for _, f := range found { // what has too little of what explains the first, too
-		if len(r.Causes[0].Shares) == 0 && slices.Contains(r.Causes[0].Explains, f.Name) {
-			r.Causes[0].Shares = f.Shares
+	r.share()
+}
+
+// share gives the first cause what the nodes have of the resource whose lack it explains.
+func (r *Report) share() {
+	if len(r.Causes) == 0 {
+		return
+	}
+
+	first := &r.Causes[0]
+	for _, f := range r.Causes[1:] {
+		if len(first.Shares) == 0 && slices.Contains(first.Explains, f.Name) {
+			first.Shares = f.Shares
 		}
 	}
 }
@@ -475,36 +410,6 @@ func (n entry) safeLine() string {
 func (n entry) isNamedIn(line string) bool {
 	at, _ := n.cause.find(n.matched(line))
 	return at >= 0
-}
-
-// isPrivate reports whether an error is one of cloud-init in the guest, or about a password, which
-// may be anywhere in it.
-func isPrivate(n entry) bool {
-	text := strings.ToLower(n.plainLine())
-	words := []string{"cloud-init", "cloudinit", "passw", "secret", "token", "ssh-"}
-	return slices.ContainsFunc(words, func(word string) bool {
-		return strings.Contains(text, word)
-	})
-}
-
-// isRepeated reports whether an error says what one of the others says: the API server's
-// objects and the logs quote the same message of libvirt.
-func isRepeated(n entry, others []entry) bool {
-	text := n.core()
-	return slices.ContainsFunc(others, func(o entry) bool {
-		other := o.core()
-		return strings.HasSuffix(text, other) || strings.HasSuffix(other, text)
-	})
-}
-
-// core returns what an error says, without who passes it on and without numbers: what libvirt's
-// error quotes, else the whole.
-func (n entry) core() string {
-	text := form(n.plainLine())
-	if _, message, found := strings.Cut(text, "Message='"); found {
-		text = message
-	}
-	return strings.TrimRight(text, `'")`+" ")
 }
 
 // quote returns the part of a text from shortly before a place in it.
