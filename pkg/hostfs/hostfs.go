@@ -13,9 +13,20 @@
 //	pci0000:00/0000:00:01.0/0000:01:00.0/4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01 type=nvidia-222
 //	virtual/mtty/mtty/83b8f4f2-509f-382f-3c1e-e6bfe0fa1001
 //
-// Keys of a function: node, group, driver, class, vendor, device, physfn, and of a physical one
-// numvfs. The word
-// io gives it an I/O BAR; bar=37,25 gives it memory BARs of 2^37 and 2^25 bytes
+// A path that begins with a device is under the line above it that is indented less, and has its
+// node unless it has its own. So a machine with switches is written as a tree:
+//
+//	pci0000:16 node=0
+//	  0000:16:01.0 bridge maxlink=16.0x16
+//	    0000:17:00.0 bridge ids=1000:c030
+//	      0000:18:00.0 bridge
+//	        0000:19:00.0 gpu ids=10de:2330 maxlink=32.0x16
+//	      0000:18:01.0 bridge
+//	        0000:1a:00.0 nic ids=15b3:1021
+//
+// Keys of a function: node, group, driver, class, vendor, device, ids (both), physfn, and of a
+// physical one numvfs. The words bridge, gpu and nic give it class and driver: those of a port, or
+// of a device for VMs. The word// io gives it an I/O BAR; bar=37,25 gives it memory BARs of 2^37 and 2^25 bytes
 // instead of one of 16 MiB. The word conventional makes it a conventional PCI
 // device. Without node there is no file numa_node; node=-1 is
 // what the kernel writes for no node. Keys of a mediated device: type, group.
@@ -119,8 +130,9 @@ func (e *Error) Unwrap() error { return e.Err }
 func Parse(text string) (Files, error) {
 	h := host{fstest.MapFS{}, map[string]bool{}}
 	kernel := ""
+	var open outline
 	for i, line := range strings.Split(text, "\n") {
-		fields := strings.Fields(line)
+		fields := open.complete(line)
 		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
 			continue
 		}
@@ -161,12 +173,52 @@ func Parse(text string) (Files, error) {
 	return Files{h.files, kernel, names}, nil
 }
 
+// outline is the lines that a line is under, the outermost first.
+type outline []struct {
+	indent     int
+	path, node string
+}
+
+// complete returns the fields of a line, with the path and the node of what it is under.
+func (o *outline) complete(line string) []string {
+	fields := strings.Fields(line)
+	if len(fields) == 0 {
+		return nil
+	}
+
+	indent := len(line) - len(strings.TrimLeft(line, " \t"))
+	for len(*o) > 0 && (*o)[len(*o)-1].indent >= indent {
+		*o = (*o)[:len(*o)-1]
+	}
+
+	node := ""
+	for _, field := range fields {
+		if value, isNode := strings.CutPrefix(field, "node="); isNode {
+			node = value
+		}
+	}
+
+	first, _, _ := strings.Cut(fields[0], "/")
+	if len(*o) > 0 && (function.MatchString(first) || mediated.MatchString(first)) {
+		above := (*o)[len(*o)-1]
+		fields[0] = above.path + "/" + fields[0]
+		if node == "" && above.node != "" {
+			node = above.node
+			fields = append(fields, "node="+node)
+		}
+	}
+
+	*o = append(*o, outline{{indent, fields[0], node}}...)
+	return fields
+}
+
 type host struct {
 	files fstest.MapFS
 	nodes map[string]bool
 }
 
 var (
+	root     = regexp.MustCompile(`^pci[0-9a-f]{4,8}:[0-9a-f]{2}$`)
 	function = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
 	mediated = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 )
@@ -192,6 +244,10 @@ func (h host) add(fields []string) error {
 	}
 
 	device := fields[0]
+	if root.MatchString(device) {
+		return nil // for the lines under it
+	}
+
 	h.bridgesAbove(device)
 
 	switch name := path.Base(device); {
@@ -217,14 +273,17 @@ func (h host) function(device string, settings []string) error {
 			bars = append(bars, "0x000000000000e000 0x000000000000e07f 0x0000000000040101")
 		case setting == "conventional":
 			h.files[dir+"/config"] = &fstest.MapFile{Data: make([]byte, 256), Mode: 0o444}
+		case words[setting] != nil:
+			maps.Copy(values, words[setting])
 		case !isPair:
 			return fmt.Errorf("invalid attribute %q: want key=value", setting)
 		case key == "node":
 			h.file(dir+"/numa_node", value)
 		case key == "group":
 			h.group(dir, value)
-		case key == "driver":
-			h.link(dir+"/driver", "bus/pci/drivers/"+value)
+		case key == "ids":
+			values["vendor"], values["device"], _ = strings.Cut("0x"+value, ":")
+			values["device"] = "0x" + values["device"]
 		case key == "bar":
 			var err error
 			if bars, err = largeBARs(value); err != nil {
@@ -254,12 +313,26 @@ func (h host) function(device string, settings []string) error {
 		h.file(dir+"/"+key, values[key])
 	}
 
-	for len(bars) < 13 {
-		bars = append(bars, noBAR)
+	if driver := values["driver"]; driver != "" {
+		h.link(dir+"/driver", "bus/pci/drivers/"+driver)
 	}
 
-	h.file(dir+"/resource", strings.Join(bars, "\n"))
+	if values["class"] != classBridge {
+		bars = append(bars, slices.Repeat([]string{noBAR}, 13-len(bars))...)
+		h.file(dir+"/resource", strings.Join(bars, "\n"))
+	}
+
 	return h.diagnosis(dir, diagnosis)
+}
+
+// classBridge is the class of a PCI-to-PCI bridge, and of a port of PCI Express.
+const classBridge = "0x060400"
+
+// words are what a word says of a function.
+var words = map[string]map[string]string{
+	"bridge": {"class": classBridge, "driver": "pcieport", "vendor": "0x0000", "device": "0x0000"},
+	"gpu":    {"class": "0x030200", "driver": "vfio-pci"},
+	"nic":    {"class": "0x020000", "driver": "vfio-pci"},
 }
 
 // largeBARs returns lines of a resource file: a BAR of 2^bits bytes for each number,
@@ -313,7 +386,7 @@ func (h host) bridgesAbove(device string) {
 		}
 
 		h.link(link, "devices/"+above)
-		h.file("devices/"+above+"/class", "0x060400")
+		h.file("devices/"+above+"/class", classBridge)
 		h.link("devices/"+above+"/driver", "bus/pci/drivers/pcieport")
 	}
 }

@@ -4,30 +4,23 @@
 package atlas
 
 import (
-	"bytes"
 	"io/fs"
 	"path/filepath"
-	"slices"
+	"strings"
 	"testing"
 
 	"hook-sidecar/pkg/host"
-	"hook-sidecar/pkg/paste"
-	"hook-sidecar/pkg/recorded"
 	"hook-sidecar/test/expect"
 	"hook-sidecar/test/matrix"
+	"hook-sidecar/test/pastes"
 )
 
-// Machine is a machine whose record was published.
+// Machine is a machine of which facts were published.
 type Machine struct {
 	Title  string
 	File   string // under testdata
-	Source string // where it was published
-	Note   string // what the record is not
-
-	// GPU has the ids of the GPUs where the record lacks them, or 0.
-	GPU uint32
-	// Added are attributes for elements of the file that lack them, by the address.
-	Added map[string]string
+	Source string // what the facts are from
+	Note   string // what the source does not say
 
 	// What NCCL's code asks of CUDA, CPUID and the network: vendor, family and model of the CPU,
 	// the compute capability, the NVLinks of each GPU, and the speed of each NIC.
@@ -46,49 +39,39 @@ const (
 	genoa    = "AuthenticAMD 25 17"
 )
 
-// gpuIDs is the note of a file that lacks ids.
-const gpuIDs = "ids of the GPUs added"
-
-// Ids of GPUs: vendor and device.
-const (
-	v100SXM2 = 0x10de1db1
-	a100SXM4 = 0x10de20b0
-	h100SXM5 = 0x10de2330
-)
-
 // Machines are the machines of the atlas.
 var Machines = []Machine{
-	{Title: "HGX H100", File: "corpus/topo/sglang-h100-54622457224.txt",
+	{Title: "HGX H100", File: "machines/sglang-h100.txt",
 		Source: sglang,
-		Note:   "made-up addresses and links", CPU: sapphire, SM: 90, NVLinks: 18, Mbps: 400_000},
-	{Title: "OCI BM.GPU.H100.8", File: "corpus/nccl/oci-H100-topology.xml",
+		Note:   "it shows no links", CPU: sapphire, SM: 90, NVLinks: 18, Mbps: 400_000},
+	{Title: "OCI BM.GPU.H100.8", File: "machines/oci-h100.txt",
 		Source: ociHPC, CPU: sapphire, SM: 90, NVLinks: 18, Mbps: 400_000},
 	{Title: "DGX H100", File: "hosts/x86-2n8g-hgx-h100.txtar",
 		Source: "synthetic", CPU: sapphire, SM: 90, NVLinks: 18, Mbps: 400_000},
 	{Title: "DGX A100", File: "hosts/x86-8n8g-dgx-a100.txtar",
 		Source: "synthetic, with the switches of the dump in " + nccl1505,
 		CPU:    rome, SM: 80, NVLinks: 12, Mbps: 200_000},
-	{Title: "DGX-2", File: "corpus/lstopo/nvidiaDGX2.xml",
+	{Title: "DGX-2", File: "machines/hwloc-dgx-2.txt",
 		Source: hwloc,
-		Note:   "no NIC and no links in it", CPU: skylake, SM: 70, NVLinks: 6, Mbps: 100_000},
-	{Title: "MI300X", File: "corpus/nccl/ROCm-rccl-topo_8p_940.xml",
+		Note:   "it shows no NIC and no links", CPU: skylake, SM: 70, NVLinks: 6, Mbps: 100_000},
+	{Title: "MI300X", File: "machines/rccl-8p-940.txt",
 		Source: rccl, CPU: sapphire, SM: 94, NVLinks: 1, Mbps: 400_000, RCCL: true},
-	{Title: "Azure ND v2", File: "corpus/nccl/Azure-azhpc-images-ndv2-topo.xml",
-		Source: azure, Note: gpuIDs, GPU: v100SXM2, CPU: skylake, SM: 70, NVLinks: 6,
+	{Title: "Azure ND v2", File: "machines/azure-nd-v2.txt",
+		Source: azure, CPU: skylake, SM: 70, NVLinks: 6,
 		Mbps: 100_000},
-	{Title: "Azure ND v4", File: "corpus/nccl/Azure-azhpc-images-ndv4-topo.xml",
-		Source: azure, Note: gpuIDs, GPU: a100SXM4, CPU: rome, SM: 80, NVLinks: 12, Mbps: 200_000},
-	{Title: "Azure ND v5", File: "corpus/nccl/Azure-azhpc-images-ndv5-topo.xml",
-		Source: azure, Note: gpuIDs, GPU: h100SXM5, CPU: sapphire, SM: 90, NVLinks: 18,
+	{Title: "Azure ND v4", File: "machines/azure-nd-v4.txt",
+		Source: azure, CPU: rome, SM: 80, NVLinks: 12, Mbps: 200_000},
+	{Title: "Azure ND v5", File: "machines/azure-nd-v5.txt",
+		Source: azure, CPU: sapphire, SM: 90, NVLinks: 18,
 		Mbps: 400_000},
-	{Title: "AWS p4de", File: "corpus/nccl/aws-aws-ofi-nccl-p4de-24xl-topo.xml",
+	{Title: "AWS p4de", File: "machines/aws-p4de.txt",
 		Source: aws, CPU: skylake, SM: 80, NVLinks: 12, Mbps: 100_000},
-	{Title: "AWS g5.48xlarge", File: "corpus/nccl/aws-aws-ofi-nccl-g5.48xl-topo.xml",
-		Source: aws, Note: "classes and ids added, no links in it", Added: g5Classes,
+	{Title: "AWS g5.48xlarge", File: "machines/aws-g5.48xlarge.txt",
+		Source: aws, Note: "it has no classes, ids and links",
 		CPU: rome, SM: 86, NVLinks: 0, Mbps: 100_000},
 }
 
-// The sources of records.
+// The sources of facts.
 const (
 	nccl1505 = "[NVIDIA/nccl 1505](https://github.com/NVIDIA/nccl/issues/1505)"
 	sglang   = "[sgl-project/sglang](https://github.com/sgl-project/sglang/issues), `nvidia-smi " +
@@ -102,18 +85,6 @@ const (
 	azure  = "[Azure/azhpc-images topology]" + github + "Azure/azhpc-images/tree/HEAD/topology)"
 	aws    = "[aws/aws-ofi-nccl topology]" + github + "aws/aws-ofi-nccl/tree/HEAD/topology)"
 	ociHPC = "[oci-hpc samples/gpu]" + github + "oracle-quickstart/oci-hpc/tree/HEAD/samples/gpu)"
-)
-
-// g5Classes are the classes and ids that the file of g5.48xlarge lacks: eight A10G and an EFA.
-var g5Classes = map[string]string{
-	"0000:00:15.0": efa,
-	"0000:00:16.0": a10g, "0000:00:17.0": a10g, "0000:00:18.0": a10g, "0000:00:19.0": a10g,
-	"0000:00:1a.0": a10g, "0000:00:1b.0": a10g, "0000:00:1c.0": a10g, "0000:00:1d.0": a10g,
-}
-
-const (
-	efa  = ` class="0x020000" vendor="0x1d0f" device="0xefa1"`
-	a10g = ` class="0x030200" vendor="0x10de" device="0x2237"`
 )
 
 // VM is a VM on a machine, with all its GPUs and NICs.
@@ -148,33 +119,15 @@ func (m Machine) VM(tb testing.TB) VM {
 	return vm
 }
 
-// sysfs returns the machine's sysfs: a snapshot, or the host of a record.
+// sysfs returns the machine's sysfs: of a snapshot, or of a description.
 func (m Machine) sysfs(tb testing.TB) fs.FS {
 	tb.Helper()
-	data := expect.File(tb, filepath.Join(testdata, m.File))
-	if filepath.Ext(m.File) == ".txtar" {
-		sysfs, err := host.ParseSnapshot(data)
-		expect.NoError(tb, err)
-		return sysfs
+	name, isDescribed := strings.CutPrefix(m.File, "machines/")
+	if isDescribed {
+		return pastes.Load(tb, strings.TrimSuffix(name, ".txt")).Sysfs
 	}
 
-	for address, attributes := range m.Added {
-		busid := []byte(`busid="` + address + `"`)
-		data = bytes.ReplaceAll(data, busid, append(slices.Clone(busid), attributes...))
-	}
-
-	record, _, err := paste.Read(data)
-	expect.NoError(tb, err)
-
-	for i := range record.Functions {
-		if d := &record.Functions[i]; d.IsGPU() && m.GPU != 0 {
-			d.Vendor, d.Device = uint16(m.GPU>>16), uint16(m.GPU)
-		}
-	}
-
-	h, err := recorded.New(&record)
-	expect.NoError(tb, err)
-	sysfs, err := host.Sysfs(&h.Host)
+	sysfs, err := host.ParseSnapshot(expect.File(tb, filepath.Join(testdata, m.File)))
 	expect.NoError(tb, err)
 	return sysfs
 }
