@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,61 +12,60 @@ import (
 
 	"hook-sidecar/pkg/paste"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/test/corpus"
 	"hook-sidecar/test/expect"
-	"hook-sidecar/test/oracle"
+	"hook-sidecar/test/pastes"
 )
 
-// TestLstopo: of each lstopo file, the NUMA node of every PCI function and the path type of every
-// pair are those that hwloc's own code finds in the file.
+// TestLstopo: of each machine in lstopo's XML, the NUMA node of every PCI function and the path type
+// of every pair are those that hwloc's own code finds in it.
 func TestLstopo(t *testing.T) {
-	switch _, err := exec.LookPath("hwloc-info"); {
-	case err != nil && os.Getenv(oracle.RequireVariable) == "1":
-		t.Fatal(err)
-	case err != nil:
-		t.Skipf("%v; install hwloc-nox", err)
-	}
-
+	needs(t, "hwloc-info", "hwloc-nox")
 	pairs := 0
-	for _, file := range lstopoFiles(t) {
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			data := expect.File(t, file)
-			m, _, err := paste.Read(data)
-			if err != nil {
-				t.Skip(err) // TestCorpus knows which
-			}
-
-			functions := slices.DeleteFunc(slices.Clone(m.Functions), func(d topology.Function) bool {
-				return d.IsBridge
-			})
-			objects := askHwloc(t, data, functions)
-
-			for i, d := range functions {
-				compareNode(t, &m, &functions[i], objects[i])
-				for j := range i {
-					comparePath(t, &m, [2]topology.Address{functions[j].Address, d.Address},
-						[2]hwlocFunction{objects[j], objects[i]})
-					pairs++
-				}
-			}
-		})
+	for i, name := range pastes.Names(t, "") {
+		if expect.IsSampled(i, 8) {
+			pairs += compareHwloc(t, name, []byte(pastes.LstopoXML(2)(pastes.Load(t, name))))
+		}
 	}
 
-	if pairs < 5000 {
-		t.Errorf("%d pairs compared: the files have more than 5,000", pairs)
+	if most := expect.Count(500, 5000); pairs < most {
+		t.Errorf("%d pairs compared, of more than %d", pairs, most)
 	}
 }
 
-// lstopoFiles returns the files of lstopo in testdata/corpus.
-func lstopoFiles(t *testing.T) []string {
-	t.Helper()
-	var files []string
-	for _, pattern := range []string{"lstopo/*.xml", "crafted/lstopo*.xml"} {
-		found, err := filepath.Glob(filepath.Join("..", "..", "testdata", "corpus", pattern))
-		expect.NoError(t, err)
-		files = append(files, found...)
+// TestLstopoCorpus: so are those of lstopo's files that others made.
+func TestLstopoCorpus(t *testing.T) {
+	needs(t, "hwloc-info", "hwloc-nox")
+	for name, file := range corpus.Files(t, "*") {
+		if path.Ext(name) == ".xml" && path.Dir(name) != "nccl" && refusedOfCorpus[name] == "" {
+			compareHwloc(t, name, expect.File(t, file))
+		}
 	}
+}
 
-	return files
+// compareHwloc compares what is read of a file of lstopo with what hwloc finds, and returns the
+// number of pairs.
+func compareHwloc(t *testing.T, name string, data []byte) (pairs int) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		m, _, err := paste.Read(data)
+		expect.NoError(t, err)
+		functions := slices.DeleteFunc(slices.Clone(m.Functions), func(d topology.Function) bool {
+			return d.IsBridge
+		})
+		objects := askHwloc(t, data, functions)
+
+		for i, d := range functions {
+			compareNode(t, &m, &functions[i], objects[i])
+			for j := range i {
+				comparePath(t, &m, [2]topology.Address{functions[j].Address, d.Address},
+					[2]hwlocFunction{objects[j], objects[i]})
+				pairs++
+			}
+		}
+	})
+
+	return pairs
 }
 
 // hwlocFunction is what hwloc says of a PCI function.

@@ -158,7 +158,7 @@ var (
 func idsIn(name string) (vendor, device uint16) {
 	ids := bracketIDs.FindStringSubmatch(name)
 	if ids == nil {
-		return vendorOf(name), 0
+		return vendorOf(name), deviceOf(name)
 	}
 	return lspciID(ids[1]), lspciID(ids[2])
 }

@@ -75,7 +75,7 @@ func lspciDevice(fields map[string]string) (d topology.Function, err error) {
 	d.Class = lspciClass(fields["Class"])
 	d.Vendor, d.Device = lspciID(fields["Vendor"]), lspciID(fields["Device"])
 	if d.Vendor == 0 {
-		d.Vendor = vendorOf(fields["Vendor"])
+		d.Vendor, d.Device = vendorOf(fields["Vendor"]), deviceOf(fields["Device"])
 	}
 
 	d.IsBridge = d.Class>>8 == classBridge
@@ -173,6 +173,15 @@ func vendorOf(name string) uint16 {
 		if strings.HasPrefix(name, v.name) {
 			return v.id
 		}
+	}
+	return 0
+}
+
+// deviceOf returns the device of a name where the vendor does not tell whether NCCL uses it: pci.ids
+// has ENA, which does Ethernet alone, beside EFA. It returns 0 for any other.
+func deviceOf(name string) uint16 {
+	if strings.Contains(name, "Elastic Network Adapter") {
+		return 0xec20
 	}
 	return 0
 }

@@ -339,8 +339,8 @@ func isEmulated(d *topology.Function) bool {
 	const intel, realtek, amazon = 0x8086, 0x10ec, 0x1d0f
 	isOldNIC := d.Vendor == intel && (d.Device == 0x100e || d.Device == 0x10d3) ||
 		d.Vendor == realtek && d.Device == 0x8139
-	isENA := d.Vendor == amazon && d.Device != 0xefa0 && d.Device != 0xefa1 && d.Device != 0xefa2 &&
-		d.Device != 0xefa3
+	mayBeEFA := []uint16{0, 0xefa0, 0xefa1, 0xefa2, 0xefa3} // 0 is not known; see deviceOf
+	isENA := d.Vendor == amazon && !slices.Contains(mayBeEFA, d.Device)
 	return emulators[d.Vendor] || isOldNIC || isENA
 }
 
