@@ -22,7 +22,7 @@ var (
 		`(CPU|PCI|GPU|NIC|NET|NVS)/(?:([0-9A-Fa-f]+)-)?([0-9A-Fa-f]+)\b`)
 
 	// logBusID is an address in a line of INIT: cudaDev 0 nvmlDev 0 busId 65000
-	logBusID = lazyregexp.New(`\bbusId ([0-9a-f]{3,9})\b`)
+	logBusID = lazyregexp.New(`\bbusId ([0-9a-f]{2,9})\b`)
 
 	// logNIC is a NIC in the line of the network: NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/RoCE
 	logNIC = lazyregexp.New(`\[([0-9]+)\]([A-Za-z0-9_]+):[0-9]+/(?:IB|RoCE)`)

@@ -1,13 +1,13 @@
 package paste_test
 
 import (
-	"path/filepath"
 	"slices"
 	"testing"
 
 	"hook-sidecar/pkg/paste"
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/test/expect"
+	"hook-sidecar/test/pastes"
 )
 
 // lspciNumbers is the output of pciutils 3.9 in a guest with a GPU on node 1 under
@@ -100,10 +100,9 @@ func FuzzRead(f *testing.F) {
 		f.Add([]byte(pasted(f, name)))
 	}
 
-	threads, err := filepath.Glob(filepath.Join("..", "..", "testdata", "threads", "*.txt"))
-	expect.NoError(f, err)
-	for _, file := range threads {
-		f.Add(expect.File(f, file))
+	m := pastes.Load(f, "dlperf-v100")
+	for _, format := range pastes.Formats {
+		f.Add([]byte(format.Print(m)))
 	}
 
 	f.Add([]byte("-- bus/pci/devices/0000:00:00.0 -> ../../../devices/pci0000:00/0000:00:00.0 --\n"))

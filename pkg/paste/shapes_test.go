@@ -1,14 +1,15 @@
 package paste_test
 
 import (
-	"encoding/binary"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
-	"unicode/utf16"
 
 	"hook-sidecar/pkg/paste"
+	"hook-sidecar/pkg/topology"
 	"hook-sidecar/test/expect"
+	"hook-sidecar/test/pastes"
 )
 
 // guestTable is nvidia-smi topo -mp of a guest with two cells.
@@ -22,47 +23,33 @@ GPU1 030000 0000:0000 node 1 SYS
 NIC0 020000 0000:0000 node 0 PIX SYS
 `
 
-// TestShapes: one table in the forms in which terminals, editors, forums and programs leave it.
+// TestShapes: what a program prints is read in the forms in which terminals, editors, forums and
+// programs leave it.
 func TestShapes(t *testing.T) {
-	for name, text := range map[string]string{
-		"UTF-16, little endian, as PowerShell writes it": utf16Text(binary.LittleEndian, "\ufeff"),
-		"UTF-16, big endian":                             utf16Text(binary.BigEndian, "\ufeff"),
-		"UTF-16 without a mark":                          utf16Text(binary.LittleEndian, ""),
-		"quoted twice": "> > " +
-			strings.ReplaceAll(guestTable, "\n", "\n> > "),
-		"with a prompt, a banner and colours": "Welcome to Ubuntu\n" +
-			"me@vm:~$ nvidia-smi topo -mp\n" +
-			strings.ReplaceAll(guestTable, "GPU0", "\x1b[4mGPU0\x1b[0m"),
-		"in a fenced block of Markdown": "It prints\n```txt\n" +
-			guestTable + "```\nWhy?\n",
-		"as a table of Markdown": "|" +
-			strings.NewReplacer("\t", "|", "\n", "|\n|").Replace(guestTable),
-		"with the columns of a page, which cut": strings.ReplaceAll(guestTable, "NUMA Affinity", "NUMA"),
-		"broken by a terminal, header and rows": strings.NewReplacer("\tNIC0\t", "\nNIC0\t",
-			"\tPIX\t0-7", "\nPIX\t0-7").Replace(guestTable),
-		"broken before the affinities, as mail does it": strings.NewReplacer("\tCPU", "\nCPU",
-			"\t0-7", "\n0-7", "\t8-15", "\n8-15").Replace(guestTable),
-		"of gpustack-runtime, with device names": strings.NewReplacer("\tGPU0\tGPU1",
-			"| MTHREADS | Device 0 | Device 1 ", "GPU0", "| Device 0 |", "GPU1", "| Device 1 |",
-			"\t", " | ").Replace(guestTable),
-	} {
-		t.Run(name, func(t *testing.T) {
-			m, _, err := paste.Read([]byte(text))
-			expect.NoError(t, err)
-			expect.Same(t, strings.ReplaceAll(readTable, " \n", "\n"),
-				strings.ReplaceAll(machineText(m), " \n", "\n"), "machine (-want +got)")
-		})
-	}
-}
+	for i, name := range []string{"dlperf-v100", "rccl-8p-940", "nccl-1453"} {
+		m := pastes.Load(t, name)
+		for j, f := range pastes.Formats {
+			isPasted := !strings.HasPrefix(f.Name, "hook-sidecar") // not a file
+			if !isPasted || !f.Suits(m) || !expect.IsSampled(i+j, 3) {
+				continue
+			}
 
-// utf16Text returns the table in UTF-16, after a mark.
-func utf16Text(order binary.AppendByteOrder, mark string) string {
-	var data []byte
-	for _, unit := range utf16.Encode([]rune(mark + guestTable)) {
-		data = order.AppendUint16(data, unit)
-	}
+			damages := maps.Clone(pastes.Harmless)
+			if f.Farthest == topology.SYS { // a table
+				maps.Copy(damages, pastes.HarmlessToTables)
+			}
 
-	return string(data)
+			want := readText(t, f.Print(m))
+			for name, damage := range damages {
+				got, _, err := paste.Read([]byte(damage(f.Print(m))))
+				if err != nil {
+					t.Errorf("%s, %s: %v", f.Name, name, err)
+					continue
+				}
+				expect.Same(t, want, machineText(got), "%s, %s (-whole +damaged)", f.Name, name)
+			}
+		}
+	}
 }
 
 // TestFormats: what each program says of a machine, and what its reader adds as a note.
@@ -168,6 +155,10 @@ func TestFormats(t *testing.T) {
 		"a table cut in a title": {"\tGPU0\tNIC0\tCPU Aff\nGPU0\t X \tPIX\t0-7\nNIC0\tPIX\t X \n",
 			"nvidia-smi nodes=false\nGPU0 030000 0000:0000 node unknown\n" +
 				"NIC0 020000 0000:0000 node unknown PIX\n", ""},
+		// A GPU on the root bus of a guest, in a slot of one digit.
+		"NCCL's log without a tree": {"vm:12:34 [0] NCCL INFO cudaDev 0 nvmlDev 0 busId 50 commId " +
+			"0x1\n", "nccl-log nodes=false\n0000:00:05.0 030200 10de:0000 node unknown\n",
+			"NCCL's log has no paths"},
 		"NCCL, without classes": {`<system version="1"><cpu numaid="0">` +
 			`<pci busid="0000:00:1b.0"/><pci busid="0000:00:1c.0"/></cpu></system>`,
 			"nccl nodes=true\n0000:00:1b.0 000000 0000:0000 node 0\n" +

@@ -1,36 +1,53 @@
 package verdict_test
 
 import (
-	"path/filepath"
+	"fmt"
 	"testing"
 
 	"hook-sidecar/pkg/paste"
+	"hook-sidecar/pkg/topology"
 	"hook-sidecar/pkg/verdict"
+	"hook-sidecar/test/corpus"
 	"hook-sidecar/test/expect"
+	"hook-sidecar/test/pastes"
 )
 
 // TestCut: of a text that is cut anywhere nothing is said about GPUDirect RDMA of a GPU that the
-// whole text does not say.
+// whole text does not say. Lists and trees do not show that devices are missing at their end.
 func TestCut(t *testing.T) {
-	for _, directory := range []string{"threads", "corpus/topo"} {
-		files, err := filepath.Glob(filepath.Join("..", "..", "testdata", directory, "*.txt"))
-		expect.NoError(t, err)
-		for _, file := range files {
-			data := expect.File(t, file)
-			whole, _, err := paste.Read(data)
-			if err != nil || len(data) > 20_000 {
-				continue
-			}
+	for i, th := range threads {
+		testCuts(t, fmt.Sprintf("%d %s", i, th.source), []byte(th.text(t)))
+	}
 
-			says := verdict.New(whole, nil)
-			for at := len(data) - 1; at > 0; at -= max(1, len(data)/97) {
-				part, _, err := paste.Read(data[:at])
-				if err != nil {
-					continue
-				}
-
-				compareCut(t, filepath.Base(file), at, says, verdict.New(part, nil))
+	for i, name := range []string{"sglang-h100", "dlperf-v100", "gdr-114", "ml-engineering-8g"} {
+		m := pastes.Load(t, name)
+		for j, f := range pastes.Formats {
+			if f.Suits(m) && f.Farthest == topology.SYS && expect.IsSampled(i+j, 2) {
+				testCuts(t, name+", "+f.Name, []byte(f.Print(m)))
 			}
+		}
+	}
+}
+
+// TestCutCorpus: so it is with the tables that others pasted.
+func TestCutCorpus(t *testing.T) {
+	for name, file := range corpus.Files(t, "topo") {
+		testCuts(t, name, expect.File(t, file))
+	}
+}
+
+// testCuts compares what is said of a text that is cut with what the whole text says.
+func testCuts(t *testing.T, name string, data []byte) {
+	t.Helper()
+	whole, _, err := paste.Read(data)
+	if err != nil || len(data) > 20_000 {
+		return
+	}
+
+	says := verdict.New(whole, nil)
+	for at := len(data) - 1; at > 0; at -= max(1, len(data)/97) {
+		if part, _, err := paste.Read(data[:at]); err == nil {
+			compareCut(t, name, at, says, verdict.New(part, nil))
 		}
 	}
 }

@@ -2,7 +2,6 @@ package verdict_test
 
 import (
 	"bytes"
-	"path/filepath"
 	"strings"
 	"testing"
 	"unicode"
@@ -11,20 +10,19 @@ import (
 	"hook-sidecar/pkg/report"
 	"hook-sidecar/pkg/verdict"
 	"hook-sidecar/test/expect"
+	"hook-sidecar/test/pastes"
 )
 
 // FuzzVerdict: whatever is pasted, also of guest and host at once, the verdict is one: each pair is
 // counted once, GPUDirect RDMA has a NIC, and the text has no control characters.
 func FuzzVerdict(f *testing.F) {
-	threads, err := filepath.Glob(filepath.Join("..", "..", "testdata", "threads", "*.txt"))
-	expect.NoError(f, err)
-	for i, file := range threads {
-		f.Add(expect.File(f, file), expect.File(f, threads[len(threads)-1-i]))
+	for i, th := range threads {
+		f.Add([]byte(th.text(f)), []byte(threads[len(threads)-1-i].text(f)))
 	}
 
-	for format, write := range many {
-		f.Add([]byte(write(4)), []byte(many["nvidia-smi topo"](4)))
-		f.Add([]byte(format), []byte(write(2)))
+	small := many(f, 4, "")
+	for _, format := range formatsOfBoth() {
+		f.Add([]byte(format.Print(small)), []byte(pastes.TopoM.Print(small)))
 	}
 
 	f.Fuzz(func(t *testing.T, guest, host []byte) {

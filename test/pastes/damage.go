@@ -35,7 +35,7 @@ var HarmlessToTables = map[string]Damage{
 	"indented":                          Before("    "),
 	"after a logger's time":             After("2026/01/01 00:00:00 node nvidia-smi topo -m\n"),
 	"a title cut short":                 Replaced("NUMA Affinity", "NUMA"),
-	"broken after 60 columns":           Broken(60),
+	"broken after 48 columns":           Halved,
 	"broken before the affinities":      Replaced("\tCPU", "\nCPU", "\t0-", "\n0-"),
 	"colours whose escapes are missing": Replaced("\tGPU0", "[4m\tGPU0", "GPU NUMA ID", "GPU NUMA ID[0m"),
 }
@@ -59,23 +59,26 @@ func Before(each string) Damage {
 
 // CutAt leaves out what is from the nth occurrence of a string on, counted from 1.
 func CutAt(n int, mark string) Damage {
-	return func(s string) string {
-		at := 0
-		for range n {
-			next := strings.Index(s[at:], mark)
-			if next < 0 {
-				panic(fmt.Sprintf("%q is not %d times in the text", mark, n))
-			}
-			at += next + 1
-		}
-
-		return s[:at-1]
-	}
+	return func(s string) string { return s[:find(s, n, mark)] }
 }
 
 // From leaves out what is before a string.
 func From(mark string) Damage {
-	return func(s string) string { return s[strings.Index(s, mark):] }
+	return func(s string) string { return s[find(s, 1, mark):] }
+}
+
+// find returns where a string is in a text for the nth time. A damage that does nothing is a mistake.
+func find(s string, n int, mark string) int {
+	at := -1
+	for range n {
+		next := strings.Index(s[at+1:], mark)
+		if next < 0 {
+			panic(fmt.Sprintf("%q is not %d times in the text", mark, n))
+		}
+		at += 1 + next
+	}
+
+	return at
 }
 
 // Lines keeps the lines that have one of several strings.
@@ -102,22 +105,15 @@ func Columns(n int) Damage {
 	}
 }
 
-// Broken breaks each line between words before a column, as a terminal or a mail does.
-func Broken(n int) Damage {
-	return func(s string) string {
-		return eachLine(Spaced(s), func(line string) string {
-			text := ""
-			for len(line) > n {
-				at := strings.LastIndex(line[:n], "  ")
-				if at <= 0 {
-					break
-				}
-				text, line = text+line[:at]+"\n", line[at+2:]
-			}
-
-			return text + line
-		})
-	}
+// Halved breaks each long line of a table in two between words, as a terminal or a mail does.
+func Halved(s string) string {
+	return eachLine(Spaced(s), func(line string) string {
+		at := strings.LastIndex(line[:min(len(line), 48)], "  ")
+		if len(line) < 64 || at <= 0 {
+			return line
+		}
+		return line[:at] + "\n" + line[at+2:]
+	})
 }
 
 func eachLine(s string, change func(string) string) string {
@@ -149,11 +145,21 @@ func Glued(s string) string {
 	return strings.NewReplacer("\t", "", " X ", "X", "CPU Affinity", "CPU Affinity").Replace(s)
 }
 
-// Markdown makes a table of Markdown, whose second line separates the header.
+// Markdown makes a table of Markdown, whose second line separates the header. What is after the
+// table stays, and so does a table with lines between its columns.
 func Markdown(s string) string {
-	table := Before("| ")(strings.ReplaceAll(s, "\t", " | "))
-	head, rest, _ := strings.Cut(table, "\n")
-	return head + " |\n" + strings.Repeat("|---", strings.Count(head, "|")) + "|\n" + rest
+	table, rest, hasRest := strings.Cut(s, "\n\n")
+	if !strings.Contains(table, "\t") {
+		return s
+	}
+
+	table = Before("| ")(strings.ReplaceAll(table, "\t", " | "))
+	head, rows, _ := strings.Cut(table, "\n")
+	table = head + " |\n" + strings.Repeat("|---", strings.Count(head, "|")) + "|\n" + rows
+	if hasRest {
+		table += "\n" + rest
+	}
+	return table
 }
 
 // encoded writes UTF-16 after a mark.

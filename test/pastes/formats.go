@@ -103,6 +103,12 @@ var Formats = []Format{
 	}), 0},
 	{"lstopo -v", LstopoText(2, true), tree.with(func(s *Shows) { withNodes(s); withIDs(s) }), 0},
 
+	{"hook-sidecar snapshot", SnapshotText, tree.with(func(s *Shows) {
+		withNodes(s)
+		withIDs(s)
+		s.MaxLinks = true
+	}), 0},
+
 	{"NCCL_TOPO_DUMP_FILE", NCCLFile, file.with(withIDs), 0},
 	{"NCCL_DEBUG_SUBSYS=GRAPH, tree", NCCLLog, file, 0},
 	{"NCCL_DEBUG_SUBSYS=GRAPH, paths", NCCLPaths("0-"), Shows{

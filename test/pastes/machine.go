@@ -117,7 +117,13 @@ const directory = "../../testdata/machines"
 // Load reads the machine of a file of testdata/machines.
 func Load(tb testing.TB, name string) *Machine {
 	tb.Helper()
-	return Parse(tb, string(expect.File(tb, filepath.Join(directory, name+".txt"))))
+	return Parse(tb, Description(tb, name))
+}
+
+// Description returns the text of a file of testdata/machines.
+func Description(tb testing.TB, name string) string {
+	tb.Helper()
+	return string(expect.File(tb, filepath.Join(directory, name+".txt")))
 }
 
 // Names returns the names of the machines whose names begin with a word, "" for all.
@@ -162,10 +168,13 @@ func (m *Machine) HasGPUs(vendor uint16) bool {
 	})
 }
 
-// Path returns the path type of two functions, as far as their places tell.
-func (m *Machine) Path(a, b topology.Function) topology.PathType {
-	ids := []topology.DeviceID{topology.PCIDevice(a.Address), topology.PCIDevice(b.Address)}
-	return m.Tree(ids).PathType(ids[0], ids[1])
+// Paths returns a function that tells the path type of two functions of some, by their numbers.
+func (m *Machine) Paths(all []topology.Function) func(i, j int) topology.PathType {
+	ids := topology.Map(all, func(d topology.Function) topology.DeviceID {
+		return topology.PCIDevice(d.Address)
+	})
+	tree := m.Tree(ids)
+	return func(i, j int) topology.PathType { return tree.PathType(ids[i], ids[j]) }
 }
 
 // Linked returns the links between two GPUs, by their numbers.
@@ -205,6 +214,11 @@ func (m *Machine) devices() (all []device) {
 	}
 
 	return all
+}
+
+// paths is Paths for devices.
+func (m *Machine) paths(all []device) func(i, j int) topology.PathType {
+	return m.Paths(topology.Map(all, func(d device) topology.Function { return d.Function }))
 }
 
 // node returns the number of a function's NUMA node, or what stands for none.

@@ -198,11 +198,12 @@ func (m *Machine) graph(all []*pci, column int) string {
 			text += log("%*s+ NET[25.0] - NET/%X (5a1/1/25.000000)", in, "", p.number)
 		}
 
-		for other := range m.GPUs() {
+		gpus := m.GPUs()
+		for other := range gpus {
 			if l, isLinked := m.Linked(p.number, other); isLinked && kind == "GPU" &&
 				other != p.number {
 				word := map[string]string{"nvlink": "NVL", "xgmi": "XGMI"}[l.Kind]
-				text += log("%*s+ %s[20.0] - GPU/0-%s", in, "", word, id(m.GPUs()[other].Address))
+				text += log("%*s+ %s[20.0] - GPU/0-%s", in, "", word, id(gpus[other].Address))
 			}
 		}
 
@@ -223,10 +224,11 @@ func NCCLPaths(machine string) func(*Machine) string {
 			return fmt.Sprintf("NET/%s%x", machine, d.number)
 		}
 
+		paths := m.paths(all)
 		return lines(all, func(i int, d device) string {
 			row := strings.Replace(name(d), machine, "", 1) + " :"
 			for j, other := range all {
-				word := strings.Replace(m.Path(d.Function, other.Function).String(), "NODE", "PHB", 1)
+				word := strings.Replace(paths(i, j).String(), "NODE", "PHB", 1)
 				_, isLinked := m.Linked(d.number, other.number)
 				switch {
 				case i == j:

@@ -9,9 +9,24 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/test/expect"
 )
+
+// SnapshotText returns the machine as hook-sidecar snapshot prints it.
+func SnapshotText(m *Machine) string {
+	snapshot, _, err := host.TakeSnapshot(m.Sysfs)
+	if err != nil {
+		panic(err)
+	}
+
+	text, err := snapshot.Format("# A host.\n")
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
 
 // WriteSysfs writes a /sys that lspci and lstopo read, and returns its directory: that of the
 // description, with configuration spaces, CPUs and memory.

@@ -87,12 +87,7 @@ const legend = "\nLegend:\n\n  X    = Self\n  SYS  = between NUMA nodes (e.g., Q
 // Print prints the table of a machine.
 func (t Table) Print(m *Machine) string {
 	all := m.devices()
-	ids := make([]topology.DeviceID, len(all))
-	for i, d := range all {
-		ids[i] = topology.PCIDevice(d.Address)
-	}
-
-	tree := m.Tree(ids)
+	paths := m.paths(all)
 	return t.write(m, func(i, j int) string {
 		a, b := all[i], all[j]
 		if links, isLinked := m.Linked(a.number, b.number); isLinked && a.IsGPU() && b.IsGPU() &&
@@ -104,7 +99,7 @@ func (t Table) Print(m *Machine) string {
 			return word
 		}
 
-		return strings.Replace(tree.PathType(ids[i], ids[j]).String(), "SYS", t.Far, 1)
+		return strings.Replace(paths(i, j).String(), "SYS", t.Far, 1)
 	})
 }
 
