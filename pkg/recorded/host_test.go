@@ -1,7 +1,6 @@
 package recorded_test
 
 import (
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -10,49 +9,63 @@ import (
 	"hook-sidecar/pkg/paste"
 	"hook-sidecar/pkg/recorded"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/test/corpus"
 	"hook-sidecar/test/expect"
+	"hook-sidecar/test/pastes"
 )
 
-// withoutPaths are records without a path between any two GPUs: NVLink or a vendor's links hide it.
-var withoutPaths = map[string]bool{
-	"rocm.txt": true, "metax-54754140895.txt": true, "ml-engineering-README.md-23b0c002.txt": true,
+// TestMachines: the host of what each program prints of a machine, read back from its sysfs, has the
+// record's GPUs and NICs with the record's path types and NUMA nodes.
+func TestMachines(t *testing.T) {
+	made := 0
+	for i, name := range pastes.Names(t, "") {
+		m := pastes.Load(t, name)
+		for j, f := range pastes.Formats {
+			if f.Suits(m) && expect.IsSampled(i+j, 6) {
+				made += compareHost(t, name+", "+f.Name, []byte(f.Print(m)))
+			}
+		}
+	}
+
+	if least := expect.Count(100, 800); made < least {
+		t.Errorf("%d hosts, of more than %d records", made, least)
+	}
 }
 
-// TestCorpus: the host of each record of testdata/corpus, read back from its sysfs, has the
-// record's GPUs and NICs with the record's path types and NUMA nodes.
+// TestCorpus: so has the host of each file that others made.
 func TestCorpus(t *testing.T) {
-	files, err := filepath.Glob("../../testdata/corpus/*/*")
-	expect.NoError(t, err)
-	made := 0
-	for _, file := range files {
-		record, _, err := paste.Read(expect.File(t, file))
-		if err != nil || !hasPaths(&record) {
-			continue // pkg/paste's tests say why
-		}
+	for name, file := range corpus.Files(t, "*") {
+		compareHost(t, name, expect.File(t, file))
+	}
+}
 
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			h, err := recorded.New(&record)
-			if len(record.GPUs()) == 0 {
-				if err == nil || !strings.HasPrefix(err.Error(), "no GPU is recognised in it") {
-					t.Fatalf("error %v of a record without GPUs", err)
-				}
-				return
+// compareHost compares the host of a record with the record, and returns 1 if it has one.
+func compareHost(t *testing.T, name string, text []byte) (made int) {
+	t.Helper()
+	record, _, err := paste.Read(text)
+	if err != nil || !hasPaths(&record) {
+		return 0 // pkg/paste's tests say why
+	}
+
+	t.Run(name, func(t *testing.T) {
+		h, err := recorded.New(&record)
+		switch {
+		case len(record.GPUs()) == 0:
+			if err == nil || !strings.HasPrefix(err.Error(), "no GPU is recognised in it") {
+				t.Errorf("error %v of a record without GPUs", err)
 			}
 
-			if err != nil && strings.HasPrefix(err.Error(), "no path to ") &&
-				withoutPaths[filepath.Base(file)] {
-				return
-			}
-
+		case err != nil && strings.HasPrefix(err.Error(), "no path to ") && len(record.Linked) > 0 ||
+			err != nil && record.FunctionAt(record.GPUs()[0].Address).Root == "":
+			// its links hide every path, or it shows none
+		default:
 			expect.NoError(t, err)
 			compare(t, &record, h)
-			made++
-		})
-	}
+			made = 1
+		}
+	})
 
-	if made < 50 {
-		t.Errorf("%d hosts, of more than 50 records", made)
-	}
+	return made
 }
 
 // TestIDs: ids that a record lacks are those of a GPU with the links that it shows.

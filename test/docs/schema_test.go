@@ -11,6 +11,7 @@ import (
 	"hook-sidecar/pkg/verdict"
 	"hook-sidecar/test/cases"
 	"hook-sidecar/test/expect"
+	"hook-sidecar/test/pastes"
 	"hook-sidecar/test/schema"
 )
 
@@ -52,22 +53,23 @@ func TestGeneratedSchema(t *testing.T) {
 		*update, checks...)
 }
 
-// verdicts returns the verdicts about what others pasted, each with itself as its host.
+// verdicts returns the verdicts about what programs print of machines, each with itself as its host.
 func verdicts(t *testing.T) (all [][]byte) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(root, "testdata", "corpus", "*", "*"))
-	expect.NoError(t, err)
+	for i, name := range pastes.Names(t, "") {
+		described := pastes.Load(t, name)
+		for j, f := range pastes.Formats {
+			if !f.Suits(described) || !expect.IsSampled(i+j, 8) {
+				continue
+			}
 
-	for _, file := range files {
-		m, _, err := paste.Read(expect.File(t, file))
-		if err != nil {
-			continue
-		}
-
-		for _, host := range []*paste.Machine{nil, &m} {
-			data, err := json.Marshal(verdict.New(m, host))
+			m, _, err := paste.Read([]byte(f.Print(described)))
 			expect.NoError(t, err)
-			all = append(all, data)
+			for _, host := range []*paste.Machine{nil, &m} {
+				data, err := json.Marshal(verdict.New(m, host))
+				expect.NoError(t, err)
+				all = append(all, data)
+			}
 		}
 	}
 
