@@ -2,8 +2,6 @@ package paste_test
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -12,16 +10,8 @@ import (
 	"hook-sidecar/pkg/paste"
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/test/expect"
+	"hook-sidecar/test/pastes"
 )
-
-// pasted reads an output of a guest that has a NIC at e3:00.0 and a GPU at e4:00.0 on node 0,
-// under one switch.
-func pasted(t testing.TB, name string) string {
-	t.Helper()
-	data, err := os.ReadFile(filepath.Join("testdata", name))
-	expect.NoError(t, err)
-	return string(data)
-}
 
 // machineText returns a machine as text: a line per function with the path types to those before
 // it.
@@ -114,7 +104,7 @@ func TestRead(t *testing.T) {
 	}
 
 	tests := map[string]struct{ input, want string }{
-		"lstopo": {pasted(t, "lstopo.xml"), `lstopo nodes=true
+		"lstopo": {pastes.LstopoXML(2)(pastes.Load(t, "guest-mirror")), `lstopo nodes=true
 0000:00:02.0 020000 1af4:1041 node none
 0000:e3:00.0 020700 15b3:101e node 0 SYS
 0000:e4:00.0 030200 10de:2330 node 0 SYS PIX
@@ -124,12 +114,11 @@ func TestRead(t *testing.T) {
 0000:81:00.0 030200 10de:2342 node 1 SYS
 0000:c1:00.0 030200 10de:2342 node none
 `},
-		"NCCL": {pasted(t, "nccl.xml"), `nccl nodes=true
-0000:00:02.0 020000 1af4:1041 node none 
-0000:e3:00.0 020700 15b3:101e node 0 SYS
-0000:e4:00.0 030200 10de:2330 node 0 SYS PIX
+		"NCCL": {pastes.NCCLFile(pastes.Load(t, "guest-mirror")), `nccl nodes=true
+0000:e3:00.0 020700 15b3:101e node 0
+0000:e4:00.0 030200 10de:2330 node 0 PIX
 `},
-		"nvidia-smi": {pasted(t, "topo.txt"), `nvidia-smi nodes=true
+		"nvidia-smi": {pastes.TopoM.Print(pastes.Load(t, "guest-mirror")), `nvidia-smi nodes=true
 GPU0 030000 0000:0000 node 0
 mlx5_0 020000 0000:0000 node 0 PIX
 `},
@@ -185,11 +174,11 @@ NIC0 020000 0000:0000 node 0 NODE SYS
 	for name, test := range tests {
 		for newline, system := range map[string]string{"\n": "Linux", "\r\n": "Windows"} {
 			t.Run(name+" "+system, func(t *testing.T) {
-				guest, _, err := paste.Read([]byte("\ufeff" +
+				m, _, err := paste.Read([]byte("\ufeff" +
 					strings.ReplaceAll(test.input, "\n", newline)))
 				expect.NoError(t, err)
 				if d := cmp.Diff(strings.ReplaceAll(test.want, " \n", "\n"),
-					strings.ReplaceAll(machineText(guest), " \n", "\n")); d != "" {
+					strings.ReplaceAll(machineText(m), " \n", "\n")); d != "" {
 					t.Errorf("-want +got:\n%s", d)
 				}
 			})

@@ -16,6 +16,7 @@ import (
 	"hook-sidecar/pkg/verdict"
 	"hook-sidecar/test/expect"
 	"hook-sidecar/test/machines"
+	"hook-sidecar/test/pastes"
 )
 
 // placedPair returns a GPU and a NIC under one switch of the host, placed with mirror: cell 0,
@@ -38,7 +39,7 @@ func pairWith(t *testing.T, layout string) report.Report {
 // pairGuest returns a guest with placedPair where all is well.
 func pairGuest(t *testing.T) paste.Machine {
 	t.Helper()
-	guest, _, err := paste.Read(expect.File(t, "../paste/testdata/lstopo.xml"))
+	guest, _, err := paste.Read([]byte(pastes.LstopoXML(2)(pastes.Load(t, "guest-mirror"))))
 	expect.NoError(t, err)
 	return guest
 }
@@ -157,14 +158,15 @@ func checkComparison(t *testing.T, c verdict.GuestComparison, want map[string][]
 // differs in what the format shows.
 func TestCompareGuestPasted(t *testing.T) {
 	const columns = "GPU0 NIC0 CPU Affinity NUMA Affinity GPU NUMA ID\n"
+	mirror := pastes.Load(t, "guest-mirror")
 	tests := map[string]struct {
 		input string
 		want  map[string][]string
 		notes int
 	}{
-		"lstopo.xml": {},
-		"nccl.xml":   {},
-		"topo.txt":   {notes: 1}, // matched by order
+		"lstopo":     {input: pastes.LstopoXML(2)(mirror)},
+		"NCCL":       {input: pastes.NCCLFile(mirror)},
+		"nvidia-smi": {input: pastes.TopoM.Print(mirror), notes: 1}, // matched by order
 		"flat lstopo": {
 			input: `<topology><object type="Bridge" bridge_pci="0000:[00-02]">` +
 				`<object type="PCIDev" pci_busid="0000:01:00.0" pci_type="0302 [10de:2330]"/>` +
@@ -201,12 +203,7 @@ func TestCompareGuestPasted(t *testing.T) {
 
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			data := []byte(test.input)
-			if test.input == "" {
-				data = expect.File(t, "../paste/testdata/"+name)
-			}
-
-			guest, _, err := paste.Read(data)
+			guest, _, err := paste.Read([]byte(test.input))
 			expect.NoError(t, err)
 			checkComparison(t, verdict.CompareGuest(placedPair(t), guest), test.want, test.notes)
 		})
