@@ -16,9 +16,11 @@
 //	test/matrix    the same beside devices that have to stay, on random domains: TestBesideStaying
 //	test/matrix    trees that KubeVirt may come to make: TestCoreTrees
 //	test/atlas     public machines in these trees, docs/atlas.md: TestPage
-//	pkg/recorded   hosts of records have the records' paths: TestCorpus
-//	pkg/paste      what people paste, in each form and format; lstopo files as hwloc reads them: TestCorpus, TestShapes, TestFormats, TestLstopo, FuzzRead
+//	pkg/recorded   hosts of records have the records' paths: TestMachines
+//	pkg/paste      what programs print of machines, and as people paste it; lstopo files as hwloc reads them: TestMachines, TestShapes, TestFormats, TestLstopo, FuzzRead
+//	pkg/paste      the tests' printers write as pciutils and hwloc do: TestPciutils, TestHwloc
 //	pkg/verdict    verdicts about public threads, cut texts, hosts in each format: TestThreads, TestCut, TestHost, FuzzVerdict
+//	test/corpus    files that others made are read with CORPUS only, and none is here: TestNothingBorrowed
 //	test/matrix    the largest guests: TestBudgets, TestSixteenSwitches, TestCoarser, TestShrink, TestShrinkFunctions
 //	pkg/placement  controllers of others, and predicted addresses: TestUnmanagedControllers, TestPredictMirror
 //	pkg/domain     bytes outside the edits stay: TestSamplesWithoutEdits, TestLibvirtTestdata, FuzzApply
@@ -43,7 +45,7 @@
 //
 //	test/boot       tier 2, make boot, boot-sizes, boot-largest, recipe: TestKubeVirt, TestControls, TestLayouts, TestSizes, TestPCIHole, TestIOSpace, TestPortSpeed, TestSwitchPorts, TestVIOMMU, TestAArch64, TestOVMF2025, TestRecipe
 //	test/boot       the same with Debian testing, make newest: TestGrace
-//	test/nccl       tier 2, make nccl, by NCCL's code: TestAuto, TestAsHost, TestFiles, TestPorts, TestModel, TestAtlas, TestJudge, TestComparison
+//	test/nccl       tier 2, make nccl, by NCCL's code: TestAuto, TestAsHost, TestFiles, TestPorts, TestModel, TestAtlas, TestDump, TestJudge, TestComparison
 //	test/cloudinit  tier 2, make cloudinit: TestParts, TestGuest
 //	test/e2e        tier 3, make e2e, and with E2E_EXTRAS=1: TestEndToEnd, TestExtras
 //	test/launcher   tier 5, make launcher, launcher-e2e, with versions of the hooks, plugins, a migration's target: TestLauncher, TestNested
