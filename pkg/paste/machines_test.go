@@ -56,9 +56,17 @@ func compareMachine(t *testing.T, m *pastes.Machine, shows pastes.Shows, got *pa
 	paths := m.Paths(want)
 	for i, d := range want {
 		compareFunction(t, shows, got, d, read[i])
-		_, isLinked := linkOf(m, i)
+		links, isLinked := linkOf(m, i)
 		if shows.Linked && d.IsGPU() && got.Linked[read[i].Address] != isLinked {
 			t.Errorf("%s: linked %v", d.Address, !isLinked)
+		}
+
+		if shows.XGMI && links.Kind == "xgmi" && read[i].Vendor != 0x1002 {
+			t.Errorf("%s: vendor %04x of a GPU with XGMI", d.Address, read[i].Vendor)
+		}
+
+		if shows.C2C && d.IsGPU() && got.OverC2C[read[i].Address] != m.C2C {
+			t.Errorf("%s: over C2C %v", d.Address, !m.C2C)
 		}
 
 		for j := range i {

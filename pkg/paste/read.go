@@ -73,7 +73,7 @@ func Read(data []byte) (Machine, []reasons.Warning, error) {
 
 // ReadSysfs reads the sysfs of a machine, such as that of the running guest.
 func ReadSysfs(fsys fs.FS) (Machine, []reasons.Warning) {
-	read, problems := host.Read(fsys, nil, host.All)
+	read, problems := host.Read(fsys, nil, host.All|host.LinkSpeeds)
 	return Machine{
 		Host: *read, NUMA: read.Nodes, Sources: []Source{Snapshot}, Farthest: topology.NODE,
 	}.withTree(), problems

@@ -288,6 +288,21 @@ func TestAffinity(t *testing.T) {
 	}
 }
 
+// TestC2C: a table shows that a GPU is one of Grace's by the NUMA nodes of its memory, or by their
+// first.
+func TestC2C(t *testing.T) {
+	for affinity, want := range map[string]bool{
+		"0\t\tN/A": false, "0\t\t1": true, "0,2-17\t\tN/A": true,
+	} {
+		m, _, err := paste.Read([]byte("\tGPU0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\n" +
+			"GPU0\t X \t0-71\t" + affinity + "\n"))
+		expect.NoError(t, err)
+		if gpu := m.GPUs()[0]; m.OverC2C[gpu.Address] != want || gpu.Node.String() != "0" {
+			t.Errorf("%q: over C2C %v, node %s", affinity, !want, gpu.Node)
+		}
+	}
+}
+
 // TestWholeTable: a title after the names, also one that is cut, says that no device is missing.
 func TestWholeTable(t *testing.T) {
 	for _, after := range []string{

@@ -29,6 +29,22 @@ func TestCut(t *testing.T) {
 	}
 }
 
+// TestNarrow: so it is of a table whose columns are cut at the right, as a narrow page does.
+func TestNarrow(t *testing.T) {
+	for _, name := range []string{"gdr-114", "rccl-8p-pcie-2nic", "sglang-h100"} {
+		text := pastes.TopoMP.Print(pastes.Load(t, name))
+		whole, _, err := paste.Read([]byte(text))
+		expect.NoError(t, err)
+		says := verdict.New(whole, nil)
+		for columns := 16; columns < 200; columns += 3 {
+			part, _, err := paste.Read([]byte(pastes.Columns(columns)(text)))
+			if err == nil {
+				compareCut(t, name, columns, says, verdict.New(part, nil))
+			}
+		}
+	}
+}
+
 // TestCutCorpus: so it is with the tables that others pasted.
 func TestCutCorpus(t *testing.T) {
 	for name, file := range corpus.Files(t, "topo") {

@@ -22,6 +22,8 @@ type Shows struct {
 	Addresses, IDs, MaxLinks bool
 	GPUNodes, NICNodes       bool              // NUMA nodes
 	ByName                   bool              // what a device is, by the name of its product alone
+	XGMI                     bool              // that links are XGMI, which AMD\'s GPUs have
+	C2C                      bool              // GPUs that reach the CPU over NVLink-C2C
 	NoVendors                bool              // so that emulated NICs look like others
 	Linked                   bool              // GPUs that reach others over NVLink or XGMI
 	Farthest                 topology.PathType // whose farther ones it does not tell apart; Self for none
@@ -33,7 +35,7 @@ var (
 	list  = Shows{GPUs: true, NICs: true, Addresses: true, IDs: true}
 	tree  = Shows{GPUs: true, NICs: true, Addresses: true, Farthest: topology.NODE}
 	file  = Shows{GPUs: true, NICs: true, Addresses: true, GPUNodes: true, NICNodes: true,
-		Linked: true, MaxLinks: true, Farthest: topology.PHB}
+		Linked: true, XGMI: true, C2C: true, MaxLinks: true, Farthest: topology.PHB}
 	gpus = Shows{GPUs: true, Addresses: true}
 	nics = Shows{NICs: true, Addresses: true}
 )
@@ -56,8 +58,10 @@ const (
 
 // Formats are what programs print. Names are those of the commands.
 var Formats = []Format{
-	{"nvidia-smi topo -m", TopoM.Print, table.with(withLinked), nvidia},
-	{"nvidia-smi topo -mp", TopoMP.Print, table, nvidia},
+	{"nvidia-smi topo -m", TopoM.Print, table.with(func(s *Shows) {
+		s.Linked, s.C2C = true, true
+	}), nvidia},
+	{"nvidia-smi topo -mp", TopoMP.Print, table.with(func(s *Shows) { s.C2C = true }), nvidia},
 	{"nvidia-smi topo -m, 450", Topo450.Print, table.with(withLinked), nvidia},
 	{"nvidia-smi topo -m, 390", Topo390.Print, table.with(func(s *Shows) {
 		s.GPUNodes, s.Linked = false, true

@@ -30,6 +30,7 @@ type Machine struct {
 	CPU   string // vendor, family and model, as CPUID has them; "" where they are not known
 	Mbps  int    // of each NIC; 0 where it is not known
 	Links []Links
+	C2C   bool // GPUs reach the CPU over NVLink-C2C, as Grace's do
 }
 
 // Links are links of GPUs that are not PCI Express.
@@ -46,6 +47,7 @@ type Links struct {
 //	nvlink 18
 //	xgmi 1 all
 //	nvlink 2 0-3 1-2
+//	c2c
 //
 // A number alone is that of links to switches; after it are pairs of GPUs, or all of them.
 func Parse(tb testing.TB, text string) *Machine {
@@ -61,6 +63,8 @@ func Parse(tb testing.TB, text string) *Machine {
 			m.Mbps = number(tb, fields[1])
 		case len(fields) > 1 && (fields[0] == "nvlink" || fields[0] == "xgmi"):
 			links = append(links, fields)
+		case len(fields) == 1 && fields[0] == "c2c":
+			m.C2C = true
 		default:
 			sysfs.WriteString(line)
 			continue
@@ -70,7 +74,7 @@ func Parse(tb testing.TB, text string) *Machine {
 	}
 
 	m.Sysfs = expect.Host(tb, sysfs.String())
-	shown, problems := host.Read(m.Sysfs, nil, host.All)
+	shown, problems := host.Read(m.Sysfs, nil, host.All|host.LinkSpeeds)
 	if len(problems) > 0 {
 		tb.Fatal(problems)
 	}
@@ -144,7 +148,7 @@ func Snapshot(tb testing.TB, snapshot []byte) *Machine {
 	tb.Helper()
 	sysfs, err := host.ParseSnapshot(snapshot)
 	expect.NoError(tb, err)
-	shown, _ := host.Read(sysfs, nil, host.All)
+	shown, _ := host.Read(sysfs, nil, host.All|host.LinkSpeeds)
 	return &Machine{Host: *shown}
 }
 

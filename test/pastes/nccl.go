@@ -106,7 +106,12 @@ func (m *Machine) linkElements(gpu int, indent string) string {
 			target, count, class)
 	}
 
-	return lines(m.Links, func(_ int, l Links) string {
+	c2c := ""
+	if m.C2C {
+		c2c = indent + "<c2c bw=\"449000\" count=\"1\"/>\n"
+	}
+
+	return c2c + lines(m.Links, func(_ int, l Links) string {
 		if l.Pairs == nil && l.Count > 0 {
 			return element(l.Kind, topology.Address{Bus: 0xc7}, l.Count, "0x068000")
 		}
@@ -207,6 +212,9 @@ func (m *Machine) graph(all []*pci, column int) string {
 			}
 		}
 
+		if m.C2C && kind == "GPU" {
+			text += log("%*s+ C2C[449.0] - CPU/0-%s", in, "", cpu(node(p.Function, "-1")))
+		}
 		return text
 	})
 }

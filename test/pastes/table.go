@@ -3,8 +3,6 @@ package pastes
 import (
 	"fmt"
 	"strings"
-
-	"hook-sidecar/pkg/topology"
 )
 
 // Table says how a program writes a table of path types, a row and a column per device.
@@ -132,7 +130,7 @@ func (t Table) write(m *Machine, word func(i, j int) string) string {
 
 		if d.IsGPU() {
 			for _, title := range t.Titles {
-				cells = append(cells, m.affinity(title, d.Function))
+				cells = append(cells, m.affinity(title, d))
 			}
 		}
 
@@ -157,8 +155,9 @@ func (t Table) name(d device) string {
 }
 
 // affinity returns what is under a title in the row of a GPU. In a guest without NUMA nodes
-// the driver prints all CPUs and N/A.
-func (m *Machine) affinity(title string, d topology.Function) string {
+// the driver prints all CPUs and N/A. The memory of Grace's GPUs is NUMA nodes of their own
+// (https://github.com/sgl-project/sglang/issues/11208).
+func (m *Machine) affinity(title string, d device) string {
 	switch title {
 	case "CPU Affinity":
 		id, isKnown := d.Node.Node()
@@ -170,10 +169,16 @@ func (m *Machine) affinity(title string, d topology.Function) string {
 		return "0-7"
 
 	case "GPU NUMA ID":
+		if m.C2C {
+			return fmt.Sprintf("\t%d", len(m.Nodes)+8*d.number)
+		}
 		return "\tN/A"
 	}
 
-	return node(d, "N/A")
+	if m.C2C {
+		return fmt.Sprintf("%s,%d-%d", d.Node, len(m.Nodes), len(m.Nodes)+15)
+	}
+	return node(d.Function, "N/A")
 }
 
 // Peers prints nvidia-smi topo -p2p r: whether GPUs reach each other's memory, in a word of the
