@@ -26,9 +26,8 @@ type Machine struct {
 	// the compute capability, the NVLinks of each GPU, and the speed of each NIC.
 	CPU     string
 	SM      int
-	NVLinks int // with RCCL, XGMI links to each other GPU
+	NVLinks int // as many XGMI links have GPUs of AMD to each other one
 	Mbps    int
-	RCCL    bool // its GPUs are AMD's
 }
 
 // The CPUs of the machines, as CPUID has them.
@@ -55,7 +54,7 @@ var Machines = []Machine{
 		Source: hwloc,
 		Note:   "it shows no NIC and no links", CPU: skylake, SM: 70, NVLinks: 6, Mbps: 100_000},
 	{Title: "MI300X", File: "machines/rccl-8p-940.txt",
-		Source: rccl, CPU: sapphire, SM: 94, NVLinks: 1, Mbps: 400_000, RCCL: true},
+		Source: rccl, CPU: sapphire, SM: 94, NVLinks: 1, Mbps: 400_000},
 	{Title: "Azure ND v2", File: "machines/azure-nd-v2.txt",
 		Source: azure, CPU: skylake, SM: 70, NVLinks: 6,
 		Mbps: 100_000},

@@ -11,18 +11,16 @@ import (
 
 // TestAtlas: NCCL's own code gives the figures of docs/atlas.md, which are the model's: GPUs with
 // GPUDirect RDMA, and with the host's NIC. Where the model believes a path to be slower than a
-// tenth of the host's, so is NCCL's ring, and nowhere else. MI300X is judged by RCCL if that was
-// built, else by NCCL, as a tree.
+// tenth of the host's, so is NCCL's ring, and nowhere else. MI300X is judged by NCCL, too,
+// as a tree.
 func TestAtlas(t *testing.T) {
-	labs := newLabs(t)
+	l := newLab(t)
 	for _, m := range atlas.Machines {
 		t.Run(m.Title, func(t *testing.T) {
 			t.Parallel()
 			vm := m.VM(t)
 			c := nccl.Case{Name: m.Title, Sysfs: vm.Sysfs, Devices: vm.Devices, NUMA: vm.NUMA,
-				RCCL:     m.RCCL && labs.rccl != nil,
 				Hardware: nccl.Hardware{CPU: m.CPU, SM: m.SM, NVLinks: m.NVLinks, Mbps: m.Mbps}}
-			l := labs.forCase(t, c)
 			machine, err := nccl.Recorded(c.Sysfs)
 			expect.NoError(t, err)
 			if len(machine.NICs(c.Devices)) == 0 {

@@ -10,6 +10,7 @@ import (
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/test/expect"
 	"hook-sidecar/test/matrix"
+	"hook-sidecar/test/pastes"
 )
 
 // Case is a VM on a host.
@@ -21,8 +22,9 @@ type Case struct {
 	NUMA     matrix.GuestNUMA
 	Devices  []string
 	Hardware Hardware
-	RCCL     bool // its GPUs are AMD's
 	IsCoarse bool // the guest has fewer cells than the host has nodes
+
+	Described *pastes.Machine // nil for a snapshot
 }
 
 const testdata = "../../testdata" // from a package under test
@@ -39,7 +41,6 @@ type machine struct {
 	name     string
 	snapshot string
 	hardware Hardware
-	rccl     bool
 	numa     []matrix.GuestNUMA // of its VMs; nil is a VM without cells
 }
 
@@ -52,16 +53,15 @@ var (
 )
 
 var machines = []machine{
-	{"hgx-h100", "x86-2n8g-hgx-h100", Hardware{intel, 90, 18, 400_000}, false, twoNodes},
-	{"dgx-a100", "x86-8n8g-dgx-a100", Hardware{rome, 80, 12, 200_000}, false, eightNodes},
-	{"h100-amd", "x86-2n8g-mi300x", Hardware{genoa, 90, 18, 400_000}, false, twoNodes},
-	{"pcie-8g4n", "x86-2n8g4n-pcie", Hardware{intel, 90, 0, 400_000}, false, twoNodes},
-	{"pcie-4g2n", "x86-2n4g2n-pcie", Hardware{intel, 89, 0, 200_000}, false, twoNodes},
-	{"three-roots", "x86-2n4g-three-roots", Hardware{intel, 90, 18, 400_000}, false, twoNodes},
+	{"hgx-h100", "x86-2n8g-hgx-h100", Hardware{intel, 90, 18, 400_000}, twoNodes},
+	{"dgx-a100", "x86-8n8g-dgx-a100", Hardware{rome, 80, 12, 200_000}, eightNodes},
+	{"h100-amd", "x86-2n8g-mi300x", Hardware{genoa, 90, 18, 400_000}, twoNodes},
+	{"pcie-8g4n", "x86-2n8g4n-pcie", Hardware{intel, 90, 0, 400_000}, twoNodes},
+	{"pcie-4g2n", "x86-2n4g2n-pcie", Hardware{intel, 89, 0, 200_000}, twoNodes},
+	{"three-roots", "x86-2n4g-three-roots", Hardware{intel, 90, 18, 400_000}, twoNodes},
 	{"rtx-audio", "x86-1n2g-rtx-audio", Hardware{
 		intel, 86, 0, 100_000,
-	}, false, []matrix.GuestNUMA{{{0}}, nil}},
-	{"mi300x", "x86-2n8g-mi300x", Hardware{genoa, 94, 1, 400_000}, true, twoNodes},
+	}, []matrix.GuestNUMA{{{0}}, nil}},
 }
 
 // Cases returns the VMs of the machines of testdata/hosts that have GPUs. The first one of a
@@ -76,7 +76,6 @@ func Cases(tb testing.TB) []Case {
 
 		for i, numa := range m.numa {
 			c := Case{Name: m.name, Sysfs: sysfs, Devices: devices, Hardware: m.hardware,
-				RCCL:   m.rccl,
 				Domain: matrix.Domain(numa, devices), NUMA: numa, IsCoarse: i > 0}
 
 			switch {
@@ -93,14 +92,12 @@ func Cases(tb testing.TB) []Case {
 	return append(all, launcherCase(tb, all[0]))
 }
 
-// sysfs returns the snapshot. GPUs for which the machine's library is not RCCL are NVIDIA's.
+// sysfs returns the snapshot, with NVIDIA's GPUs in the place of AMD's.
 func (m machine) sysfs(tb testing.TB) fs.FS {
 	tb.Helper()
 	text := expect.File(tb, filepath.Join(testdata, "hosts", m.snapshot+".txtar"))
-	if !m.rccl {
-		text = bytes.ReplaceAll(text, []byte("0x1002"), []byte("0x10de"))
-		text = bytes.ReplaceAll(text, []byte("0x74a1"), []byte("0x2330")) // MI300X, H100 SXM5
-	}
+	text = bytes.ReplaceAll(text, []byte("0x1002"), []byte("0x10de"))
+	text = bytes.ReplaceAll(text, []byte("0x74a1"), []byte("0x2330")) // MI300X, H100 SXM5
 
 	sysfs, err := host.ParseSnapshot(text)
 	expect.NoError(tb, err)

@@ -63,7 +63,7 @@ func rows() []row {
 
 // TestComparison: docs/comparison.md has what NCCL decides for each tree.
 func TestComparison(t *testing.T) {
-	labs := newLabs(t)
+	l := newLab(t)
 	cases := nccl.Cases(t)
 	header := []string{"guest"}
 	lines := make([][]string, len(rows())+1)
@@ -75,7 +75,6 @@ func TestComparison(t *testing.T) {
 
 	for _, m := range compared {
 		c := cases[slices.IndexFunc(cases, func(c nccl.Case) bool { return c.Name == m.name })]
-		l := labs.forCase(t, c)
 		host := l.host(t, c)
 		want := host.Outcome(host)
 		header = append(header, m.title)

@@ -1,9 +1,10 @@
-// Package nccl runs the topology code of NCCL and RCCL, compiled for the CPU, over the /sys of
-// hosts and of the guests that the hook plans for them, and compares what it decides: which GPUs
-// use GPUDirect RDMA and which NIC, rings, channels.
+// Package nccl runs the topology code of NCCL, compiled for the CPU, over the /sys of hosts and of
+// the guests that the hook plans for them, and compares what it decides: which GPUs use GPUDirect
+// RDMA and which NIC, rings, channels. Of RCCL it runs the parser of topology files: Debian's
+// version is older than the code that decides.
 //
 // `get-nccl` fetches the sources, `build` compiles them; nothing of them is here.
-// ncclgraph/main.cc stands for what that code asks of CUDA, NVML, ROCm SMI, the network plugin
+// ncclgraph/main.cc stands for what that code asks of CUDA, NVML, the network plugin
 // and the other ranks, and its stubs for their headers.
 //
 // Run by NCCL's own code (2.29.7): the walk up /sys (xml.cc, ncclTopoGetXmlFromSys), the graph of

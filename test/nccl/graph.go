@@ -19,7 +19,7 @@ import (
 // Variable names the environment variable with the directory of the builds that `build` makes.
 const Variable = "NCCLGRAPH"
 
-// Library is a build of NCCL's or RCCL's topology code.
+// Library is a build of NCCL's topology code, or of the parser of its or RCCL's topology files.
 type Library struct {
 	Version string // 2.29.7, rccl-5.4.3
 	program string
@@ -81,7 +81,7 @@ const DebianVersion = "2.29.7"
 type Hardware struct {
 	CPU     string // vendor, family and model, as CPUID has them
 	SM      int    // compute capability: 90 is 9.0
-	NVLinks int    // of each GPU, to NVSwitches; with RCCL xGMI links to each other GPU
+	NVLinks int    // of each GPU, to NVSwitches
 	Mbps    int    // of each NIC
 }
 

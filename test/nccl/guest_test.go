@@ -11,46 +11,15 @@ import (
 	"hook-sidecar/test/oracle"
 )
 
-// labs judge guests with NCCL, and with RCCL where it was built.
-type labs struct {
-	libvirt    *oracle.Libvirt
-	nccl, rccl *nccl.Library
-}
-
-func newLabs(t *testing.T) labs {
-	t.Helper()
-	l := labs{}
-	for _, library := range nccl.Libraries(t) {
-		if library.IsRCCL() {
-			l.rccl = &library
-		} else if l.nccl == nil {
-			l.nccl = &library
-		}
-	}
-
-	l.libvirt = oracle.New(t)
-	return l
-}
-
-// forCase returns the lab for a case.
-func (l labs) forCase(t *testing.T, c nccl.Case) lab {
-	t.Helper()
-	library := l.nccl
-	if c.RCCL {
-		library = l.rccl
-	}
-
-	if library == nil {
-		t.Skip("its library was not built")
-	}
-
-	return lab{l.libvirt, *library}
-}
-
-// lab judges guests with one build.
+// lab judges guests with NCCL.
 type lab struct {
 	libvirt *oracle.Libvirt
 	library nccl.Library
+}
+
+func newLab(t *testing.T) lab {
+	t.Helper()
+	return lab{library: nccl.Libraries(t)[0], libvirt: oracle.New(t)}
 }
 
 // hasJob reports whether NCCL has something to do: two GPUs, or a GPU and a NIC.

@@ -30,7 +30,7 @@ var otherwise = map[string]string{
 	// A cell's expander bus has the cell's GPUs one after the other, and the host's addresses
 	// alternate between nodes. NCCL distributes GPUs over NICs that are equally near by the GPUs'
 	// numbers, so 6 of 16 take the other NIC of their node.
-	"ROCm-rccl-topo_16p1h_vm, numa with the file": "the guest's GPUs are in the order of cells",
+	"rccl-16p1h-vm, numa with the file": "the guest's GPUs are in the order of cells",
 }
 
 // TestAsHost: with ports that speak mirror gives the host's pairs with GPUDirect RDMA, NICs, rings
@@ -81,13 +81,12 @@ func TestFiles(t *testing.T) {
 
 // TestJudge: a guest is judged by its own /sys, as it is after a boot, as by its domain.
 func TestJudge(t *testing.T) {
-	labs := newLabs(t)
+	l := newLab(t)
 	for _, c := range nccl.Cases(t) {
 		if c.Name != "hgx-h100" && c.Name != "dgx-a100" {
 			continue
 		}
 
-		l := labs.forCase(t, c)
 		f := form{flags: nccl.Flags{policy.KeyLayout: "mirror", policy.KeyPortSpeed: "host"}}
 		machine := l.machine(t, c, l.plan(t, c, f).Domain)
 		dir := t.TempDir()

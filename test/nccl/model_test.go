@@ -17,7 +17,7 @@ import (
 
 // otherNICs are machines for which the model takes another NIC than NCCL for some GPUs.
 var otherNICs = map[string]string{
-	"ROCm-rccl-topo_8p_rome_n2_1": "a NIC of 5 GT/s x4 beside one of 16 GT/s x16, on other nodes than the GPUs",
+	"rccl-8p-rome-n2-1": "a NIC of 5 GT/s x4 beside one of 16 GT/s x16, on other nodes than the GPUs",
 }
 
 // TestModel: of each host, of its domain as it came and of its guests the program's own model

@@ -15,10 +15,9 @@ import (
 func TestPartitions(t *testing.T) {
 	list, err := nvlink.Parse(expect.File(t, "../../testdata/partitions/hgx-h100.json"))
 	expect.NoError(t, err)
-	labs := newLabs(t)
+	l := newLab(t)
 	all := nccl.Cases(t)
 	c := all[slices.IndexFunc(all, func(c nccl.Case) bool { return c.Name == "hgx-h100" })]
-	l := labs.forCase(t, c)
 	machine, err := nccl.Recorded(c.Sysfs)
 	expect.NoError(t, err)
 	names := machine.GPUs(c.Devices)

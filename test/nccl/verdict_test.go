@@ -1,7 +1,7 @@
 package nccl_test
 
 import (
-	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -10,23 +10,22 @@ import (
 	"hook-sidecar/pkg/verdict"
 	"hook-sidecar/test/expect"
 	"hook-sidecar/test/nccl"
+	"hook-sidecar/test/pastes"
 )
 
-// TestVerdict: the verdict about each published topology file, and that about the /sys of the host
+// TestVerdict: the verdict about the topology file of each published machine, and that about the /sys of the host
 // made of it, say for how many GPUs NCCL's own code uses GPUDirect RDMA there. The GPUs are
 // NVIDIA's in each, since it is NCCL that judges.
 func TestVerdict(t *testing.T) {
-	labs := newLabs(t)
-	for _, c := range nccl.AllRecordedCases(t) {
+	l := newLab(t)
+	for _, c := range nccl.RecordedCases(t) {
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
-			l := labs.forCase(t, c)
 			host, err := nccl.Recorded(c.Sysfs)
 			expect.NoError(t, err)
 			want := trues(direct(choices(l.decide(t, c, host, "", true))))
 
-			file := filepath.Join("..", "..", "testdata", "corpus", "nccl", c.Name+".xml")
-			fromFile, _, err := paste.Read(withNVIDIA(expect.File(t, file)))
+			fromFile, _, err := paste.Read([]byte(pastes.NCCLFile(c.Described)))
 			expect.NoError(t, err)
 			dir := t.TempDir()
 			expect.NoError(t, host.Write(dir))
@@ -40,10 +39,41 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// withNVIDIA returns a topology file with NVIDIA's GPUs and links in the place of AMD's.
-func withNVIDIA(file []byte) []byte {
-	file = bytes.ReplaceAll(file, []byte(`vendor="0x1002"`), []byte(`vendor="0x10de"`))
-	return bytes.ReplaceAll(file, []byte("xgmi"), []byte("nvlink"))
+// TestDump: the file that NCCL's own code writes of a machine (NCCL_TOPO_DUMP_FILE) is read as what
+// package pastes prints.
+func TestDump(t *testing.T) {
+	library := nccl.Libraries(t)[0]
+	for _, c := range nccl.RecordedCases(t) {
+		t.Run(c.Name, func(t *testing.T) {
+			t.Parallel()
+			machine, err := nccl.Recorded(c.Sysfs)
+			expect.NoError(t, err)
+			dump := filepath.Join(t.TempDir(), "dump.xml")
+			library.Decide(t, nccl.Job{Machine: machine, Hardware: c.Hardware, Nodes: 1, P2P: true,
+				GPUs: machine.GPUs(c.Devices), NICs: machine.NICs(c.Devices),
+				Env: []string{"NCCL_TOPO_DUMP_FILE=" + dump}})
+			expect.Same(t, readFile(t, string(expect.File(t, dump))),
+				readFile(t, pastes.NCCLFile(c.Described)), "what is read (-NCCL +printer)")
+		})
+	}
+}
+
+// readFile returns what is read of a topology file: a line per GPU and NIC with its path types.
+func readFile(t *testing.T, text string) (lines []string) {
+	t.Helper()
+	m, _, err := paste.Read([]byte(text))
+	expect.NoError(t, err)
+	all := append(m.GPUs(), m.NICs()...)
+	for i, d := range all {
+		line := fmt.Sprintf("%s %06x %s node %s link %v:", d.Address, d.Class, d.IDs(), d.Node, d.MaxLink)
+		for _, other := range all[:i] {
+			between, _ := m.PathType(d.Address, other.Address)
+			line += " " + between.String()
+		}
+		lines = append(lines, line)
+	}
+
+	return lines
 }
 
 // saidDirect counts the GPUs for which a verdict says that GPUDirect RDMA is used.

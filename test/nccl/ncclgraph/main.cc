@@ -33,13 +33,6 @@
 #include "nvmlwrap.h"
 #include "topo.h"
 #include "transport.h"
-#define V NCCL_VERSION_CODE
-#ifdef RCCL
-#define LIBRARY "RCCL "
-#else
-#define LIBRARY ""
-#endif
-#define SINCE(a, b) (V >= NCCL_VERSION(a, b, 0))
 
 struct Gpu {
   std::string busid, label;
@@ -101,22 +94,6 @@ void ncclDebugLog(ncclDebugLogLevel level, unsigned long, const char* file, int 
   va_end(ap);
 }
 
-#if SINCE(2, 30)
-void ncclDebugLogInternal(ncclDebugLogLevel level, unsigned long, const char* file, const char*,
-                          int line, const char* fmt, ...) {
-  va_list ap;
-  va_start(ap, fmt);
-  logLine(level, fmt, ap);
-  va_end(ap);
-}
-
-extern "C" bool ncclParamIsCacheDisabled(const char*) { return false; }
-ncclResult_t ncclRmaGetDevCount(int, int* physical, int* virt) {
-  *physical = *virt = 0;
-  return ncclSuccess;
-}
-#endif
-
 // gpuAt returns the position of the GPU with a bus id, -1 without one.
 static int gpuAt(const char* id) {
   int64_t want, have;
@@ -135,50 +112,10 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int) {
   return cudaSuccess;
 }
 
-#ifdef RCCL
-// ROCm SMI: NVLINKS is the number of xGMI links to each other GPU.
-#include "rocm_smi_wrap.h"
-cudaError_t cudaGetDeviceProperties(cudaDeviceProp_t* p, int) {
-  memset(p, 0, sizeof *p);
-  strcpy(p->gcnArchName, "gfx942");
-  p->multiProcessorCount = 304;
-  return cudaSuccess;
-}
-
-ncclResult_t rocm_smi_init() { return ncclSuccess; }
-ncclResult_t rocm_smi_getNumDevice(uint32_t* n) {
-  *n = gpus.size();
-  return ncclSuccess;
-}
-
-ncclResult_t rocm_smi_getDevicePciBusIdString(uint32_t i, char* id, size_t len) {
-  snprintf(id, len, "%s", gpus[i].busid.c_str());
-  return ncclSuccess;
-}
-
-ncclResult_t rocm_smi_getDeviceIndexByPciBusId(const char* id, uint32_t* index) {
-  int i = gpuAt(id);
-  if (i < 0) return ncclSystemError;
-  *index = i;
-  return ncclSuccess;
-}
-
-ncclResult_t rocm_smi_getLinkInfo(int a, int, RSMI_IO_LINK_TYPE* type, int* hops, int* count) {
-  *type = gpus[a].nvlinks ? RSMI_IOLINK_TYPE_XGMI : RSMI_IOLINK_TYPE_PCIEXPRESS;
-  *hops = gpus[a].nvlinks ? 1 : 2;
-  *count = gpus[a].nvlinks;
-  return ncclSuccess;
-}
-
-bool mscclEnabled() { return false; }
-bool mscclForceEnabled() { return false; }
-#else
 // NVML
-#if SINCE(2, 14)
 ncclNvmlDevicePairInfo ncclNvmlDevicePairs[ncclNvmlMaxDevices][ncclNvmlMaxDevices];
 int ncclNvmlDeviceCount;
 ncclNvmlDeviceInfo ncclNvmlDevices[ncclNvmlMaxDevices];
-#endif
 
 ncclResult_t ncclNvmlEnsureInitialized() { return ncclSuccess; }
 ncclResult_t ncclNvmlDeviceGetHandleByPciBusId(const char* id, nvmlDevice_t* dev) {
@@ -220,37 +157,6 @@ ncclResult_t ncclNvmlDeviceGetCudaComputeCapability(nvmlDevice_t dev, int* major
   return ncclSuccess;
 }
 
-#if !SINCE(2, 28)
-ncclResult_t ncclNvmlDeviceGetFieldValues(nvmlDevice_t, int, nvmlFieldValue_t*) {
-  return ncclSystemError;
-}
-#endif
-
-#if SINCE(2, 30)
-// From 2.30 on a GPU's link is what NVML says: the device's own, not the port's above it. Here it
-// is the device's highest.
-static double link(nvmlDevice_t dev, const char* name) {
-  double v = 0;
-  if (FILE* f = fopen(("/sys/bus/pci/devices/" + G(dev).busid + "/" + name).c_str(), "r")) {
-    if (fscanf(f, "%lf", &v) != 1) v = 0;
-    fclose(f);
-  }
-  return v;
-}
-
-ncclResult_t ncclNvmlDeviceGetPciInfo(nvmlDevice_t, nvmlPciInfo_t*) { return ncclSystemError; }
-ncclResult_t ncclNvmlDeviceGetCurrPcieLinkGeneration(nvmlDevice_t dev, unsigned* gen) {
-  double v = link(dev, "max_link_speed");
-  *gen = v >= 64 ? 6 : v >= 32 ? 5 : v >= 16 ? 4 : v >= 8 ? 3 : v >= 5 ? 2 : 1;
-  return ncclSuccess;
-}
-
-ncclResult_t ncclNvmlDeviceGetCurrPcieLinkWidth(nvmlDevice_t dev, unsigned* width) {
-  *width = link(dev, "max_link_width");
-  return ncclSuccess;
-}
-#endif
-#endif
 
 // The network
 static ncclResult_t devices(int* n) {
@@ -267,15 +173,12 @@ static ncclResult_t properties(int i, ncclNetProperties_t* p) {
   p->speed = nets[i].mbps;
   p->port = 1;
   p->maxComms = 131072;
-#if SINCE(2, 23)
   p->vProps.ndevs = 1;
   p->vProps.devs[0] = i;
-#endif
   return ncclSuccess;
 }
 
 static ncclNet_t net;
-#if SINCE(2, 28)
 ncclResult_t ncclNetGetDevCount(int, int* physical, int* virt) {
   *physical = nets.size();
   *virt = 0;
@@ -294,12 +197,8 @@ ncclResult_t ncclGinGetDevCount(int, int* physical, int* virt) {
 
 ncclResult_t ncclNetSetVirtDevCount(int, int) { return ncclSuccess; }
 ncclResult_t ncclCollNetSetVirtDevCount(int, int) { return ncclSuccess; }
-#endif
 
 // Other ranks: each rank's XML is kept as NCCL hands it over, and given back to rank 0.
-#if !SINCE(2, 24)
-int ncclNetVersion(ncclComm*) { return 9; }
-#endif
 
 static std::vector<std::string> parts;
 static bool gathering;
@@ -338,11 +237,7 @@ ncclResult_t initChannel(ncclComm*, int) { return ncclSuccess; }
 int64_t ncclParamWorkArgsBytes() { return INT64_MAX; }
 const char* ncclEnvPluginGetEnv(const char* name) { return getenv(name); }
 void ncclInitEnv() {}
-#ifdef RCCL
-const char* ncclFuncStr[NCCL_NUM_FUNCTIONS + 2] =
-#else
 const char* ncclFuncStr[NCCL_NUM_FUNCTIONS] =
-#endif
     {"Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce"};
 const char* ncclAlgoStr[NCCL_NUM_ALGORITHMS] = {"Tree",         "Ring", "CollNetDirect",
                                                 "CollNetChain", "NVLS", "NVLSTree"};
@@ -358,25 +253,15 @@ const char* ncclProtoStr[NCCL_NUM_PROTOCOLS] = {"LL", "LL128", "Simple"};
   } while (0)
 
 static int gdr(ncclTopoSystem* s, int rank, int64_t busid, int64_t netId, int read) {
-#if SINCE(2, 24)
   ncclTopoGdrMode mode;
   CHECK(ncclTopoCheckGdr(s, rank, netId, read, &mode));
   return mode;
-#else
-  int use;
-  CHECK(ncclTopoCheckGdr(s, busid, netId, read, &use));
-  return use;
-#endif
 }
 
 static std::string netLabel(ncclTopoSystem* s, int64_t id) {
   for (int n = 0; n < s->nodes[NET].count; n++)
     if (s->nodes[NET].nodes[n].id == id)
-#if SINCE(2, 19)
       return nets[s->nodes[NET].nodes[n].net.dev].label;
-#else
-      return nets[id].label;
-#endif
   return "";
 }
 
@@ -392,9 +277,7 @@ static ncclComm* communicator() {
   c->sharedRes->owner = c;
   c->ncclNet = &net;
   c->minCompCap = c->maxCompCap = gpus[0].sm;
-#if SINCE(2, 28)
   c->config.nChannelsPerNetPeer = NCCL_CONFIG_UNDEF_INT;
-#endif
   for (int r = 0; r < c->nRanks; r++) {
     auto p = c->peerInfo + r;
     int g = r % local;
@@ -404,13 +287,8 @@ static ncclComm* communicator() {
     p->hostHash = getHostHash() + r / local;
     p->pidHash = r;
     p->cudaCompCap = gpus[g].sm;
-#if SINCE(2, 24)
     p->nvmlDev = g;
-#endif
 
-#if SINCE(2, 30)
-    p->mloPart = -1;
-#endif
     p->comm = c;
     busIdToInt64(gpus[g].busid.c_str(), &p->busId);
   }
@@ -421,14 +299,15 @@ static ncclTopoSystem* detect(ncclComm* c) {
   ncclTopoSystem* s = nullptr;
   parts.assign(gpus.size(), "");
   gathering = true;
-  for (size_t r = 0; r < gpus.size() && !s; r++) {
+  for (size_t r = 0; r < gpus.size(); r++) {
     c->rank = r;
-    ncclResult_t res = ncclTopoGetSystem(c, &s);  // before 2.22 one rank detects all
+    ncclResult_t res = ncclTopoGetSystem(c, &s);
     if (res != ncclRemoteError) CHECK(res);
   }
   gathering = false;
   c->rank = 0;
-  if (!s) CHECK(ncclTopoGetSystem(c, &s));
+  if (const char* dump = getenv("NCCL_TOPO_DUMP_FILE")) CHECK(ncclTopoGetSystem(c, nullptr, dump));
+  CHECK(ncclTopoGetSystem(c, &s));
   return s;
 }
 
@@ -445,7 +324,6 @@ static ncclTopoGraph search(ncclTopoSystem* s, int id, int pattern, int fewest, 
   return g;
 }
 
-#if SINCE(2, 28)
 // connect builds the channels of all ranks. Those of other machines are like this one's.
 static void connect(ncclComm* c, ncclTopoGraph** graphs, int treePattern) {
   int local = gpus.size(), n = c->nRanks;
@@ -509,7 +387,6 @@ static void tune(ncclComm* c, ncclTopoSystem* s, ncclTopoGraph& ring, ncclTopoGr
       }
   printf("}");
 }
-#endif
 
 static void readJob(FILE* f) {
   char line[4096], a[4096], b[4096];
@@ -554,7 +431,6 @@ static bool findNets() {
 
 // allowPeers says what NVML says of peer access.
 static void allowPeers() {
-#ifndef RCCL
   for (size_t i = 0; i < gpus.size(); i++)
     for (size_t j = 0; j < gpus.size(); j++) {
       bool isAllowed = p2p || (gpus[i].nvlinks && gpus[j].nvlinks);
@@ -562,7 +438,6 @@ static void allowPeers() {
       ncclNvmlDevicePairs[i][j].p2pStatusRead = status;
       ncclNvmlDevicePairs[i][j].p2pStatusWrite = status;
     }
-#endif
 }
 
 // printNets prints the GPU's way to each NIC. The path of the other direction has no PXN in it: it
@@ -581,13 +456,8 @@ static void printNets(ncclTopoSystem* s, int g, int rank, int64_t bus) {
 static void printChoice(ncclTopoSystem* s, int rank) {
   std::set<std::string> seen;
   for (int channel = 0; channel < 64 && s->nodes[NET].count; channel++) {
-#if SINCE(2, 20)
     int64_t id;
     CHECK(ncclTopoGetLocalNet(s, rank, channel, &id, nullptr));
-#else
-    int id;
-    CHECK(ncclTopoGetLocalNet(s, rank, channel, &id));
-#endif
     std::string label = netLabel(s, id);
     if (!seen.insert(label).second) break;
     printf("%s\"%s\"", channel ? ", " : "", label.c_str());
@@ -618,10 +488,6 @@ static void printGPU(ncclTopoSystem* s, int g) {
 static ncclTopoSystem* topology(ncclComm* c) {
   ncclTopoSystem* s = detect(c);
   c->topo = s;
-#ifdef RCCL
-  s->nRanks = c->nRanks;
-  s->netGdrLevel = -2;  // as RCCL's init.cc does
-#endif
   CHECK(ncclTopoComputePaths(s, c));
   CHECK(ncclTopoTrimSystem(s, c));
   CHECK(ncclTopoComputePaths(s, c));
@@ -651,10 +517,10 @@ int main(int argc, char** argv) {
   auto tree = search(s, 1, NCCL_TOPO_PATTERN_BALANCED_TREE, ring.nChannels, ring.nChannels);
   ncclTopoGraph nvls;
   memset(&nvls, 0, sizeof nvls);
-  if (SINCE(2, 19) && gpus[0].sm >= 90 && gpus[0].nvlinks)
+  if (gpus[0].sm >= 90 && gpus[0].nvlinks)
     nvls = search(s, 3, NCCL_TOPO_PATTERN_NVLS, 1, MAXCHANNELS);
 
-  printf("{\"nccl\": \"" LIBRARY "%d.%d.%d\", \"nodes\": %d, \"gpus\": [", NCCL_MAJOR, NCCL_MINOR,
+  printf("{\"nccl\": \"%d.%d.%d\", \"nodes\": %d, \"gpus\": [", NCCL_MAJOR, NCCL_MINOR,
          NCCL_PATCH, nodes);
   for (int g = 0; g < s->nodes[GPU].count; g++) printGPU(s, g);
   printf(
@@ -662,9 +528,7 @@ int main(int argc, char** argv) {
       "\"typeIntra\": \"%s\", \"typeInter\": \"%s\"}",
       ring.nChannels, ring.bwIntra, ring.bwInter, topoPathTypeStr[ring.typeIntra],
       topoPathTypeStr[ring.typeInter]);
-#if SINCE(2, 28)
   tune(c, s, ring, tree, nvls);
-#endif
   printf(", \"warnings\": %d}\n", warnings);
   return 0;
 }
