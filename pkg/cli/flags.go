@@ -108,6 +108,13 @@ func hintFor(cmd *cobra.Command, arg string) string {
 	return "pass files with flags, " + SeeHelp(cmd)
 }
 
+// AtMostOne rejects a second argument.
+func AtMostOne(cmd *cobra.Command, args []string) error {
+	if len(args) < 2 {
+		return nil
+	}
+	return Failed(SeeHelp(cmd), fmt.Errorf("unexpected argument %q", args[1]))
+}
 
 func unknownCommand(root *cobra.Command, name string) error {
 	names := topology.Map(root.Commands(), (*cobra.Command).Name)

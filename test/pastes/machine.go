@@ -16,9 +16,9 @@ import (
 	"testing"
 
 	"hook-sidecar/pkg/host"
+	"hook-sidecar/pkg/hostfs"
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/test/expect"
-	"hook-sidecar/test/hostfs"
 )
 
 // Machine is a machine as it is described.
