@@ -19,7 +19,7 @@
 //	pkg/recorded   hosts of records have the records' paths: TestMachines
 //	pkg/paste      what programs print of machines, and as people paste it; lstopo files as hwloc reads them: TestMachines, TestShapes, TestFormats, TestLstopo, FuzzRead
 //	pkg/paste      the tests' printers write as pciutils and hwloc do: TestPciutils, TestHwloc
-//	pkg/verdict    verdicts about public threads, cut texts, hosts in each format: TestThreads, TestCut, TestHost, FuzzVerdict
+//	pkg/verdict    verdicts about public threads, cut texts, hosts in each format: TestThreads, TestCut, TestHostByNumbers, FuzzVerdict
 //	test/corpus    files that others made are read with CORPUS only, and none is here: TestNothingBorrowed
 //	test/matrix    the largest guests: TestBudgets, TestSixteenSwitches, TestCoarser, TestShrink, TestShrinkFunctions
 //	pkg/placement  controllers of others, and predicted addresses: TestUnmanagedControllers, TestPredictMirror

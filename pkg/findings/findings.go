@@ -98,7 +98,7 @@ var kinds = []kind{
 	},
 	{
 		code: "peer-path-not-ready", check: "ats", needsTree: true, find: notReady,
-		remedy: "as the warning says; docs/doctor.md#acs has each cause",
+		remedy: "as the warning says; " + reasons.Page("docs/doctor.md#acs") + " has each cause",
 	},
 	{
 		code: "merged-switches", needsTree: true, find: mergedSwitches,

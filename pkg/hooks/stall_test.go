@@ -266,9 +266,9 @@ func TestManyConnections(t *testing.T) {
 	}
 }
 
-// TestMostConnections: 32 connections are served, while all of them are open, and the next is not.
+// TestMostConnections: three connections are served, while all of them are open, and the next is not.
 func TestMostConnections(t *testing.T) {
-	const most = 32
+	const most = 3
 	server := hookstest.Start(t, hooks.Config{Mutator: hookstest.Func(mark)})
 	for range most {
 		client := hookstest.Dial(t, server.HookSocket)

@@ -23,7 +23,7 @@ func TestLstopo(t *testing.T) {
 	needs(t, "hwloc-info", "hwloc-nox")
 	pairs := 0
 	for i, name := range pastes.Names(t, "") {
-		if expect.IsSampled(i, 8) {
+		if expect.IsSampled(i, 4) {
 			pairs += compareHwloc(t, name, []byte(pastes.LstopoXML(2)(pastes.Load(t, name))))
 		}
 	}

@@ -31,15 +31,15 @@ var public = strings.Fields(`accel addr aio alias apiVersion bootindex bus cache
 	component count device discard display Domain drive driver errno error exitCode field file filename format
 	function group guest host host-nodes hugetlb hugetlbsize id if iommufd iova kind layout level limit
 	machine mem-path Message message mode model msg multifunction name namespace node node-name nodeName
-	operation phase pid policy port pos prealloc protocol qom-type reason resource romfile share size slot
-	status strict subcomponent sysfsdev thread time timestamp type uid vm vmi`)
+	operation phase pid policy port pos prealloc protocol qom-type reason resource romfile severity
+	share size slot status strict subcomponent sysfsdev thread time timestamp type uid vm vmi`)
 
 // logged are names that loggers, gRPC and the kernel's audit print after a blank: err="...",
-// code = NotFound, comm="qemu-kvm" (Linux security/lsm_audit.c, AppArmor's audit.c).
+// code = NotFound, comm="qemu-kvm" (Linux security/lsm_audit.c, AppArmor's audit.c; severity of drivers/pci/pcie/aer.c).
 var logged = strings.Fields(`action apparmor class code comm component container denied_mask desc detail
 	dev err error event exe info kind level managed message mode msg name namespace operation path pid pod
-	pos profile reason requested_mask res resource status subcomponent tclass thread time timestamp type
-	uid`)
+	pos profile reason requested_mask res resource severity status subcomponent tclass thread time
+	timestamp type uid`)
 
 // refusals are the first words of what is wrong with a secret: "token: no such file or directory".
 var refusals = strings.Fields(`cannot denied expected expecting failed invalid missing must no not
