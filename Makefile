@@ -119,7 +119,7 @@ generate: ## regenerate the generated code
 
 golden: ## regenerate the golden files and the generated pages; read the diff before you commit it
 	go test ./pkg/plan -run Golden -update
-	go test ./pkg/redact -run TestRules -update
+	go test ./pkg/tools/cluster/redact -run TestRules -update
 	go test ./test/docs ./cmd/kubectl-hostdev -run Generated -update
 	go test ./cmd/hook-sidecar -run 'CommandsDoc|PicturesDoc' -update
 	go test ./test/atlas -update

@@ -11,8 +11,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/hooks"
+	"hook-sidecar/pkg/tools/cli"
 )
 
 // callFlags are the flags of call.

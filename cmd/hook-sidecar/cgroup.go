@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"hook-sidecar/pkg/doctor"
+	"hook-sidecar/pkg/tools/doctor"
 	"hook-sidecar/pkg/words"
 )
 

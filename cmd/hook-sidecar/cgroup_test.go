@@ -4,7 +4,7 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"hook-sidecar/pkg/doctor"
+	"hook-sidecar/pkg/tools/doctor"
 	"hook-sidecar/test/expect"
 )
 

@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"hook-sidecar/pkg/cli"
-	"hook-sidecar/pkg/cloudinit"
+	"hook-sidecar/pkg/keys/cloudinit"
+	"hook-sidecar/pkg/tools/cli"
 )
 
 func newCloudInit(p *cli.Program) *cobra.Command {

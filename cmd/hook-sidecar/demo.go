@@ -9,13 +9,13 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 
-	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/findings"
 	"hook-sidecar/pkg/host"
-	"hook-sidecar/pkg/paste"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/report"
-	"hook-sidecar/pkg/sample"
+	"hook-sidecar/pkg/tools/cli"
+	"hook-sidecar/pkg/tools/paste"
+	"hook-sidecar/pkg/tools/sample"
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/testdata"
 )

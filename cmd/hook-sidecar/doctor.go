@@ -9,10 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"hook-sidecar/pkg/cli"
-	"hook-sidecar/pkg/doctor"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/tools/cli"
+	"hook-sidecar/pkg/tools/doctor"
 )
 
 // doctorFlags are the flags of doctor except for its inputs.

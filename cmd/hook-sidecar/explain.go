@@ -5,9 +5,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/report"
+	"hook-sidecar/pkg/tools/cli"
 )
 
 // explainFlags are the flags of explain except for its inputs.

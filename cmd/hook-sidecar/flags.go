@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"hook-sidecar/pkg/cli"
+	"hook-sidecar/pkg/tools/cli"
 )
 
 // liveSysfs is where Linux mounts sysfs.

@@ -6,11 +6,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/findings"
-	"hook-sidecar/pkg/paste"
 	"hook-sidecar/pkg/reasons"
-	"hook-sidecar/pkg/verdict"
+	"hook-sidecar/pkg/tools/cli"
+	"hook-sidecar/pkg/tools/paste"
+	"hook-sidecar/pkg/tools/verdict"
 )
 
 // guestFlags are the flags of guest.

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/sidecar"
+	"hook-sidecar/pkg/tools/cli"
 )
 
 // commands returns the root command, which serve has not started a log for.

@@ -12,10 +12,10 @@ import (
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
 
-	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/kubevirt"
 	"hook-sidecar/pkg/plan"
+	"hook-sidecar/pkg/tools/cli"
 )
 
 // inputFlags are the inputs of mutate, explain and doctor, which has no domain or several.

@@ -6,7 +6,7 @@ import (
 	"context"
 	"os"
 
-	"hook-sidecar/pkg/cli"
+	"hook-sidecar/pkg/tools/cli"
 )
 
 func main() {

@@ -6,12 +6,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/findings"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/report"
 	"hook-sidecar/pkg/sidecar"
+	"hook-sidecar/pkg/tools/cli"
 )
 
 func newMutate(p *cli.Program) *cobra.Command {

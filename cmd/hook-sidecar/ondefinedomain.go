@@ -5,9 +5,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/sidecar"
+	"hook-sidecar/pkg/tools/cli"
 )
 
 func newOnDefineDomain(p *cli.Program, log *sidecar.Log) *cobra.Command {

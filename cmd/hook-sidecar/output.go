@@ -5,10 +5,10 @@ import (
 
 	"github.com/rogpeppe/go-internal/diff"
 
-	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/report"
+	"hook-sidecar/pkg/tools/cli"
 )
 
 // writeDomain writes a domain, or its changes.

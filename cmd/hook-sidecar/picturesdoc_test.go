@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"hook-sidecar/pkg/cli"
+	"hook-sidecar/pkg/tools/cli"
 	"hook-sidecar/test/expect"
 )
 

@@ -7,11 +7,11 @@ import (
 	"slices"
 	"strings"
 
-	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/findings"
 	"hook-sidecar/pkg/host"
-	"hook-sidecar/pkg/paste"
-	"hook-sidecar/pkg/recorded"
+	"hook-sidecar/pkg/tools/cli"
+	"hook-sidecar/pkg/tools/paste"
+	"hook-sidecar/pkg/tools/recorded"
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/pkg/words"
 )

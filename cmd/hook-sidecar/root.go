@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/hooks"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/sidecar"
+	"hook-sidecar/pkg/tools/cli"
 )
 
 // run runs a command line and returns the exit code.

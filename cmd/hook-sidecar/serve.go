@@ -16,10 +16,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/hooks"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/sidecar"
+	"hook-sidecar/pkg/tools/cli"
 )
 
 // serveFlags are the flags of serve.

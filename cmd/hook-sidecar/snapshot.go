@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/host"
+	"hook-sidecar/pkg/tools/cli"
 )
 
 func newSnapshot(p *cli.Program) *cobra.Command {

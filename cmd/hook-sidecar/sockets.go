@@ -10,8 +10,8 @@ import (
 	"syscall"
 	"time"
 
-	"hook-sidecar/pkg/doctor"
 	"hook-sidecar/pkg/hooks"
+	"hook-sidecar/pkg/tools/doctor"
 )
 
 const (

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"hook-sidecar/pkg/cli"
+	"hook-sidecar/pkg/tools/cli"
 	"hook-sidecar/test/expect"
 )
 

@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"hook-sidecar/pkg/cases"
-	"hook-sidecar/pkg/cli"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/report"
+	"hook-sidecar/pkg/tools/cases"
+	"hook-sidecar/pkg/tools/cli"
 	"hook-sidecar/pkg/words"
 )
 

@@ -13,11 +13,11 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/types"
 
-	"hook-sidecar/pkg/archive"
-	"hook-sidecar/pkg/cli"
-	"hook-sidecar/pkg/collect"
 	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/tools/cli"
+	"hook-sidecar/pkg/tools/cluster/archive"
+	"hook-sidecar/pkg/tools/cluster/collect"
 	"hook-sidecar/pkg/words"
 )
 

@@ -18,8 +18,8 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"hook-sidecar/pkg/archive"
-	"hook-sidecar/pkg/cli"
+	"hook-sidecar/pkg/tools/cli"
+	"hook-sidecar/pkg/tools/cluster/archive"
 	"hook-sidecar/test/apiserver"
 	"hook-sidecar/test/expect"
 	"hook-sidecar/test/secrets"

@@ -6,15 +6,15 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"hook-sidecar/pkg/cli"
-	"hook-sidecar/pkg/cluster"
-	"hook-sidecar/pkg/doctor"
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/kubevirt"
-	"hook-sidecar/pkg/nvlink"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/tools/cli"
+	"hook-sidecar/pkg/tools/cluster"
+	"hook-sidecar/pkg/tools/doctor"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/topology/nvlink"
 )
 
 // doctorFlags are the flags of doctor.

@@ -8,14 +8,14 @@ import (
 	"github.com/spf13/cobra"
 	resourceapi "k8s.io/api/resource/v1"
 
-	"hook-sidecar/pkg/cli"
-	"hook-sidecar/pkg/cluster"
-	"hook-sidecar/pkg/fit"
 	"hook-sidecar/pkg/kubevirt"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/report"
+	"hook-sidecar/pkg/tools/cli"
+	"hook-sidecar/pkg/tools/cluster"
+	"hook-sidecar/pkg/tools/cluster/fit"
 	"hook-sidecar/pkg/topology"
 )
 

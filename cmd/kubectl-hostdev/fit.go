@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"hook-sidecar/pkg/cli"
-	"hook-sidecar/pkg/fit"
 	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/tools/cli"
+	"hook-sidecar/pkg/tools/cluster/fit"
 	"hook-sidecar/pkg/words"
 )
 

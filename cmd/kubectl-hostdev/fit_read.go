@@ -15,14 +15,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"kubevirt.io/api/core"
 
-	"hook-sidecar/pkg/archive"
-	"hook-sidecar/pkg/cli"
-	"hook-sidecar/pkg/cluster"
-	"hook-sidecar/pkg/fit"
 	"hook-sidecar/pkg/host"
-	"hook-sidecar/pkg/nvlink"
 	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/tools/cli"
+	"hook-sidecar/pkg/tools/cluster"
+	"hook-sidecar/pkg/tools/cluster/archive"
+	"hook-sidecar/pkg/tools/cluster/fit"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/topology/nvlink"
 	"hook-sidecar/pkg/words"
 )
 

@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"hook-sidecar/pkg/cli"
-	"hook-sidecar/pkg/cluster"
+	"hook-sidecar/pkg/tools/cli"
+	"hook-sidecar/pkg/tools/cluster"
 )
 
 // fleetFlags are the flags of a command that reads many VMs if it has no VM.

@@ -12,7 +12,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
 
-	"hook-sidecar/pkg/cli"
+	"hook-sidecar/pkg/tools/cli"
 )
 
 func main() {

@@ -6,14 +6,14 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"hook-sidecar/pkg/cluster"
 	"hook-sidecar/pkg/domain"
-	"hook-sidecar/pkg/fit"
 	"hook-sidecar/pkg/host"
-	"hook-sidecar/pkg/nvlink"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/tools/cluster"
+	"hook-sidecar/pkg/tools/cluster/fit"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/topology/nvlink"
 )
 
 // partitions returns the NVLink partitions of a VM's node, by the node's annotation or by what its

@@ -15,11 +15,11 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	_ "k8s.io/client-go/plugin/pkg/client/auth" // the ways to log in that kubectl has
 
-	"hook-sidecar/pkg/archive"
-	"hook-sidecar/pkg/cli"
-	"hook-sidecar/pkg/cluster"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/tools/cli"
+	"hook-sidecar/pkg/tools/cluster"
+	"hook-sidecar/pkg/tools/cluster/archive"
 	"hook-sidecar/pkg/words"
 )
 

@@ -7,8 +7,8 @@ import (
 
 	"golang.org/x/tools/txtar"
 
-	"hook-sidecar/pkg/fit"
-	"hook-sidecar/pkg/why"
+	"hook-sidecar/pkg/tools/cluster/fit"
+	"hook-sidecar/pkg/tools/cluster/why"
 	"hook-sidecar/test/expect"
 	"hook-sidecar/test/schema"
 )

@@ -9,10 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"hook-sidecar/pkg/cli"
-	"hook-sidecar/pkg/cluster"
 	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/tools/cli"
+	"hook-sidecar/pkg/tools/cluster"
 )
 
 func (a *app) newSnapshot() *cobra.Command {

@@ -9,14 +9,14 @@ import (
 
 	v1 "kubevirt.io/api/core/v1"
 
-	"hook-sidecar/pkg/cli"
-	"hook-sidecar/pkg/cluster"
-	"hook-sidecar/pkg/doctor"
 	"hook-sidecar/pkg/findings"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/report"
+	"hook-sidecar/pkg/tools/cli"
+	"hook-sidecar/pkg/tools/cluster"
+	"hook-sidecar/pkg/tools/doctor"
 	"hook-sidecar/pkg/words"
 )
 

@@ -12,11 +12,11 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/types"
 
-	"hook-sidecar/pkg/archive"
-	"hook-sidecar/pkg/cli"
-	"hook-sidecar/pkg/cluster"
 	"hook-sidecar/pkg/reasons"
-	"hook-sidecar/pkg/why"
+	"hook-sidecar/pkg/tools/cli"
+	"hook-sidecar/pkg/tools/cluster"
+	"hook-sidecar/pkg/tools/cluster/archive"
+	"hook-sidecar/pkg/tools/cluster/why"
 	"hook-sidecar/pkg/words"
 )
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/reasons"
-	"hook-sidecar/pkg/why"
+	"hook-sidecar/pkg/tools/cluster/why"
 	"hook-sidecar/pkg/words"
 )
 

@@ -10,13 +10,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
-	"hook-sidecar/pkg/archive"
-	"hook-sidecar/pkg/cli"
-	"hook-sidecar/pkg/cluster"
 	"hook-sidecar/pkg/kubevirt"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/reasons"
-	"hook-sidecar/pkg/why"
+	"hook-sidecar/pkg/tools/cli"
+	"hook-sidecar/pkg/tools/cluster"
+	"hook-sidecar/pkg/tools/cluster/archive"
+	"hook-sidecar/pkg/tools/cluster/why"
 )
 
 // readEvidence reads the VM from the cluster or from a user's files, and what the guest printed. A

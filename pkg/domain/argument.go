@@ -4,12 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"hook-sidecar/pkg/words"
+	"hook-sidecar/pkg/words/lazyregexp"
 )
 
 // properties are the properties of a device in qemu:commandline that its place depends on, as
@@ -85,7 +85,7 @@ func jsonProperties(value string) (properties, error) {
 	return p, nil
 }
 
-var propertyInText = regexp.MustCompile(
+var propertyInText = lazyregexp.New(
 	`\b(driver|id|bus|addr|chassis|bus_nr)["']?\s*[:=]\s*["']?([^"',}\s]*)`)
 
 // numberText returns a number in JSON as options spell it. Of an address it is slot and function

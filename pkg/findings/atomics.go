@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"hook-sidecar/pkg/ncclgraph"
+	"hook-sidecar/pkg/consumers/ncclgraph"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/pkg/words"

@@ -1,9 +1,9 @@
 package findings
 
 import (
-	"hook-sidecar/pkg/nvlink"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/topology/nvlink"
 )
 
 // nvSwitches finds NVSwitches that are too few or too many for the GPUs, or that others

@@ -1,9 +1,9 @@
 package findings
 
 import (
-	"hook-sidecar/pkg/peer"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/topology/peer"
 	"hook-sidecar/pkg/words"
 )
 

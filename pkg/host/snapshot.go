@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/tools/txtar"
 
-	"hook-sidecar/pkg/gzipped"
 	"hook-sidecar/pkg/words"
+	"hook-sidecar/pkg/words/gzipped"
 )
 
 // maxSnapshotBytes bounds a snapshot file; one of 100 devices has 160 KB.

@@ -5,7 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 
-	"hook-sidecar/pkg/gzipped"
+	"hook-sidecar/pkg/words/gzipped"
 )
 
 // dumpMarker precedes the domain in virt-launcher's log at verbosity 2

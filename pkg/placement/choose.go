@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"hook-sidecar/pkg/ncclgraph"
+	"hook-sidecar/pkg/consumers/ncclgraph"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/topology"
 )

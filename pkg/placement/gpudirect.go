@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"slices"
 
+	"hook-sidecar/pkg/consumers/ncclgraph"
 	"hook-sidecar/pkg/libvirt"
-	"hook-sidecar/pkg/ncclgraph"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/topology"
 )

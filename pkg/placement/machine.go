@@ -1,9 +1,9 @@
 package placement
 
 import (
+	"hook-sidecar/pkg/consumers/ncclgraph"
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/libvirt"
-	"hook-sidecar/pkg/ncclgraph"
 	"hook-sidecar/pkg/placement/bus"
 	"hook-sidecar/pkg/topology"
 )

@@ -6,11 +6,11 @@ import (
 	"slices"
 
 	"hook-sidecar/pkg/domain"
-	"hook-sidecar/pkg/nvlink"
 	"hook-sidecar/pkg/placement/bus"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/topology/nvlink"
 )
 
 // Origin of a controller in the plan.

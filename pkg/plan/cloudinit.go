@@ -3,7 +3,7 @@ package plan
 import (
 	"fmt"
 
-	"hook-sidecar/pkg/cloudinit"
+	"hook-sidecar/pkg/keys/cloudinit"
 	"hook-sidecar/pkg/kubevirt"
 	"hook-sidecar/pkg/policy"
 )

@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"testing"
 
-	"hook-sidecar/pkg/nvlink"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/topology/nvlink"
 )
 
 // TestGPUDirect: the numbers are those that NCCL 2.29.7's own code decides for the HGX and its

@@ -1,17 +1,17 @@
 package plan
 
 import (
-	"hook-sidecar/pkg/guest"
 	"hook-sidecar/pkg/host"
+	"hook-sidecar/pkg/keys"
 	"hook-sidecar/pkg/libvirt"
-	"hook-sidecar/pkg/mapping"
+	"hook-sidecar/pkg/plan/mapping"
 )
 
 // Mapping estimates how long a start of the plan's domain maps memory and BARs. Mediated devices
 // map neither at the start: their drivers pin what the guest gives them.
 func (r Result) Mapping() mapping.Estimate {
 	d := r.Plan.Domain()
-	passed := guest.Firmware(r.Plan, d, 0)
+	passed := keys.Firmware(r.Plan, d, 0)
 	vm := mapping.Start{
 		Memory: d.MemoryBytes, HugePages: d.HugePages, CPUs: d.VCPUs,
 		Spaces:  min(1, len(passed.Functions)),

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"hook-sidecar/pkg/guest"
-	"hook-sidecar/pkg/nccl"
+	"hook-sidecar/pkg/keys"
+	"hook-sidecar/pkg/keys/nccl"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/test/expect"
@@ -144,7 +144,7 @@ func TestNCCLEntryLibvirt(t *testing.T) {
 		Domain: back, VMI: sampleFile(t, "02-8gpu-8nic-gate-off.vmi.json"),
 	}).Plan()
 
-	if n := strings.Count(string(again.Domain), guest.NCCLEntry); n != 1 || again.Err != nil {
+	if n := strings.Count(string(again.Domain), keys.NCCLEntry); n != 1 || again.Err != nil {
 		t.Errorf("after a readback the domain has %d entries, error %v", n, again.Err)
 	}
 }

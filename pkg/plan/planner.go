@@ -5,13 +5,13 @@ import (
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/env"
-	"hook-sidecar/pkg/guest"
 	"hook-sidecar/pkg/host"
+	"hook-sidecar/pkg/keys"
 	"hook-sidecar/pkg/kubevirt"
-	"hook-sidecar/pkg/nvlink"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/topology/nvlink"
 )
 
 // Planner holds the inputs that all VMs of a host share. It keeps no state between calls.
@@ -78,7 +78,7 @@ func (p Planner) WholeHost() (Planner, *topology.Host, []reasons.Warning) {
 // What warnings alone need is read after the reply: for 64 devices it takes a third of an answer's
 // CPU time again, nearly all of it in system calls (BenchmarkMutate).
 func (p Planner) answerNeeds(wanted policy.Policy) host.Needs {
-	needs := guest.Needs(wanted)
+	needs := keys.Needs(wanted)
 	if wanted.Layout != policy.LayoutKeep {
 		needs |= host.Classes
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/domain"
-	"hook-sidecar/pkg/guest"
+	"hook-sidecar/pkg/keys"
 	"hook-sidecar/pkg/kubevirt"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/policy"
@@ -252,7 +252,7 @@ func (v *VM) place(wanted resolved) (*placement.Plan, error) {
 		return nil, err
 	}
 
-	return guest.Write(guest.Planned{
+	return keys.Write(keys.Planned{
 		Plan:             plan,
 		VMI:              v.VMI,
 		PhysBits:         v.planner.PhysBits,
@@ -265,7 +265,7 @@ func (v *VM) diagnosed(result Result) Result {
 	if result.Plan != nil {
 		plan := result.Plan.Diagnosed(v.shown.host, v.shown.problems)
 		plan.Partitions = v.planner.Partitions
-		result.Plan = plan.With(plan.Changes.Marked, guest.NCCLExtras(plan), nil)
+		result.Plan = plan.With(plan.Changes.Marked, keys.NCCLExtras(plan), nil)
 	}
 	return result
 }

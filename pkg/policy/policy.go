@@ -264,7 +264,7 @@ func setting(key Key) Setting {
 // Value returns a setting in the form of a flag or an annotation.
 func (p Policy) Value(key Key) string { return setting(key).value(&p) }
 
-// IsDefault reports whether a key has its default, which for a key of pkg/guest is off.
+// IsDefault reports whether a key has its default, which for a key of pkg/keys is off.
 func (p Policy) IsDefault(key Key) bool {
 	s := setting(key)
 	return s.value(&p) == s.Default

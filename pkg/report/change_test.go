@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"hook-sidecar/pkg/picture"
 	"hook-sidecar/pkg/report"
+	"hook-sidecar/pkg/tools/picture"
 	"hook-sidecar/pkg/words"
 	"hook-sidecar/test/expect"
 	"hook-sidecar/test/machines"

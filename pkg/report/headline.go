@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"hook-sidecar/pkg/findings"
-	"hook-sidecar/pkg/peer"
 	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/topology/peer"
 	"hook-sidecar/pkg/words"
 )
 

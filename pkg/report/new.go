@@ -2,11 +2,11 @@ package report
 
 import (
 	"hook-sidecar/pkg/findings"
-	"hook-sidecar/pkg/peer"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/placement/bus"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/topology/peer"
 )
 
 // New reports a plan, which is nil if an error came before it.

@@ -12,13 +12,13 @@ import (
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/findings"
 	"hook-sidecar/pkg/kubevirt"
-	"hook-sidecar/pkg/mapping"
-	"hook-sidecar/pkg/peer"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/placement/bus"
+	"hook-sidecar/pkg/plan/mapping"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/topology/peer"
 )
 
 // SchemaVersion is the version of Report as JSON. It rises when a field is

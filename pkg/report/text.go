@@ -8,12 +8,12 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/findings"
-	"hook-sidecar/pkg/peer"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/placement/bus"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/topology/peer"
 	"hook-sidecar/pkg/words"
 )
 

@@ -57,7 +57,7 @@ func (vm VM) read(domain []byte, flags map[policy.Key]string) *plan.VM {
 	return planner.Read(plan.Request{Domain: domain})
 }
 
-// Figures are what the model of NCCL (pkg/ncclgraph) decides in a guest.
+// Figures are what the model of NCCL (pkg/consumers/ncclgraph) decides in a guest.
 type Figures struct {
 	placement.GPUDirect
 	// what it believes of the slowest path, as a part of the slowest on the host

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
-	"hook-sidecar/pkg/hostfs"
+	"hook-sidecar/pkg/tools/hostfs"
 )
 
 // snapshot returns a host in the format of package hostfs, as a file that the program under test

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"hook-sidecar/pkg/mapping"
+	"hook-sidecar/pkg/plan/mapping"
 	"hook-sidecar/test/expect"
 )
 

@@ -1,5 +1,6 @@
-// Package cases loads the golden cases of testdata/cases for tests, by package hook-sidecar/pkg/cases.
-// Each has a comment that says why it exists and why its outcome is right.
+// Package cases loads the golden cases of testdata/cases for tests, by package
+// hook-sidecar/pkg/tools/cases. Each has a comment that says why it exists and why its outcome is
+// right.
 package cases
 
 import (
@@ -7,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"hook-sidecar/pkg/cases"
+	"hook-sidecar/pkg/tools/cases"
 	"hook-sidecar/test/expect"
 )
 

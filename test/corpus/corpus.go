@@ -6,13 +6,13 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"hook-sidecar/test/expect"
 )
 
 // Variable names the environment variable with the directory, which may be relative to the
 // repository's.
 const Variable = "CORPUS"
-
-const repository = "../.." // from a package under test
 
 // Files returns the files of a kind, such as "nccl", or of all ("*"), by their names in the
 // directory. Without the variable the test is skipped, which says so.
@@ -24,7 +24,7 @@ func Files(tb testing.TB, kind string) map[string]string {
 	}
 
 	if !filepath.IsAbs(directory) {
-		directory = filepath.Join(repository, directory)
+		directory = filepath.Join(expect.Root(tb), directory)
 	}
 
 	found, err := filepath.Glob(filepath.Join(directory, kind, "*"))

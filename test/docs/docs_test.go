@@ -13,8 +13,8 @@ import (
 	"strings"
 	"testing"
 
-	"hook-sidecar/pkg/cloudinit"
 	"hook-sidecar/pkg/findings"
+	"hook-sidecar/pkg/keys/cloudinit"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/test/expect"

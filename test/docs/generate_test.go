@@ -12,9 +12,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"hook-sidecar/pkg/doctor"
-	"hook-sidecar/pkg/peer"
-	"hook-sidecar/pkg/why"
+	"hook-sidecar/pkg/tools/cluster/why"
+	"hook-sidecar/pkg/tools/doctor"
+	"hook-sidecar/pkg/topology/peer"
 	"hook-sidecar/test/expect"
 )
 

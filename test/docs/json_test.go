@@ -42,12 +42,12 @@ The schema version rises when a field is removed or changes its meaning, not whe
 
 	for _, part := range []struct{ title, directory, typeName string }{
 		{"`explain --format json`", "pkg/report", "Report"},
-		{"`explain --guest FILE --format json`", "pkg/verdict", "GuestComparison"},
-		{"`guest --format json`", "pkg/verdict", "Verdict"},
-		{"`doctor --format json`", "pkg/doctor", "Report"},
+		{"`explain --guest FILE --format json`", "pkg/tools/verdict", "GuestComparison"},
+		{"`guest --format json`", "pkg/tools/verdict", "Verdict"},
+		{"`doctor --format json`", "pkg/tools/doctor", "Report"},
 		{"`kubectl hostdev explain -o json`: the table of VMs", "cmd/kubectl-hostdev", "vmTable"},
-		{"`kubectl hostdev fit -o json`", "pkg/fit", "Answer"},
-		{"`kubectl hostdev why -o json`", "pkg/why", "Report"},
+		{"`kubectl hostdev fit -o json`", "pkg/tools/cluster/fit", "Answer"},
+		{"`kubectl hostdev why -o json`", "pkg/tools/cluster/why", "Report"},
 	} {
 		fmt.Fprintf(&b, "\n## %s\n\n| field | meaning |\n|---|---|\n", part.title)
 		types := structs(t, part.directory)
@@ -74,7 +74,7 @@ func structs(t *testing.T, directory string) map[string]*ast.StructType {
 	var files []string
 	for _, d := range []string{
 		"pkg/reasons", "pkg/findings", "pkg/plan", "pkg/placement", "pkg/placement/bus",
-		"pkg/mapping", directory,
+		"pkg/plan/mapping", directory,
 	} {
 		names, err := filepath.Glob(filepath.Join(root, d, "*.go"))
 		expect.NoError(t, err)

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"hook-sidecar/pkg/doctor"
 	"hook-sidecar/pkg/findings"
 	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/tools/doctor"
 	"hook-sidecar/test/expect"
 )
 

@@ -5,10 +5,10 @@ import (
 	"path/filepath"
 	"testing"
 
-	"hook-sidecar/pkg/doctor"
-	"hook-sidecar/pkg/paste"
 	"hook-sidecar/pkg/report"
-	"hook-sidecar/pkg/verdict"
+	"hook-sidecar/pkg/tools/doctor"
+	"hook-sidecar/pkg/tools/paste"
+	"hook-sidecar/pkg/tools/verdict"
 	"hook-sidecar/test/cases"
 	"hook-sidecar/test/expect"
 	"hook-sidecar/test/pastes"

@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"hook-sidecar/pkg/hostfs"
 	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/tools/hostfs"
 )
 
 // NoError ends the test where there is an error.

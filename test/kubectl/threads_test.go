@@ -15,7 +15,7 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// thread is a bundle of a set in pkg/why/testdata, and where the cluster has it.
+// thread is a bundle of a set in pkg/tools/cluster/why/testdata, and where the cluster has it.
 type thread struct {
 	name, namespace, vm, cause string
 	stored, pod                string // the VM's name in the cluster, and its pod's
@@ -73,7 +73,7 @@ func (c *cluster) testThreads(t *testing.T) {
 // threads reads the bundles.
 func threads(t *testing.T) (all []thread) {
 	t.Helper()
-	names, err := filepath.Glob("../../pkg/why/testdata/threads*/*.txtar")
+	names, err := filepath.Glob("../../pkg/tools/cluster/why/testdata/threads*/*.txtar")
 	if err != nil {
 		t.Fatal(err)
 	}

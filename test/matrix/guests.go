@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"hook-sidecar/pkg/sample"
+	"hook-sidecar/pkg/tools/sample"
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/test/tree"
 )

@@ -12,10 +12,10 @@ import (
 	"testing"
 
 	"hook-sidecar/pkg/host"
-	"hook-sidecar/pkg/hostfs"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/tools/hostfs"
 	"hook-sidecar/test/expect"
 	"hook-sidecar/test/matrix"
 	"hook-sidecar/test/oracle"

@@ -10,11 +10,11 @@ import (
 	"strings"
 	"testing"
 
-	"hook-sidecar/pkg/hostfs"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/tools/hostfs"
 	"hook-sidecar/test/expect"
 	"hook-sidecar/test/matrix"
 	"hook-sidecar/test/oracle"

@@ -3,7 +3,7 @@ package nccl_test
 import (
 	"testing"
 
-	product "hook-sidecar/pkg/nccl"
+	product "hook-sidecar/pkg/keys/nccl"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/test/expect"

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	product "hook-sidecar/pkg/nccl"
+	product "hook-sidecar/pkg/keys/nccl"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/test/expect"

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"hook-sidecar/pkg/consumers/ncclgraph"
 	"hook-sidecar/pkg/host"
-	"hook-sidecar/pkg/ncclgraph"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/test/expect"

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"testing"
 
-	"hook-sidecar/pkg/nvlink"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/topology/nvlink"
 	"hook-sidecar/test/expect"
 	"hook-sidecar/test/nccl"
 )

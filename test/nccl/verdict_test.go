@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"hook-sidecar/pkg/paste"
-	"hook-sidecar/pkg/verdict"
+	"hook-sidecar/pkg/tools/paste"
+	"hook-sidecar/pkg/tools/verdict"
 	"hook-sidecar/test/expect"
 	"hook-sidecar/test/nccl"
 	"hook-sidecar/test/pastes"

@@ -16,7 +16,7 @@ import (
 	"testing"
 
 	"hook-sidecar/pkg/host"
-	"hook-sidecar/pkg/hostfs"
+	"hook-sidecar/pkg/tools/hostfs"
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/test/expect"
 )
@@ -115,8 +115,11 @@ func number(tb testing.TB, text string) int {
 	return n
 }
 
-// directory has the descriptions; from a package under test or pkg.
-const directory = "../../testdata/machines"
+// directory has the descriptions.
+func directory(tb testing.TB) string {
+	tb.Helper()
+	return filepath.Join(expect.Root(tb), "testdata", "machines")
+}
 
 // Load reads the machine of a file of testdata/machines.
 func Load(tb testing.TB, name string) *Machine {
@@ -127,13 +130,13 @@ func Load(tb testing.TB, name string) *Machine {
 // Description returns the text of a file of testdata/machines.
 func Description(tb testing.TB, name string) string {
 	tb.Helper()
-	return string(expect.File(tb, filepath.Join(directory, name+".txt")))
+	return string(expect.File(tb, filepath.Join(directory(tb), name+".txt")))
 }
 
 // Names returns the names of the machines whose names begin with a word, "" for all.
 func Names(tb testing.TB, word string) []string {
 	tb.Helper()
-	files, err := filepath.Glob(filepath.Join(directory, word+"*.txt"))
+	files, err := filepath.Glob(filepath.Join(directory(tb), word+"*.txt"))
 	if err != nil || len(files) == 0 {
 		tb.Fatalf("no machines: %v", err)
 	}

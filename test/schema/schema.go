@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
-	"hook-sidecar/pkg/fit"
 	"hook-sidecar/pkg/report"
+	"hook-sidecar/pkg/tools/cluster/fit"
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/test/expect"
 )

@@ -1,0 +1,81 @@
+package collect
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"kubevirt.io/api/core"
+
+	"hook-sidecar/pkg/tools/cluster"
+	"hook-sidecar/pkg/tools/cluster/archive"
+)
+
+// related are the objects of a namespace that are about VMs there, and what says so.
+var related = []struct {
+	query   cluster.Query
+	isAbout func(c *Collector, namespace string, item object) bool
+}{
+	{cluster.Query{Resource: "persistentvolumeclaims"}, (*Collector).isVolume},
+	{
+		// containerized-data-importer pkg/apis/core/v1beta1/register.go
+		cluster.Query{Group: "cdi.kubevirt.io", Version: "v1beta1", Resource: "datavolumes"},
+		(*Collector).isVolume,
+	},
+	{
+		cluster.Query{Group: core.GroupName, Resource: "virtualmachineinstancemigrations"},
+		(*Collector).isMigration,
+	},
+	{cluster.Query{Resource: "events"}, (*Collector).isEvent},
+}
+
+// relatedObjects reads the volumes, the migrations and the events of the VMs.
+func (c *Collector) relatedObjects(ctx context.Context) {
+	for _, r := range related {
+		for _, namespace := range c.namespaces() {
+			q := r.query
+			q.Namespace = namespace
+			found, err := c.list(ctx, q)
+			switch {
+			case apierrors.IsNotFound(err): // the cluster does not serve it
+				continue
+			case err != nil:
+				c.gap(archive.Objects(namespace, q.Resource), err)
+				continue
+			}
+
+			found.Items = slices.DeleteFunc(found.Items, func(item object) bool {
+				return !r.isAbout(c, namespace, item)
+			})
+			c.keepObjects(q.Resource, found)
+		}
+	}
+}
+
+// isVolume reports whether an object is a volume that one of the VMs names.
+func (c *Collector) isVolume(namespace string, item object) bool {
+	metadata, _ := item["metadata"].(object)
+	name, _ := metadata["name"].(string)
+	return slices.Contains(c.volumes[namespace], name)
+}
+
+// isMigration reports whether a VirtualMachineInstanceMigration is of one of the VMs.
+func (c *Collector) isMigration(namespace string, item object) bool {
+	spec, _ := item["spec"].(object)
+	return slices.ContainsFunc(c.vms, func(vm cluster.Instance) bool {
+		return vm.Namespace == namespace && vm.Name == spec["vmiName"]
+	})
+}
+
+// isEvent reports whether an event is about one of the VMs, its pods or its volumes.
+func (c *Collector) isEvent(namespace string, event object) bool {
+	involved, _ := event["involvedObject"].(object)
+	name, _ := involved["name"].(string)
+	isNamed := func(vm cluster.Instance) bool {
+		return namespace == vm.Namespace && strings.Contains(name, vm.Name)
+	}
+
+	return involved["namespace"] == namespace && (c.isPod(namespace, name) ||
+		slices.Contains(c.volumes[namespace], name) || slices.ContainsFunc(c.vms, isNamed))
+}

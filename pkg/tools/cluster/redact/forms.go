@@ -1,0 +1,135 @@
+package redact
+
+import (
+	"strings"
+
+	"hook-sidecar/pkg/words/lazyregexp"
+)
+
+// tokenPrefixes are how the tokens of an issuer begin, as it documents them. What comes after is
+// eight characters or more.
+var tokenPrefixes = strings.Fields(`
+	AGE-SECRET-KEY- AIza AKIA ASIA ATATT3 ATCTT3 LTAI PMAK- NRAK- SG. dapi dckr_oat_ dckr_pat_
+	doo_v1_ dop_v1_ dp.st. figd_ gho_ ghp_ ghr_ ghs_ ghu_ github_pat_ gldt- glpat- glptt- glrt- glsa_
+	hf_ hvb. hvr. hvs. lin_api_ npm_ nvapi- ops_ pscale_tkn_ pypi- rk_live_ rubygems_ sbp_ sha256~
+	shpat_ shpss_ sk- sk_live_ sk_test_ sntrys_ tskey- whsec_ xapp- xkeysib- xoxa- xoxb- xoxe- xoxo-
+	xoxp- xoxr- xoxs- ya29.`)
+
+// schemes are those of the header Authorization (IANA, HTTP Authentication Scheme Registry).
+var schemes = strings.Fields(`apikey basic bearer digest negotiate ntlm`)
+
+// rule is a form of a secret that needs no name, and what is written in its place.
+type rule struct {
+	form  lazyregexp.Regexp
+	with  string
+	hints *hints // one of these is in a text, in lower case, that the form matches
+}
+
+// bare are the forms of secrets that need no name: private keys (RFC 7468; OpenPGP, RFC 9580),
+// JSON Web Tokens (RFC 7519), tokens by their prefix, bootstrap tokens (Kubernetes
+// staging/src/k8s.io/cluster-bootstrap/token/api), hashed passwords (crypt(5)), credentials of an
+// address or a header (RFC 7235, 2.1), SSH keys, and names in an escaped URL.
+var bare = []rule{
+	{
+		lazyregexp.New(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z ]*PRIVATE KEY(?: BLOCK)?-----|$)`),
+		Mark, newHints("-----begin"),
+	},
+	{
+		lazyregexp.New(`\beyJ[\w-]+(?:\.[\w-]*){0,4}`),
+		Mark, newHints("eyj"),
+	},
+	{
+		lazyregexp.New(`\b(ssh-[a-z0-9-]+|ecdsa-[a-z0-9-]+|sk-ssh-[\w@.-]+) +[A-Za-z0-9+/=]\S*`),
+		"$1 " + Mark, newHints("ssh-", "ecdsa-"),
+	},
+	{
+		lazyregexp.New(`(?:\b|_)(?:` + anyOf(tokenPrefixes) + `)[\w.~+/=-]{8,}`),
+		Mark, newHints(tokenPrefixes...),
+	},
+	{
+		lazyregexp.New(`\b[a-z0-9]{6}\.[a-z0-9]{16}\b`),
+		Mark, newHints("token", "bootstrap", "kubeadm"),
+	},
+	{
+		lazyregexp.New(`\$(?:1|2[abxy]?|5|6|7|y|gy|sha1|argon2\w+|pbkdf2[\w-]*|scrypt)\$[\w./$=,+-]+`),
+		Mark, newHints("$"),
+	},
+	{
+		lazyregexp.New(`://[^/\s@]+@`),
+		"://" + Mark + "@", newHints("@"),
+	},
+	{
+		lazyregexp.New(`(^|[\s"'=,(/])[A-Za-z][\w.+-]*:[^\s:@/"']+@([A-Za-z][\w-]*(?:[.:/][\w.:/-]*)?(?:$|[\s"'),;]))`),
+		"$1" + Mark + "@$2", newHints("@"),
+	},
+	{
+		lazyregexp.New(`(?i)(://[^\s"']*/(?:password|passwd|token|apikey|api-key|access-key|secret)/)[^\s/?#"']+`),
+		"$1" + Mark, newHints("://"),
+	},
+	{
+		lazyregexp.New(`(://hooks\.[\w.-]+/services/)[^\s"']+`),
+		"$1" + Mark, newHints("://hooks."),
+	},
+	{
+		lazyregexp.New(`(?i)\b(` + anyOf(schemes) + `) +[\w.~+/=-]{6,}`),
+		"$1 " + Mark, newHints(schemes...),
+	},
+	{
+		lazyregexp.New(`(?i)([\w.-]*(?:` + anyOf(secretParts) + `|pass|pin|sig|key)\w*(?:%22)?(?:%3D|%3A)(?:%22|%20)*)[^\s"'&]+`),
+		"$1" + Mark, newHints("%3d", "%3a"),
+	},
+}
+
+// anyOf returns an expression that matches one of these.
+func anyOf(texts []string) string {
+	quoted := make([]string, len(texts))
+	for i, text := range texts {
+		quoted[i] = lazyregexp.QuoteMeta(text)
+	}
+	return strings.Join(quoted, "|")
+}
+
+// The forms of values that are no secrets, unless the name says so: numbers with a unit, what is on
+// or off, PCI addresses, SELinux contexts, and files of a node or a container.
+const (
+	number  = `[-+]?(?:0x[0-9a-fA-F]+|[0-9]+(?:\.[0-9]+)?(?:%|[KMGTPE]i?B?|[mun]?s|[mhd](?:\d+[ms])*|k|m|/[A-Z]+)?)`
+	setting = `true|false|yes|no|on|off|none|null|nil|unknown|<nil>|<none>|enabled|disabled`
+	pci     = `(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7](?:,(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])*`
+	context = `\w+:(?:object_r|system_r|unconfined_r):[\w.]+:s0(?:[\w.,:-]*)`
+	file    = `/(?:bin|boot|dev|etc|home|lib|lib64|mnt|opt|proc|root|run|sbin|sys|tmp|usr|var)(?:/[\w.+:@-]*)*`
+)
+
+// publicValue matches such a value at the beginning of a text. Another pair may follow a comma, no
+// other text.
+var publicValue = lazyregexp.New(`^\\*["']?(?:` +
+	strings.Join([]string{number, setting, pci, context, file}, "|") +
+	`)\\*["']?(?:$|[\s)\]};&|>]|[.:](?:\s|$|[\w-]+=)|,(?:$|\s|\\*["']?[\w./-]+\\*["']?\s*[=:]|[{}\]]))`)
+
+// emptyValue matches no value, and a line that a table draws.
+var emptyValue = lazyregexp.New(`^(?:\\*"\\*"|\\*'\\*'|=+)(?:$|[\s,:;)\]}])`)
+
+// objectKey matches the key of an object or of a label: "namespace/name", "kubernetes.io/hostname".
+var objectKey = lazyregexp.New(`^\\*["']?[a-z][a-z0-9.-]*/[\w.-]+\\*["']?(?:$|[\s,)\]};])`)
+
+// bareHints are the hints of all forms that need no name.
+func bareHints() (texts []string) {
+	for _, b := range bare {
+		texts = append(texts, b.hints.texts...)
+	}
+	return texts
+}
+
+// bareSecrets removes the secrets that need no name.
+func bareSecrets(text string) string {
+	lower := strings.ToLower(text)
+	for _, b := range bare {
+		if !b.hints.isIn(lower) {
+			continue
+		}
+		text = b.form.ReplaceAllStringFunc(text, func(found string) string {
+			return b.form.ReplaceAllString(found, b.with) + lineEnds(found)
+		})
+	}
+
+	return text
+}

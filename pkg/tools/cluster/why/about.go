@@ -1,0 +1,71 @@
+package why
+
+import (
+	"slices"
+	"strings"
+
+	"hook-sidecar/pkg/words/lazyregexp"
+)
+
+// The names in messages: of a node and a pod as facts have them, of a PCI device, of a process that
+// holds one, of a DRA driver and of a resource.
+var (
+	namedNode     = lazyregexp.New(`\bnode ([a-z0-9][a-z0-9.-]*[a-z0-9])`)
+	namedPod      = lazyregexp.New(`\b[Pp]od ((?:[a-z0-9.-]+/)?[a-z0-9][a-z0-9.-]*-[a-z0-9.-]*[a-z0-9])`)
+	namedDevice   = lazyregexp.New(`\b(?:[0-9a-f]{4}:)[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?\b`)
+	namedProcess  = lazyregexp.New(`\bpid[ =]+(\d+)(?: \(([\w.-]+)\))?`)
+	namedDriver   = lazyregexp.New(`\bdriver(?: name)? ([\w-]+(?:\.[\w-]+)+)`)
+	namedResource = lazyregexp.New(`Insufficient ([\w.-]+/[\w.-]*\w)`)
+	namedGroup    = lazyregexp.New(`\bgroup (\d+)\b`)
+)
+
+// about returns what the evidence names of the cause that a line names, with what each is.
+func (e *Evidence) about(n entry, line Line) []string {
+	all := []string{}
+	add := func(what string, names ...string) {
+		if text := strings.TrimSpace(what + strings.Join(names, "")); !slices.Contains(all, text) {
+			all = append(all, text)
+		}
+	}
+
+	if n.cause.Stage == StageCreate && line.Speaker != "" {
+		add(strings.TrimPrefix(line.Speaker, "the "))
+	}
+
+	if f := namedDevice.FindString(line.Text); f != "" {
+		add("device ", f)
+	}
+
+	if f := namedGroup.FindStringSubmatch(line.Text); f != nil {
+		add("IOMMU group ", f[1])
+	}
+
+	if f := namedProcess.FindStringSubmatch(line.Text); f != nil && n.stage != StageGuest {
+		add("process ", f[1], " "[:min(1, len(f[2]))], f[2])
+	}
+
+	if f := namedDriver.FindStringSubmatch(line.Text); f != nil {
+		add("driver ", f[1])
+	}
+
+	for _, f := range namedResource.FindAllStringSubmatch(line.Text, 2) {
+		add(f[1])
+	}
+
+	pod := namedPod.FindStringSubmatch(line.Text)
+	if pod == nil && n.stage != StageGuest {
+		pod = namedPod.FindStringSubmatch(line.Source)
+	}
+
+	if pod != nil {
+		add("pod ", pod[1])
+	}
+
+	if f := namedNode.FindStringSubmatch(line.Text); f != nil && n.source == factSource {
+		add("node ", f[1])
+	} else if e.Node != "" {
+		add("node ", e.Node)
+	}
+
+	return all
+}

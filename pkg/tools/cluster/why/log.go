@@ -1,0 +1,428 @@
+package why
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"hook-sidecar/pkg/kubevirt"
+	"hook-sidecar/pkg/words/lazyregexp"
+)
+
+// AddLog adds a container's log, or what kubectl prints of events. Lines of a log are JSON, which a
+// prefix of kubectl or of the container's runtime may precede, or what QEMU, a guest or a Go
+// program in panic prints. Of several VMs' lines those of this VM count.
+func (e *Evidence) AddLog(source, text string) {
+	r := logReader{evidence: e, source: source, owner: unknown, isConsole: isConsole(source)}
+	e.reading.addLines(text)
+	for line := range strings.SplitSeq(text, "\n") {
+		r.add(strings.TrimSuffix(line, "\r"))
+	}
+
+	if r.owner == unknown {
+		r.settle(own)
+	}
+
+	if strings.Contains(text, dumped) && r.owner == own {
+		if found, err := kubevirt.FindDomain([]byte(text), maxDomain); err == nil {
+			e.domain = string(found.XML)
+		}
+	}
+}
+
+// dumped precedes the domain in virt-launcher's log (KubeVirt
+// pkg/virt-launcher/virtwrap/util/libvirt_helper.go).
+const dumped = "Base64 dump "
+
+// maxDomain limits the domain in a log, as hooks limit what they read.
+const maxDomain = 4 << 20
+
+// isConsole reports whether a log is that of the guest's serial console (KubeVirt
+// pkg/virt-controller/services/template.go, generateSerialConsoleLogContainer).
+func isConsole(source string) bool { return strings.Contains(source, "container guest-console-log") }
+
+// owner says whose the lines of a log are that name no VM.
+type owner int
+
+// The owners. Before a line names a VM it is not known.
+const (
+	unknown owner = iota
+	own
+	other
+)
+
+// logReader reads a log.
+type logReader struct {
+	evidence *Evidence
+	source   string
+
+	owner   owner
+	pending []message // of an unknown owner
+	stamp   string    // the time of the last line that has one
+	broken  wrapped
+	object  []string  // namespace and name of the object that kubectl describes
+	table   *getTable // of VMs or VMIs, whose rows are read; nil outside one
+
+	isConsole bool // the guest prints it
+}
+
+// entryOfLog has the fields of a line of KubeVirt's log, and of this hook's.
+type entryOfLog struct {
+	Level, Msg, Reason, Error, Timestamp, Time, Component, Subcomponent, Kind, Name, Namespace string
+	VMI                                                                                        string
+}
+
+// add adds a line.
+func (r *logReader) add(line string) {
+	start := strings.Index(line, `{"`)
+	if start >= 0 && isTalk(line[start:]) {
+		r.evidence.hasText = r.evidence.hasText || r.owner == unknown
+		return
+	}
+
+	var logged entryOfLog
+	if start < 0 || !decode(line[start:], &logged) {
+		r.addText(line)
+		return
+	}
+
+	prefix := line[:start]
+	if inner := logged; logged.Component == "sidecar-shim" && decode(logged.Msg, &inner) {
+		logged = inner // a line of the hook's own log
+	}
+
+	m := message{
+		source: r.source, isLog: true, at: r.time(cmp.Or(logged.Timestamp, logged.Time)),
+		origin: logged.origin(), isLibvirts: logged.Subcomponent == libvirt,
+		isError: slices.Contains([]string{"error", "panic", "fatal"},
+			strings.ToLower(logged.Level)),
+		text: logged.Msg,
+	}
+
+	if detail := cmp.Or(logged.Reason, logged.Error); detail != "" {
+		m.text += ": " + detail
+	}
+
+	if logged.isOfDevices(m.text) {
+		m.stage = StageSchedule
+	}
+
+	m.passes = passedBy(logged.Msg)
+	m.startsQEMU = strings.Contains(logged.Msg, ": starting up libvirt version: ")
+	r.addMessage(m, r.ownerOf(prefix, logged))
+}
+
+// origin returns the program that a line is of.
+func (l entryOfLog) origin() string {
+	switch {
+	case strings.HasPrefix(l.Component, "virt-launcher"):
+		return "virt-launcher"
+	case l.Component == "" && l.VMI != "" || l.Component == "sidecar-shim":
+		return "the hook"
+	}
+	return l.Component
+}
+
+// isOfDevices reports whether a line is virt-handler's about what it offers on its node, which is
+// about each VM that waits for it (KubeVirt pkg/virt-handler/device-manager).
+func (l entryOfLog) isOfDevices(text string) bool {
+	isError := strings.HasPrefix(l.Level, "e") || strings.HasPrefix(l.Level, "p")
+	return isError && l.Component == "virt-handler" && l.Name == "" &&
+		hasAny(text, []string{"device plugin", "device-plugin", "mdev", "mediated", "host device"})
+}
+
+// marks are in lines that say whose they are, or which stage is passed.
+var marks = []string{
+	`"name":`, `"vmi":`, "sidecar-shim", "Collected all", "Domain started", "Synced vmi",
+	"starting up libvirt",
+}
+
+// isTalk reports whether a line of JSON has nothing that counts: most of a log is such lines, and
+// to decode them takes most of the time.
+func isTalk(line string) bool {
+	const level = `"level":"`
+	at := strings.Index(line, level) + len(level)
+	if at < len(level) || at == len(line) {
+		return false
+	}
+
+	isError := strings.ContainsAny(line[at:at+1], "eEfFpP")
+	isMarked := func(mark string) bool { return strings.Contains(line, mark) }
+	return !isError && !causeIndex().mayFind(line) && !slices.ContainsFunc(marks, isMarked)
+}
+
+// decode decodes the JSON object that a text begins with, if it is a line of a log.
+func decode(text string, into *entryOfLog) bool {
+	err := json.Unmarshal([]byte(text), into)
+	if err != nil && !strings.HasSuffix(text, "}") {
+		err = json.NewDecoder(strings.NewReader(text)).Decode(into)
+	}
+	return err == nil && into.Msg != ""
+}
+
+// passedBy returns the stage of which virt-launcher says that it is passed (KubeVirt
+// pkg/hooks/manager.go, pkg/virt-launcher/virtwrap/manager.go and cmd-server/server.go).
+func passedBy(text string) Stage {
+	switch text {
+	case "Collected all requested hook sidecar sockets":
+		return StageHook
+	case "Domain started.", "Synced vmi":
+		return StageStart
+	}
+
+	return ""
+}
+
+// launcher is a pod's name in the prefix of a line.
+var launcher = lazyregexp.New(launcherPrefix + `[a-z0-9.-]+`)
+
+// ownerOf returns whose a line is: that of the pod that its prefix names, or of the VM that it
+// names. Components of the cluster log about all VMs.
+func (r *logReader) ownerOf(prefix string, logged entryOfLog) owner {
+	is := func(isOwn bool) owner {
+		if isOwn {
+			return own
+		}
+		return other
+	}
+
+	namespace, name := logged.Namespace, logged.Name
+	if before, after, hasVMI := strings.Cut(logged.VMI, "/"); hasVMI && name == "" {
+		namespace, name = before, after
+	}
+
+	pod := launcher.FindString(prefix)
+	switch {
+	case name != "" && (logged.VMI != "" || strings.HasPrefix(logged.Component, "virt-launcher")):
+		return r.settle(is(r.evidence.isOwn(logged.Kind, namespace, name)))
+	case name != "" && logged.Kind != "":
+		return is(r.evidence.isOwn(logged.Kind, namespace, name))
+	case name != "": // of a VMI, or of a node or any other object
+		return is(name == r.evidence.Name && r.evidence.isOwn("", namespace, name))
+	case pod != "":
+		return is(r.evidence.isOwn("Pod", "", pod))
+	case strings.HasPrefix(logged.Component, "virt-") &&
+		!strings.HasPrefix(logged.Component, "virt-launcher"):
+		text := logged.Msg + " " + logged.Reason
+		return is(r.names(text) || logged.isOfDevices(text))
+	}
+
+	return unknown
+}
+
+// names reports whether a text names the VM or its pod.
+func (r *logReader) names(text string) bool {
+	e := r.evidence
+	const nameCharacters = "abcdefghijklmnopqrstuvwxyz0123456789-._/"
+	isBetween := func(c rune) bool { return !strings.ContainsRune(nameCharacters, c) }
+	for _, word := range strings.FieldsFunc(text, isBetween) {
+		namespace, name, isFull := strings.Cut(word, "/")
+		if !isFull {
+			namespace, name, isFull = strings.Cut(word, "_")
+		}
+
+		if isFull && name == e.Name && e.isNamespace(namespace) || word == e.Name ||
+			e.isLauncher(word) {
+			return true
+		}
+	}
+
+	return false
+}
+
+// addMessage adds a message, if it is the VM's.
+func (r *logReader) addMessage(m message, whose owner) {
+	if whose == unknown {
+		if isOfOther(r.evidence, m.text) {
+			return
+		}
+		whose = r.owner
+		r.evidence.hasText = r.evidence.hasText || whose == unknown
+	}
+
+	switch whose {
+	case own:
+		r.evidence.add(m)
+	case unknown:
+		r.pending = append(r.pending, m)
+		if len(r.pending) == 1<<16 { // a long log that names no VM
+			r.settle(own)
+		}
+	}
+}
+
+// settle says whose the lines are that name no VM. It adds those that were read, or leaves them
+// out.
+func (r *logReader) settle(whose owner) owner {
+	if r.owner == unknown && whose == own {
+		for _, m := range r.pending {
+			r.evidence.add(m)
+		}
+	}
+
+	r.owner, r.pending = whose, nil
+	return whose
+}
+
+// domainName is the name of a domain in a message of libvirt about QEMU.
+var domainName = lazyregexp.New(`\(vm='([^'_]+)_([^']+)'\)`)
+
+// isOfOther reports whether libvirt says that a message is about another VM.
+func isOfOther(e *Evidence, text string) bool {
+	if !strings.Contains(text, "(vm='") {
+		return false
+	}
+	found := domainName.FindStringSubmatch(text)
+	return found != nil && !e.isVM(found[1], found[2])
+}
+
+// time returns the time of a line, that of the line before it if it has none.
+func (r *logReader) time(stamp string) time.Time {
+	if stamp != "" {
+		r.stamp = stamp
+	}
+	at, _ := time.Parse(time.RFC3339, r.stamp)
+	return at.UTC()
+}
+
+// seenAgo is the age of an event, which may have happened several times.
+const seenAgo = `(\d\w*|<\w+>)(?: \(x\d+ over \w+\))?`
+
+// Lines of the tables of kubectl get events (Kubernetes pkg/printers/internalversion: age, type,
+// reason, object, message; with -A the namespace before it) and of kubectl describe (Kubernetes
+// staging/src/k8s.io/kubectl/pkg/describe: type, reason, age, from, message).
+var (
+	eventRow = lazyregexp.New(`^(?:(\S+)\s+)?` + seenAgo +
+		`\s+(Normal|Warning)\s+(\S+)\s+([a-z]+)(?:\.[\w.]+)?/(\S+)\s+(.*)$`)
+	eventLine = lazyregexp.New(`^\s+(Normal|Warning)\s+(\S+)\s+` + seenAgo +
+		`\s+(\S+?)(?:, \S+)?\s+(.*)$`)
+	header = lazyregexp.New(`^(Name|Namespace):\s+(\S+)$`)
+	stamp  = lazyregexp.New(`^(?:\d{4}-\d\d-\d\dT\S+)`)
+)
+
+// addText adds a line that is not JSON.
+func (r *logReader) addText(line string) {
+	if line == "" || r.addTable(line) || r.addEvent(line) || r.addHeader(line) ||
+		r.object != nil && !r.isDescribed() {
+		return
+	}
+
+	m := message{source: r.source, isLog: true, at: r.time(stamp.FindString(line))}
+	m.setText(r.broken.join(r.evidence.index(), line))
+	if r.isConsole {
+		m.origin, m.stage = guests, StageGuest
+	}
+
+	whose := unknown
+	if prefix := strings.TrimPrefix(line, "[pod/"); strings.HasPrefix(prefix, launcherPrefix) {
+		whose = other
+		if r.evidence.isOwn("Pod", "", launcher.FindString(prefix)) {
+			whose = own
+		}
+	}
+
+	r.addMessage(m, whose)
+}
+
+// setText sets the text of a line that is not JSON, and who prints it where the line says so.
+func (m *message) setText(line string) {
+	m.text, m.isError, m.isBoot = line, isFailure(line), isBoot(line)
+	if isKernels(line) {
+		m.origin, m.stage, m.at = nodes, StageNode, time.Time{} // its time is of no time zone
+	}
+}
+
+// addEvent adds a line of a table of events, and reports whether it is one.
+func (r *logReader) addEvent(line string) bool {
+	if !strings.Contains(line, corev1.EventTypeNormal) &&
+		!strings.Contains(line, corev1.EventTypeWarning) {
+		return false // which is most, and takes less time than an expression
+	}
+
+	m := message{source: r.source, hasAge: true}
+	if f := eventRow.FindStringSubmatch(line); f != nil {
+		m.ago, m.hasAge = age(f[2])
+		if r.evidence.isOwn(f[5], f[1], f[6]) {
+			r.addRow(m, f[3], f[4], f[5], f[7])
+		}
+		return true
+	}
+
+	f := eventLine.FindStringSubmatch(line)
+	if f == nil {
+		return false
+	}
+
+	m.ago, m.hasAge = age(f[3])
+	kind := "VirtualMachineInstance"
+	if slices.Contains([]string{"kubelet", "default-scheduler", "multus"}, f[4]) {
+		kind = "Pod"
+	}
+
+	if r.isDescribed() {
+		r.addRow(m, f[1], f[2], kind, f[5])
+	}
+
+	return true
+}
+
+// addHeader reads the name or namespace of an object that kubectl describes, and reports
+// whether the line has one.
+func (r *logReader) addHeader(line string) bool {
+	f := []string(nil)
+	if line[0] == 'N' {
+		f = header.FindStringSubmatch(line)
+	}
+
+	switch {
+	case f == nil:
+		return false
+	case f[1] == "Name":
+		r.object = []string{"", f[2]}
+	case r.object != nil:
+		r.object[0] = f[2]
+	}
+
+	return true
+}
+
+// addRow adds an event of a table.
+func (r *logReader) addRow(m message, kind, reason, name, text string) {
+	m.isError = kind == corev1.EventTypeWarning
+	m.heading, m.text = reason, text
+	r.evidence.hasText = true
+	r.evidence.addReason(m, reason, name)
+}
+
+// isDescribed reports whether the object that kubectl describes is the VM's. It is, if the file
+// does not say which it is.
+func (r *logReader) isDescribed() bool {
+	if r.object == nil {
+		return true
+	}
+
+	namespace, name := r.object[0], r.object[1]
+	return strings.HasPrefix(name, launcherPrefix) && r.evidence.isOwn("Pod", namespace, name) ||
+		name == r.evidence.Name && r.evidence.isOwn("", namespace, name)
+}
+
+// isErrorText reports whether a line that is not JSON is an error: of QEMU, or one that says so.
+func isErrorText(line string) bool {
+	if strings.Contains(line, "qemu-kvm: ") || strings.Contains(line, "qemu-system-") {
+		return true
+	}
+
+	line = strings.TrimPrefix(line, stamp.FindString(line))
+	isOther := func(c rune) bool { return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') }
+	line = strings.TrimLeftFunc(line, isOther)
+	if end := strings.IndexFunc(line, isOther); end > 0 {
+		line = line[:end]
+	}
+
+	isWord := func(word string) bool { return strings.EqualFold(line, word) }
+	return slices.ContainsFunc([]string{"panic", "fatal", "error"}, isWord)
+}

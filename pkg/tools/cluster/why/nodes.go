@@ -1,0 +1,144 @@
+package why
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"hook-sidecar/pkg/words/lazyregexp"
+)
+
+// insufficient is a device, or a size of hugepages, in the scheduler's message.
+var insufficient = lazyregexp.New(`Insufficient ([\w.-]+/[\w.-]*\w|hugepages-\w+)`)
+
+// lacking returns the resources that the scheduler reports as insufficient.
+func lacking(message string) (names []corev1.ResourceName) {
+	for _, match := range insufficient.FindAllStringSubmatch(message, -1) {
+		if name := corev1.ResourceName(match[1]); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// maxNodes limits the nodes that are shown per resource.
+const maxNodes = 12
+
+// shares returns a line per resource that the scheduler reports as insufficient and node that has
+// it: how much, and which pods use it there. Without nodes it returns none.
+func (e *Evidence) shares(message string) []string {
+	lines := []string{}
+	if len(e.nodes) == 0 {
+		return lines
+	}
+
+	if strings.Contains(message, "node affinity/selector") {
+		lines = append(lines, e.selections()...)
+	}
+
+	for _, name := range lacking(message) {
+		users, count := e.users(name), 0
+		for _, node := range e.nodes {
+			text := node.share(name, users[node.Name])
+			if text == "" {
+				continue
+			}
+
+			if count++; count <= maxNodes {
+				lines = append(lines, quote(fmt.Sprintf("%s: node %s %s", name, node.Name, text), 0))
+			}
+		}
+
+		switch {
+		case count == 0:
+			lines = append(lines, string(name)+": no node has it")
+		case count > maxNodes:
+			lines = append(lines, fmt.Sprintf("%s: %d more nodes have it", name, count-maxNodes))
+		}
+	}
+
+	return lines
+}
+
+// selections returns a line per node that lacks a label that the VM's pod selects.
+func (e *Evidence) selections() (lines []string) {
+	isOwn := func(pod object) bool { return e.isOwn("Pod", pod.Namespace, pod.Name) && !pod.isEnded() }
+	at := slices.IndexFunc(e.pods, isOwn)
+	if at < 0 {
+		return nil
+	}
+
+	wanted := e.pods[at].Spec.NodeSelector
+	for _, node := range e.nodes[:min(len(e.nodes), maxNodes)] {
+		for _, label := range slices.Sorted(maps.Keys(wanted)) {
+			if node.Labels[label] != wanted[label] {
+				lines = append(lines, quote(fmt.Sprintf("node %s lacks the label %s=%s", node.Name,
+					label, wanted[label]), 0))
+			}
+		}
+	}
+
+	return lines
+}
+
+// share returns what a node has of a resource and who uses it; "" if it has nothing to do with it.
+func (o object) share(name corev1.ResourceName, users []string) string {
+	has, isOffered := o.Status.Allocatable[name]
+	total := o.Status.Capacity[name]
+	holders := strings.Join(users, ", ")
+	text := ""
+	switch {
+	case !has.IsZero():
+		text = fmt.Sprintf("has %s, used by %s", has.String(),
+			cmp.Or(holders, "no pod that was read"))
+	case holders != "":
+		text = fmt.Sprintf("offers none, and %s uses it", holders)
+	case !total.IsZero():
+		text = fmt.Sprintf("has %s and offers none", total.String())
+	case isOffered:
+		text = "has 0"
+	default:
+		return ""
+	}
+
+	return text + o.closed()
+}
+
+// closed returns what keeps pods from a node, beside what it has.
+func (o object) closed() (text string) {
+	if o.Spec.Unschedulable {
+		text = "; it is cordoned"
+	}
+
+	for _, t := range o.Spec.Taints {
+		isCordon := t.Key == corev1.TaintNodeUnschedulable
+		if !isCordon && t.Effect != corev1.TaintEffectPreferNoSchedule {
+			text += fmt.Sprintf("; it has the taint %s", t.ToString())
+		}
+	}
+
+	return text
+}
+
+// users returns the pods that use a resource, by node.
+func (e *Evidence) users(name corev1.ResourceName) map[string][]string {
+	users := map[string][]string{}
+	for _, pod := range e.pods {
+		if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+			continue
+		}
+		for _, c := range pod.Spec.Containers {
+			has, on := c.Resources.Requests[name], pod.Spec.NodeName
+			user := fmt.Sprintf("%s/%s (%s)", pod.Namespace, pod.Name, has.String())
+			if !has.IsZero() && !slices.Contains(users[on], user) { // a pod may be in two lists
+				users[on] = append(users[on], user)
+			}
+		}
+	}
+
+	return users
+}

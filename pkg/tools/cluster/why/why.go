@@ -1,0 +1,427 @@
+// Package why names the cause of a VM that does not start. Objects of the API server and logs
+// become the Evidence about one VM (object.go, log.go), and the table (causes.yaml) says which of
+// its lines name a cause. What the VM got past later is history. Objects and logs hold secrets: all
+// text of theirs that the package returns has gone through redact.Text.
+package why
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"hook-sidecar/pkg/tools/cluster/redact"
+)
+
+// Report says why a VM does not start.
+type Report struct {
+	SchemaVersion int `json:"schemaVersion"` // 2
+	// of the VM; "" where files are read and none is named
+	Namespace string   `json:"namespace"`
+	Name      string   `json:"name"`  // of the VM
+	Phase     string   `json:"phase"` // of its VMI; "" where none was read
+	Node      string   `json:"node"`  // of its VMI; "" before it has one
+	State     State    `json:"state"` // of the VM, in words
+	Files     []string `json:"files"` // that were read in place of the cluster
+	// says that it started, after all errors; null where none does
+	Started *Line     `json:"started"`
+	Causes  []Finding `json:"causes"` // the latest first
+	// causes that are past, the latest first; none if the VM runs
+	History []Finding `json:"history"`
+	// the last of each source that names no cause, and the next latest up to five: first what ends
+	// a start, such as QEMU's and the guest's drivers', then the latest; of a VM that runs, those
+	// since its start, and those of the guest and of the node's kernel
+	Errors []Line `json:"errors"`
+	Read   []Read `json:"read"` // what was read of each file
+	// if the VM requests the hook, which did not place its devices: what doctor finds in the
+	// cluster
+	Installation []string `json:"installation"`
+	// what could not be read, and the rule that grants it
+	Unread []string `json:"unread"`
+}
+
+// Runs reports whether the VM runs: its VMI says so or, where none was read, the last line about
+// its start.
+func (r Report) Runs() bool {
+	return r.Phase == string(corev1.PodRunning) || r.Phase == "" && r.Started != nil
+}
+
+// Finding is a cause and the last line that names it.
+type Finding struct {
+	Cause
+	Line Line  `json:"line"` // that names the cause
+	Past *Line `json:"past"` // says that the VM got further later; null if nothing does
+	// what the evidence names of it: the node, the pod, the device, who holds it
+	About []string `json:"about"`
+	// of each resource that is insufficient: how much each node has, and who uses it
+	Shares []string `json:"shares"`
+}
+
+// Line is a line of a message about the VM.
+type Line struct {
+	// who reports it, such as "event SyncFailed of VirtualMachineInstance dgx"
+	Source string    `json:"source"`
+	Time   time.Time `json:"time,omitzero"` // absent where the source has none
+	// without values of variables, headers and tokens, and without cloud-init data
+	Text string `json:"text"`
+	// who says it, such as QEMU or the kubelet, by where it comes from; "" if that is not known
+	Speaker string `json:"speaker"`
+}
+
+// Where returns the line's source and time.
+func (l Line) Where() string {
+	if l.Time.IsZero() {
+		return l.Source
+	}
+	return l.Source + ", " + l.Time.Format(timeFormat)
+}
+
+// Fails reports whether the VM does not run as it should: it does not run, is paused, or has to end
+// and does not.
+func (r Report) Fails() bool {
+	isStuck := r.State.Name == "stopping" && len(r.Causes) > 0
+	return !r.Runs() || r.State.Name == "paused" || isStuck
+}
+
+// Diagnose returns the report with causes and errors. Of several attempts to start, the last
+// counts; of a VM that runs, what its guest reports, and what keeps it from migrating.
+func (e *Evidence) Diagnose() Report {
+	e.addFacts()
+	r := e.Report
+	r.State, r.Files = e.State(), append([]string{}, e.Files...)
+	r.Unread, r.Installation = safe(e.Unread), safe(e.Installation)
+	r.SchemaVersion, r.Causes, r.History, r.Errors = 2, []Finding{}, []Finding{}, []Line{}
+	r.Read = []Read{}
+	for _, read := range e.read {
+		r.Read = append(r.Read, *read)
+	}
+
+	all := e.inOrder()
+	var passed, errors []entry
+	for _, n := range all {
+		if n.passed != "" {
+			passed = append(passed, n)
+		}
+	}
+
+	for _, n := range slices.Backward(all) {
+		past := n.past(passed)
+		switch {
+		case n.passed == StageStart && r.Started == nil && len(r.Causes)+len(errors) == 0:
+			line := n.show()
+			r.Started = &line
+
+		case n.passed != "":
+		case n.cause != nil:
+			r.addFinding(n, past, e)
+		case past == nil && !isPrivate(n):
+			errors = append(errors, n)
+		}
+	}
+
+	r.orderCauses()
+	if e.isSlow(r, errors) {
+		r.setSlow(e.qemu, e.kernel())
+		errors = nil
+	}
+
+	if r.State.onPurpose {
+		r.History, r.Causes = slices.Concat(r.Causes, r.History), []Finding{}
+	}
+
+	if r.Runs() {
+		isOther := func(f Finding) bool { return !f.isOfRunning(r.State) }
+		r.Causes, r.History = slices.DeleteFunc(r.Causes, isOther), []Finding{}
+	}
+
+	if r.State.Name == "running" { // whatever failed before it started
+		errors = sinceStart(errors, passed)
+	}
+
+	r.Errors = mostTelling(errors)
+	return r
+}
+
+// safe returns texts without secrets: a server's answer, or a setting that a check quotes.
+func safe(texts []string) []string {
+	all := []string{}
+	for _, text := range texts {
+		all = append(all, redact.Text(text))
+	}
+	return all
+}
+
+// isOfRunning reports whether a VM that runs, or has to end, can have the cause.
+func (f Finding) isOfRunning(s State) bool {
+	switch f.Stage {
+	case StageGuest, StageMigrate, StageNode:
+		return true
+	}
+	return f.Stage == StageStop && s.Name == "stopping"
+}
+
+// plainLine returns the line of an entry as its source printed it, with secrets.
+func (n entry) plainLine() string {
+	if all := lines(n.text); n.line < len(all) {
+		return strings.TrimSpace(all[n.line])
+	}
+	return ""
+}
+
+// isSlow reports whether a VM's start only takes long: libvirt started QEMU, and nothing says since
+// that it failed.
+func (e *Evidence) isSlow(r Report, errors []entry) bool {
+	if e.Phase != "Scheduled" || r.State.Name != "starting" || r.Started != nil || e.qemu == nil {
+		return false
+	}
+
+	isSince := func(at time.Time) bool { return at.IsZero() || !at.Before(e.qemu.Time) }
+	isFailed := func(f Finding) bool { return f.Name != slowStart && isSince(f.Line.Time) }
+	return !slices.ContainsFunc(r.Causes, isFailed) &&
+		!slices.ContainsFunc(errors, func(n entry) bool { return isSince(n.at) })
+}
+
+// slowStart is the cause for which virt-handler alone gives up.
+const slowStart = "slow-start"
+
+// setSlow says that QEMU runs and that the domain will, on a node with a kernel, "" if that is not
+// known. What went wrong before is past.
+func (r *Report) setSlow(qemu *Line, kernel string) {
+	r.State.Text = fmt.Sprintf("is starting: QEMU runs since %s, and maps memory and BARs",
+		qemu.Time.Format(timeFormat))
+	if kernel != "" {
+		r.State.Text += fmt.Sprintf(" with Linux %s on node %s", kernel, r.Node)
+	}
+
+	r.State.ToDo = "wait: much memory and large BARs take minutes; hugepages, and Linux 6.15 on " +
+		"the node with QEMU 9.2, make it shorter; kubectl hostdev explain --details estimates how " +
+		"long"
+
+	current := []Finding{}
+	for _, f := range slices.Backward(r.Causes) {
+		if f.Name == slowStart {
+			current = append(current, f)
+			continue
+		}
+
+		f.Past = qemu
+		r.History = slices.Insert(r.History, 0, f)
+	}
+
+	r.Causes = current
+}
+
+// orderCauses drops the causes that count only beside another one, which is not there. It puts what
+// the guest reports into the order of the table, and what explains other causes before these.
+func (r *Report) orderCauses() {
+	found, all := slices.Clone(r.Causes), slices.Concat(r.Causes, r.History)
+	isAlone := func(f Finding) bool { return f.lacks(found) || f.Class && hasCause(found) }
+	r.Causes = slices.DeleteFunc(r.Causes, isAlone)
+	isPastClass := func(f Finding) bool { return f.Class && hasCause(all) }
+	r.History = slices.DeleteFunc(r.History, isPastClass)
+
+	slices.SortStableFunc(r.Causes, func(x, y Finding) int {
+		return cmp.Compare(x.guestOrder(), y.guestOrder())
+	})
+
+	found = slices.Clone(r.Causes)
+	isEcho := func(f Finding) bool { return f.isEcho(found) }
+	r.Causes = slices.DeleteFunc(r.Causes, isEcho)
+	slices.SortStableFunc(r.Causes, func(x, y Finding) int {
+		return cmp.Compare(x.explained(found), y.explained(found))
+	})
+
+	r.share()
+}
+
+// share gives the first cause what the nodes have of the resource whose lack it explains.
+func (r *Report) share() {
+	if len(r.Causes) == 0 {
+		return
+	}
+
+	first := &r.Causes[0]
+	for _, f := range r.Causes[1:] {
+		if len(first.Shares) == 0 && slices.Contains(first.Explains, f.Name) {
+			first.Shares = f.Shares
+		}
+	}
+}
+
+// explained returns where a finding is in the order of the table if it explains another finding,
+// else a place after all of these.
+func (f Finding) explained(others []Finding) int {
+	all := causeIndex().causes
+	doesExplain := func(o Finding) bool { return slices.Contains(f.Explains, o.Name) }
+	if slices.ContainsFunc(others, doesExplain) {
+		return slices.IndexFunc(all, func(c Cause) bool { return c.Name == f.Name })
+	}
+	return len(all)
+}
+
+// isEcho reports whether another finding, in the same log, explains the finding.
+func (f Finding) isEcho(others []Finding) bool {
+	return slices.ContainsFunc(others, func(o Finding) bool {
+		return o.Line.Source == f.Line.Source && slices.Contains(o.Explains, f.Name)
+	})
+}
+
+// hasCause reports whether one of the findings is not a class.
+func hasCause(findings []Finding) bool {
+	return slices.ContainsFunc(findings, func(f Finding) bool { return !f.Class })
+}
+
+// lacks reports whether a finding counts only beside one of other findings, and none of them is
+// there.
+func (f Finding) lacks(others []Finding) bool {
+	isNeeded := func(o Finding) bool { return slices.Contains(f.Needs, o.Name) }
+	return len(f.Needs) > 0 && !slices.ContainsFunc(others, isNeeded)
+}
+
+// guestOrder returns the order of what a guest reports, after the causes of a start: that of the
+// table, since one failure of a driver leads to the next. A migration's come last.
+func (f Finding) guestOrder() int {
+	all := causeIndex().causes
+	switch f.Stage {
+	case StageGuest:
+		return slices.IndexFunc(all, func(c Cause) bool { return c.Name == f.Name })
+	case StageMigrate:
+		return len(all)
+	}
+
+	return -1
+}
+
+// addFinding adds the cause that an entry names, unless a later entry names it. Of a guest with
+// several devices one may work by now, and another not.
+func (r *Report) addFinding(n entry, past *entry, e *Evidence) {
+	isKnown := func(f Finding) bool { return f.Name == n.cause.Name }
+	isOther := n.cause.Stage == StageGuest && past == nil
+	if slices.ContainsFunc(r.Causes, isKnown) ||
+		slices.ContainsFunc(r.History, isKnown) && !isOther {
+		return
+	}
+
+	f := Finding{Cause: *n.cause, Line: n.show(), Shares: []string{}}
+	f.About = e.about(n, f.Line)
+	if n.stage == StageMigrate || n.stage == StageGuest {
+		f.Stage = n.stage // a migration's target, or the guest, fails as a start would
+	}
+
+	if past == nil {
+		f.Shares = e.shares(n.text)
+		r.Causes = append(r.Causes, f)
+		return
+	}
+
+	line := past.show()
+	f.Past = &line
+	r.History = append(r.History, f)
+}
+
+// past returns the entry that says that the VM has got further since: past the stage that the entry
+// is about, after a failed migration to a start anew, of a system's log past a boot, or of a device
+// in the guest to a driver that has it. It is nil if none does.
+func (n entry) past(passed []entry) *entry {
+	stage := n.stage
+	if n.cause != nil && (stage == "" || stage == StageNode) {
+		stage = n.cause.Stage
+	}
+
+	at := slices.Index(stages, cmp.Or(stage, StageStart))
+	for _, p := range slices.Backward(passed) {
+		if p.isBoot && p.source == n.source && p.number > n.number {
+			return &p
+		}
+
+		isBeside := stages[at] == StageNode || stages[at] == StageStop || p.passed == StageNode
+		isFurther := !isBeside && slices.Index(stages, p.passed) > at
+		isPassed := p.passed == stages[at] && n.endsWith(p) &&
+			(p.subject == n.subject || p.subject == "" || n.subject == "")
+		isAnew := stages[at] == StageMigrate && p.passed == StageCreate
+		if (isFurther || isPassed || isAnew) && !n.isState && !p.isBoot && p.isAfter(n) {
+			return &p
+		}
+	}
+
+	return nil
+}
+
+// endsWith reports whether what an entry says can be over once its stage is passed: in a guest only
+// if it is that a driver does not have a device.
+func (n entry) endsWith(p entry) bool {
+	return p.passed != StageGuest || n.cause == nil || n.cause.Ends
+}
+
+// isAfter reports whether an entry is later than another one. Without a time it is so
+// only in one file.
+func (n entry) isAfter(other entry) bool {
+	if n.at.IsZero() || other.at.IsZero() || n.at.Equal(other.at) {
+		return n.source == other.source && n.number > other.number
+	}
+	return n.at.After(other.at)
+}
+
+// show returns the line that is shown of an entry: the part around what names its cause.
+func (n entry) show() Line {
+	line := Line{Source: n.source}
+	if !n.isDerived {
+		line.Time = n.at
+	}
+
+	if n.passed != "" && n.line == 0 && n.text == "" {
+		return line
+	}
+
+	text, at := n.safeLine(), 0
+	if n.cause != nil {
+		at, _ = n.cause.find(text)
+		// it was removed with what is before it
+		if place, _ := n.cause.find(n.matched(text)); place < 0 {
+			_, message := n.cause.find(n.matched(n.plainLine()))
+			text = strings.TrimSpace(text + " " + strings.ReplaceAll(message, "*", redact.Mark))
+			at = -1
+		}
+	}
+
+	line.Text, line.Speaker = quote(text, at), redact.Text(n.speaker(n.plainLine()))
+	return line
+}
+
+// safeLine returns the line of an entry as its source printed it, without secrets. They are removed
+// before the text's quotes are, which say where a secret ends, and again after it: XML hides quotes.
+func (n entry) safeLine() string {
+	safe := lines(redact.Text(plain(redact.Text(n.text))))
+	isNamed := func(line string) bool { return n.cause != nil && n.isNamedIn(line) }
+	switch i := slices.IndexFunc(safe, isNamed); {
+	case len(safe) == len(lines(n.text)):
+		return strings.TrimSpace(safe[n.line])
+	case i >= 0:
+		return strings.TrimSpace(safe[i])
+	}
+
+	return strings.TrimSpace(safe[0])
+}
+
+// isNamedIn reports whether a line names the entry's cause.
+func (n entry) isNamedIn(line string) bool {
+	at, _ := n.cause.find(n.matched(line))
+	return at >= 0
+}
+
+// quote returns the part of a text from shortly before a place in it.
+func quote(text string, at int) string {
+	const before, limit = 240, 360
+	if start := min(at-before, len(text)-limit); start > 0 {
+		text = redact.Mark + text[start:]
+	}
+
+	if len(text) > limit+len(redact.Mark) {
+		text = text[:limit] + redact.Mark
+	}
+
+	return strings.ToValidUTF8(text, "")
+}

@@ -1,0 +1,118 @@
+package paste_test
+
+import (
+	"slices"
+	"testing"
+
+	"hook-sidecar/pkg/tools/paste"
+	"hook-sidecar/pkg/topology"
+	"hook-sidecar/test/expect"
+	"hook-sidecar/test/pastes"
+)
+
+// lspciNumbers is the output of pciutils 3.9 in a guest with a GPU on node 1 under
+// an expander bus (lspci.8, "Verbose format (-vmm)").
+const lspciNumbers = `Slot:	0000:00:00.0
+Class:	Host bridge [0600]
+Vendor:	Intel Corporation [8086]
+Device:	82G33/G31/P35/P31 Express DRAM Controller [29c0]
+SVendor:	Red Hat, Inc. [1af4]
+SDevice:	QEMU Virtual Machine [1100]
+
+Slot:	0000:c1:00.0
+Class:	3D controller [0302]
+Vendor:	NVIDIA Corporation [10de]
+Device:	GH100 [H100 SXM5 80GB] [2330]
+Rev:	a1
+NUMANode:	1
+
+`
+
+func TestReadLspciRecords(t *testing.T) {
+	const bridge = "0000:00:00.0 060000 8086:29c0 node none\n"
+	const gpu = "0000:c1:00.0 030200 10de:2330 node 1\n"
+	tests := map[string]struct{ input, want string }{
+		"names and numbers (-nn)": {lspciNumbers, bridge + gpu},
+		"numbers (-n), CRLF, no newline at the end": {
+			"Slot:\t0000:c1:00.0\r\nClass:\t0302\r\nVendor:\t10de\r\nDevice:\t2330\r\nNUMANode:\t1",
+			gpu,
+		},
+		// A name may end in brackets without being a number.
+		"names only": {
+			"Slot:\t0000:c1:00.0\nClass:\t3D controller\nVendor:\tNVIDIA Corporation\n" +
+				"Device:\tGA102 [GeForce RTX 3090]\nNUMANode:\t1\n",
+			"0000:c1:00.0 030200 10de:0000 node 1\n",
+		},
+		"without -D, in any order": {
+			"Slot:\tc1:00.0\nClass:\t0302\nVendor:\t10de\nDevice:\t2330\nNUMANode:\t1\n\n\n" +
+				"Slot:\t00:00.0\nClass:\t0600\nVendor:\t8086\nDevice:\t29c0\n",
+			bridge + gpu,
+		},
+	}
+
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			m, _, err := paste.Read([]byte(test.input))
+			expect.NoError(t, err)
+			expect.Same(t, "lspci nodes=true\n"+test.want, machineText(m), "-want +got")
+		})
+	}
+}
+
+// A snapshot, unlike lspci, has the path to each device.
+func TestReadSnapshot(t *testing.T) {
+	snapshot := "-- bus/pci/devices/0000:c0:00.0 -> ../../../devices/pci0000:c0/0000:c0:00.0 --\n" +
+		"-- devices/pci0000:c0/0000:c0:00.0/class --\n0x060400\n" +
+		"-- bus/pci/devices/0000:c1:00.0 -> ../../../devices/pci0000:c0/0000:c0:00.0/0000:c1:00.0 --\n" +
+		"-- devices/pci0000:c0/0000:c0:00.0/0000:c1:00.0/vendor --\n0x10de\n" +
+		"-- devices/pci0000:c0/0000:c0:00.0/0000:c1:00.0/device --\n0x2330\n"
+
+	m, _, err := paste.Read([]byte(snapshot))
+	expect.NoError(t, err)
+	gpu := m.Functions[1]
+	if gpu.Root != "pci0000:c0" || !slices.Equal(gpu.Bridges, []topology.Address{{Bus: 0xc0}}) ||
+		m.Farthest != topology.NODE {
+		t.Errorf("GPU %+v, farthest %s", gpu, m.Farthest)
+	}
+}
+
+func TestReadGuestRefuses(t *testing.T) {
+	for name, input := range map[string]string{
+		"nothing":        "",
+		"lspci -vm":      "Device:\t00:00.0\nClass:\tHost bridge\n",
+		"no address":     "Slot:\tfirst\n",
+		"no node":        "Slot:\t0000:00:00.0\nNUMANode:\tone\n",
+		"a node of 10^9": "Slot:\t0000:00:00.0\nNUMANode:\t1000000000\n",
+		"twice":          "Slot:\t0000:00:00.0\n\nSlot:\t0000:00:00.0\n",
+		"prose":          "see attachment\n",
+		"a bad snapshot": "-- ../up --\n",
+	} {
+		if guest, _, err := paste.Read([]byte(input)); err == nil {
+			t.Errorf("%s: no error, but %+v", name, guest)
+		}
+	}
+}
+
+// No input makes Read panic, or return a device twice or out of order.
+func FuzzRead(f *testing.F) {
+	f.Add([]byte(lspciNumbers))
+	m := pastes.Load(f, "dlperf-v100")
+	for _, format := range pastes.Formats {
+		f.Add([]byte(format.Print(m)))
+	}
+
+	f.Add([]byte("-- bus/pci/devices/0000:00:00.0 -> ../../../devices/pci0000:00/0000:00:00.0 --\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		m, _, err := paste.Read(data)
+		if err != nil {
+			return
+		}
+
+		for i, d := range m.Functions {
+			m.PathType(d.Address, m.Functions[0].Address)
+			if i > 0 && m.Functions[i-1].Address.Compare(d.Address) >= 0 {
+				t.Errorf("%s comes after %s", d.Address, m.Functions[i-1].Address)
+			}
+		}
+	})
+}

@@ -1,0 +1,293 @@
+package verdict
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"hook-sidecar/pkg/consumers/ncclgraph"
+	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
+)
+
+// advise lists what the guest's user can do, and what to send.
+func (v *Verdict) advise() {
+	if len(v.gpus) == 0 {
+		return
+	}
+
+	v.adviseNetwork()
+	v.advisePeers()
+	v.adviseFile()
+	v.adviseCPUs()
+	v.Send = v.send()
+}
+
+func (v *Verdict) step(what string, lines ...string) {
+	v.Steps = append(v.Steps, Step{what, lines})
+}
+
+// adviseNetwork leaves out NICs that are near no GPU, and lets NCCL use GPUDirect RDMA farther than
+// its default. The variables are those of NCCL's documentation, "Environment Variables".
+func (v *Verdict) adviseNetwork() {
+	named := slices.DeleteFunc(slices.Clone(v.nics), func(d *topology.Function) bool {
+		return !isDriverName(v.guest.Names[d.Address])
+	})
+	near := v.near(named)
+	var names, others []string
+	for _, d := range named {
+		if name := v.guest.Names[d.Address]; near[d] {
+			names = append(names, name)
+		} else {
+			others = append(others, name)
+		}
+	}
+
+	// With all NICs the variable does nothing.
+	if len(names) > 0 && len(others) > 0 {
+		v.step(fmt.Sprintf("Let NCCL use the NICs that are near a GPU, so not %s, which may be "+
+			"those of storage or of the front end:", words.FirstOf(others, 4, ", ")),
+			"export NCCL_IB_HCA="+hcaList(names))
+	}
+
+	if v.judged == 0 || v.direct+v.broken >= v.judged {
+		return
+	}
+
+	needs := "nvidia-peermem, or DMA-BUF of NVIDIA's open kernel modules with Linux 5.12:"
+	look := "lsmod | grep nvidia_peermem; modinfo nvidia | grep license; uname -r"
+	if v.isAMD() {
+		needs, look = "DMA-BUF of the kernel or of amdgpu-dkms:", "modinfo amdgpu | head; uname -r"
+	}
+
+	v.step("GPUDirect RDMA counts only between VMs: within one, GPUs use NVLink, XGMI or PCIe. "+
+		"Measure between two VMs, before and after each step:",
+		fmt.Sprintf("mpirun -np 2 -H VM1,VM2 -x NCCL_DEBUG=INFO ./all_reduce_perf -b 8M -e 4G -f 2 "+
+			"-g %d", len(v.gpus)))
+	v.step("It also needs "+needs, look)
+	v.step("Let NCCL use GPUDirect RDMA although no switch is shown. Where GPU and NIC are near on "+
+		"the host it may be as fast as there; where they are not, slower:",
+		"export NCCL_NET_GDR_LEVEL="+v.directLevel())
+}
+
+// isAMD reports whether one of the GPUs is AMD's.
+func (v *Verdict) isAMD() bool {
+	return slices.ContainsFunc(v.gpus, func(d *topology.Function) bool { return d.Vendor == amd })
+}
+
+// near says of NICs which a GPU has no nearer one than, or to which a path is not in the text. A
+// GPU that takes another's way over NVLink has none of its own.
+func (v *Verdict) near(nics []*topology.Function) map[*topology.Function]bool {
+	near := map[*topology.Function]bool{}
+	if len(nics) == 0 {
+		return near
+	}
+
+	for i, gpu := range v.gpus {
+		path := v.GPUs[i].Path
+		isOverNVLink := path != nil && *path == ncclgraph.PXN.String()
+		_, nearest := v.nearest(gpu)
+		for _, nic := range nics {
+			between, isKnown := v.guest.PathType(gpu.Address, nic.Address)
+			near[nic] = near[nic] || !isKnown || !isOverNVLink && ncclTypes[between] == nearest
+		}
+	}
+
+	return near
+}
+
+// directLevel returns how far NCCL has to use GPUDirect RDMA so that some more GPUs do: not to
+// another NUMA node unless no GPU has a NIC on its own.
+func (v *Verdict) directLevel() string {
+	if slices.ContainsFunc(v.GPUs, func(g GPU) bool {
+		return g.Path != nil && *g.Path == ncclgraph.PHB.String()
+	}) {
+		return ncclgraph.PHB.String()
+	}
+	return ncclgraph.SYS.String()
+}
+
+// isDriverName reports whether a name is that of a NIC's driver: nvidia-smi's NIC0 and NET0 of
+// NCCL's log are not.
+func isDriverName(name string) bool {
+	return name != "" && !strings.HasPrefix(name, "NIC") && !strings.HasPrefix(name, "NET")
+}
+
+// hcaList writes names for NCCL_IB_HCA, which takes them for beginnings unless "=" precedes them.
+func hcaList(names []string) string { return "=" + strings.Join(names, ",") }
+
+// peerWords are nvidia-smi's words for peer access, with its legend (nvidia-smi topo -p2p -h).
+var peerWords = map[string]string{
+	"OK": "allowed", "CNS": "chipset not supported", "GNS": "GPU not supported",
+	"TNS": "topology not supported", "NS": "not supported", "DR": "disabled by a registry key",
+	"U": "unknown",
+}
+
+// notePeers says which GPUs the driver lets access each other's memory.
+func (v *Verdict) notePeers() {
+	if len(v.guest.Peers) == 0 {
+		return
+	}
+
+	var said []string
+	for _, word := range slices.Sorted(maps.Keys(peerWords)) {
+		if n := v.peersWith(word); n > 0 {
+			said = append(said, fmt.Sprintf("%s (%s) %d", word, peerWords[word], n))
+		}
+	}
+
+	v.Notes = append(v.Notes, fmt.Sprintf("peer access of %s of GPUs: %s",
+		words.Counted(len(v.guest.Peers), "pair"), strings.Join(said, ", ")))
+}
+
+// peersWith counts the pairs of GPUs for which the driver says a word about peer access.
+func (v *Verdict) peersWith(word string) (n int) {
+	for _, said := range v.guest.Peers {
+		if said == word {
+			n++
+		}
+	}
+
+	return n
+}
+
+// advisePeers lets NCCL use peer access farther than its default, where the driver allows it.
+func (v *Verdict) advisePeers() {
+	between := v.Relations[0]
+	if v.peersWith("OK") > 0 && !v.isJoined() && between.PHB+between.NODE+between.SYS > 0 {
+		v.step("The driver allows peer access between GPUs, but NCCL uses it up to PXB. Prove "+
+			"that data arrive with nccl-tests and -c 1:", "export NCCL_P2P_LEVEL=SYS")
+	}
+}
+
+// adviseFile names the topology file that NCCL can read.
+func (v *Verdict) adviseFile() {
+	_, err := v.TopologyFile()
+	switch {
+	case err == nil && (v.host != nil && v.direct < v.Host.Direct || v.Limited):
+		v.step("Show NCCL the topology in a file. It is true until the VM is moved or restarted:",
+			"hook-sidecar guest FILE --host HOST-FILE --format nccl --output topo.xml",
+			"export NCCL_TOPO_FILE=$PWD/topo.xml")
+		if v.host == nil {
+			last := &v.Steps[len(v.Steps)-1]
+			last.Text[0] = strings.Replace(last.Text[0], " --host HOST-FILE", "", 1)
+		}
+	}
+}
+
+// adviseCPUs binds each process to the CPUs and memory of its GPU; where the NUMA nodes are not
+// known, to the CPUs.
+func (v *Verdict) adviseCPUs() {
+	nodes, hasNodes := valuesOf(v.GPUs, func(g GPU) *int { return g.Node })
+	cpus, hasCPUs := valuesOf(v.GPUs, func(g GPU) *string { return g.CPUs })
+	var values []string
+	var what, run string
+	switch {
+	case hasNodes && (areSeveral(nodes) || len(v.guest.NUMA) > 1):
+		values, what, run = nodes, "CPUs and memory", "numactl -N $i -m $i"
+	case !hasNodes && hasCPUs && areSeveral(cpus):
+		values, what, run = cpus, "CPUs", "taskset -c $i"
+	default:
+		return
+	}
+
+	order := "CUDA_DEVICE_ORDER=PCI_BUS_ID, and process i uses GPU i"
+	if v.isAMD() {
+		order = "process i uses GPU i"
+	}
+
+	bind := func(rank string) string {
+		return fmt.Sprintf(`bash -c 'n=(%s); i=${n[$%s]}; exec %s "$@"' -`,
+			strings.Join(values, " "), rank, run)
+	}
+
+	v.step(fmt.Sprintf("Run each process on the %s of its GPU (%s):", what, order),
+		fmt.Sprintf("torchrun --nproc-per-node %d --no-python %s python train.py", len(v.GPUs),
+			bind("LOCAL_RANK")),
+		fmt.Sprintf("mpirun -np %d --bind-to none %s ./all_reduce_perf -b 8M -e 8G -f 2",
+			len(v.GPUs), bind("OMPI_COMM_WORLD_LOCAL_RANK")))
+}
+
+// valuesOf returns what is known of each GPU; false where it is not known of all.
+func valuesOf[T any](gpus []GPU, read func(GPU) *T) (values []string, ok bool) {
+	for _, g := range gpus {
+		value := read(g)
+		if value == nil {
+			return nil, false
+		}
+		values = append(values, fmt.Sprint(*value))
+	}
+
+	return values, true
+}
+
+// areSeveral reports whether not all values are the same.
+func areSeveral(values []string) bool {
+	return slices.ContainsFunc(values, func(v string) bool { return v != values[0] })
+}
+
+// send is what to send to whoever runs the cluster: a text that can be pasted, for a person who does
+// not know this project.
+func (v *Verdict) send() []string {
+	wishes := v.asks()
+	if v.Outcome == Good && len(wishes) == 0 {
+		return []string{}
+	}
+
+	sentences := []string{fmt.Sprintf("In my VM with %s and %s the PCI tree is %s: %s.",
+		words.Counted(len(v.gpus), "GPU"), words.Counted(len(v.NICs), "NIC"), v.Outcome, v.Cost)}
+
+	ask := "`kubectl hostdev explain VM` (" + reasons.Page("docs/kubectl-hostdev.md") + ") shows " +
+		"where the devices are on the node and in the VM"
+	if v.Outcome == Flat || v.Host != nil && !v.Host.Compared {
+		ask += ", and with `-o nccl` it writes the topology file for NCCL, which you can send me"
+	}
+	sentences = append(sentences, ask+".")
+	if len(wishes) > 0 {
+		sentences = append(sentences, "I ask for "+strings.Join(wishes, " and ")+".")
+	}
+
+	return sentences
+}
+
+// asks lists what the VM should have, in words for an administrator.
+func (v *Verdict) asks() (wishes []string) {
+	if keys := v.wishes(); len(keys) > 0 {
+		wishes = append(wishes, "the node's tree in the VM ("+strings.Join(keys, ", ")+" of "+
+			"hook-sidecar, "+reasons.Page("README.md")+")")
+	}
+
+	if v.knowsNodes() && v.withNode() == 0 {
+		wishes = append(wishes, "NUMA nodes (spec.domain.cpu.numa.guestMappingPassthrough in the VMI)")
+	}
+
+	return wishes
+}
+
+// wishes returns the keys of the hook that would restore what the guest lacks.
+func (v *Verdict) wishes() (keys []string) {
+	lacksSwitches := v.judged == 0 || v.direct < v.judged
+	switch isBad := v.Outcome == Flat || v.Outcome == Partly; {
+	case isBad && v.Host != nil && len(v.Host.Restore) > 0:
+		for _, r := range v.Host.Restore {
+			if r.Key != topologyFile { // which does the same as a layout
+				keys = append(keys, r.Key)
+			}
+		}
+		return keys
+
+	case isBad && v.Limited:
+		keys = append(keys, "port-speed=host")
+	case isBad && lacksSwitches:
+		keys = append(keys, "layout=mirror")
+	}
+
+	// The driver does not know the chipset that it is shown; a clique makes up for that.
+	if v.peersWith("OK") == 0 && v.peersWith("CNS")+v.peersWith("TNS") > 0 && !v.isJoined() {
+		keys = append(keys, "gpudirect-clique=host")
+	}
+
+	return keys
+}
