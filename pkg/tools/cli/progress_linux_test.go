@@ -3,6 +3,7 @@ package cli_test
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"sync"
@@ -41,10 +42,10 @@ func TestProgress(t *testing.T) {
 	} {
 		shown := func(want string) {
 			t.Helper()
-			line := make([]byte, 100)
-			n, err := shows.Read(line)
+			line := make([]byte, len(want)) // a read may return a part of it
+			_, err := io.ReadFull(shows, line)
 			expect.NoError(t, err)
-			expect.Same(t, want, string(line[:n]), "line (-want +got)")
+			expect.Same(t, want, string(line), "line (-want +got)")
 		}
 
 		p.Progress(text)
