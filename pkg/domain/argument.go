@@ -97,7 +97,7 @@ func numberText(name string, n json.Number) string {
 	return n.String()
 }
 
-// number reads slot, chassis and bus number of a device.
+// readNumbers reads slot, chassis and bus number of a device.
 func (a *ArgumentDevice) readNumbers(p properties) error {
 	if addr := p["addr"]; addr != "" {
 		slot, function, isLong := strings.Cut(addr, ".")

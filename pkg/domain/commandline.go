@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/domain/xmledit"
+	"hook-sidecar/pkg/topology"
 	"hook-sidecar/pkg/words"
 )
 
@@ -32,14 +33,11 @@ type ArgumentDevice struct {
 
 	Parent int // position of the device whose bus it is on, or NoParent
 	Bus    int // without a parent: index of the controller whose bus it is on
-	Slot   int // NoSlot where QEMU takes one that libvirt has left
+	Slot   int // topology.NoSlot where QEMU takes one that libvirt has left
 }
 
-// What Parent and Slot of an ArgumentDevice have for none.
-const (
-	NoParent = -1
-	NoSlot   = -1
-)
+// NoParent is the Parent of a device on a bus of libvirt's.
+const NoParent = -1
 
 // String quotes what names the device and its place.
 func (a ArgumentDevice) String() string {
@@ -150,7 +148,7 @@ func (l *lineReader) addJSON(value string) {
 // add adds a device, if it is a PCI device.
 func (l *lineReader) add(p properties, isJSON bool) {
 	d := ArgumentDevice{
-		Driver: p["driver"], ID: p["id"], IsBridge: p.isBridge(), Parent: NoParent, Slot: NoSlot,
+		Driver: p["driver"], ID: p["id"], IsBridge: p.isBridge(), Parent: NoParent, Slot: topology.NoSlot,
 	}
 
 	isPCI, err := l.plug(&d, p, isJSON)
@@ -162,7 +160,7 @@ func (l *lineReader) add(p properties, isJSON bool) {
 	case err != nil:
 		l.unclear(quoteDevice(p), err.Error())
 	case isPCI:
-		if d.Slot == NoSlot && d.IsOnRootBus() && !isJSON {
+		if d.Slot == topology.NoSlot && d.IsOnRootBus() && !isJSON {
 			d.Slot = l.lowestSlot()
 		}
 		l.Devices = append(l.Devices, d)

@@ -9,6 +9,7 @@ import (
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/domain/xmledit"
+	"hook-sidecar/pkg/topology"
 )
 
 // withArguments returns a domain with a root port of index 2, and these arguments of QEMU.
@@ -26,7 +27,7 @@ func withArguments(t *testing.T, args ...string) *domain.Domain {
 
 // TestCommandLine: slot, chassis, bus number, id and bus of devices are read in both forms.
 func TestCommandLine(t *testing.T) {
-	const none, chosen = domain.NoParent, domain.NoSlot
+	const none, chosen = domain.NoParent, topology.NoSlot
 	port := func(id string, chassis, slot int) domain.ArgumentDevice {
 		return domain.ArgumentDevice{
 			Driver: "pcie-root-port", ID: id, IsBridge: true, Chassis: &chassis, Parent: none,

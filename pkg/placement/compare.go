@@ -108,9 +108,9 @@ func (p pair) isByCells() bool {
 func (p pair) isByAtomics() bool { return p.x.OwnPort || p.y.OwnPort }
 
 // comparePairs rejects a result in which two placed devices are further from the host's path type
-// than without the hook, unless their cells or AtomicOps decide. For a device that stays a warning names the
-// others. It leaves out devices that the host does not show, that are added or that are hidden from
-// the guest.
+// than without the hook, unless their cells or AtomicOps decide. For a device that stays a warning
+// names the others. It leaves out devices that the host does not show, that are added or that are
+// hidden from the guest.
 func comparePairs(
 	s start, decisions []Decision, result bus.Guest,
 ) (warnings, violations []reasons.Warning) {

@@ -74,9 +74,10 @@ func (p Planner) WholeHost() (Planner, *topology.Host, []reasons.Warning) {
 
 // answerNeeds returns the needs of the answer to a call. Layout auto follows the pairs
 // of NCCL, every layout looks for GPUs that need AtomicOps, devices of variables are added by
-// group, and companions are found among the related functions: with those nearly all is read, so the input of warnings is read, too.
-// What warnings alone need is read after the reply: for 64 devices it takes a third of an answer's
-// CPU time again, nearly all of it in system calls (BenchmarkMutate).
+// group, and companions are found among the related functions: with those nearly all is read, so
+// the input of warnings is read, too. What warnings alone need is read after the reply: for 64
+// devices it takes a third of an answer's CPU time again, nearly all of it in system calls
+// (BenchmarkMutate).
 func (p Planner) answerNeeds(wanted policy.Policy) host.Needs {
 	needs := keys.Needs(wanted)
 	if wanted.Layout != policy.LayoutKeep {

@@ -117,7 +117,8 @@ func (r Renumbered) String() string {
 	return fmt.Sprintf("%s from bus %02x to %02x", nameOf(r.Device), r.From, r.To)
 }
 
-// Renumbers lists the devices that have another bus number in the next layout, which has the same devices in the same order. isCounted selects devices.
+// Renumbers lists the devices that have another bus number in the next layout, which has the same
+// devices in the same order. isCounted selects devices.
 func (l Completed) Renumbers(
 	next Completed, isCounted func(libvirt.Endpoint) bool,
 ) (all []Renumbered) {
@@ -136,8 +137,8 @@ func (l Completed) Renumbers(
 	return all
 }
 
-// busNumbers returns the bus numbers of the root bus, of expander buses and of the bridges under them,
-// by index: firmware numbers depth first, by slot and function, an expander bus from its busNr.
+// busNumbers returns the bus numbers of the root bus, of expander buses and of the bridges under
+// them, by index: firmware numbers depth first, by slot and function, an expander bus from its busNr.
 func (l Completed) busNumbers() map[int]int {
 	under := map[int][]domain.Controller{}
 	for _, c := range l.Domain.Controllers {

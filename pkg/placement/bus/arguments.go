@@ -50,7 +50,7 @@ func (g Guest) argumentBridges() (count int) {
 // argumentPlaces returns devices in place of those of qemu:commandline with a slot of the root bus.
 func (g Guest) argumentPlaces() (places []libvirt.Endpoint) {
 	for _, d := range g.CommandLine.Devices {
-		if d.IsOnRootBus() && d.Slot != domain.NoSlot {
+		if d.IsOnRootBus() && d.Slot != topology.NoSlot {
 			places = append(places, reserved(&domain.GuestAddress{Slot: d.Slot}))
 		}
 	}
