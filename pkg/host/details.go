@@ -3,7 +3,9 @@ package host
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -171,7 +173,8 @@ func listedACS(capable, control topology.ACSBits) *topology.ACS {
 //	cpu:type:x86,ven0002fam0019mod0011:feature:,0000,0001…
 const modaliasFile = "modalias"
 
-// cpu reads the model of the CPUs; the zero CPU if sysfs does not show it.
+// cpu reads the model of the CPUs; the zero CPU if sysfs does not show it. A snapshot of before it
+// was kept tells AMD's by the vendor of a root port.
 func (r *hostReader) cpu() topology.CPU {
 	kind, _ := strings.CutPrefix(r.file(path.Join(cpusDir, modaliasFile)), "cpu:type:")
 	kind, _, _ = strings.Cut(kind, ":")
@@ -182,7 +185,23 @@ func (r *hostReader) cpu() topology.CPU {
 		cpu.Vendor, cpu.Family = 0, 0
 	}
 
+	if cpu.Arch == "" && r.hasRootPortOfAMD() {
+		cpu.Vendor = topology.CPUVendorAMD
+	}
+
 	return cpu
+}
+
+// hasRootPortOfAMD reports whether AMD made the root port above one of the devices that were read.
+func (r *hostReader) hasRootPortOfAMD() bool {
+	const amd = 0x1022
+	for _, a := range slices.SortedFunc(maps.Keys(r.devices), topology.Address.Compare) {
+		if d := r.devices[a]; d != nil && len(d.Bridges) > 0 {
+			return r.hex(pciDevices+"/"+d.Bridges[0].String()+"/vendor", 16) == amd
+		}
+	}
+
+	return false
 }
 
 // packageFile holds the package of a CPU

@@ -31,7 +31,8 @@ type Needs uint8
 // The needs.
 const (
 	// Classes of the functions, which NCCL needs to pair devices; the ids of a GPU, and whether one
-	// of AMD is a physical function; whether a virtual function of a NIC shows a link.
+	// of AMD is a physical function; whether a virtual function of a NIC shows a link. With them the
+	// model of the CPUs, by which Linux and UCX decide.
 	Classes Needs = 1 << iota
 	// Groups are the IOMMU groups, which hold the functions of a device together, and the physical
 	// functions of all virtual ones.
@@ -45,8 +46,7 @@ const (
 	related
 	all
 
-	// Details of each function that is read, the number and the model of CPU packages, and the
-	// first function of each device's root bus. A hook reads them only for a policy key, because
+	// Details of each function that is read, the number of CPU packages, and the first function of each device's root bus. A hook reads them only for a policy key, because
 	// the kernel wakes a device to read the state of its link.
 	Details = details | LinkSpeeds
 	// Warnings are the inputs of a plan's warnings: drivers, BARs, the ids of vendor and device,
@@ -90,8 +90,12 @@ func Read(fsys fs.FS, ids []topology.DeviceID, needs Needs) (*topology.Host, []r
 		r.addAll()
 	}
 
+	if needs.Has(Classes) {
+		host.CPU = r.cpu()
+	}
+
 	if needs.Has(Details) {
-		host.Packages, host.CPU, host.Kernel = r.packages(), r.cpu(), Kernel(fsys)
+		host.Packages, host.Kernel = r.packages(), Kernel(fsys)
 	}
 
 	return r.fill(host)

@@ -64,7 +64,7 @@ type Host struct {
 	MDEVs     []MDEV
 
 	Packages int // CPU packages with a CPU online; 0 unless details were read
-	CPU      CPU // the zero CPU unless details were read
+	CPU      CPU // the zero CPU unless classes were read
 	// Kernel is the release of the kernel, "6.1.0-50-amd64"; "" if unknown, or unless details were
 	// read.
 	Kernel string
@@ -76,6 +76,17 @@ type CPU struct {
 	// Vendor and Family of x86 are in Linux's numbers (arch/x86/include/asm/processor.h): AMD is 2.
 	Vendor, Family uint16
 }
+
+// CPUVendorAMD is AMD in Linux's numbers of x86 vendors (arch/x86/include/asm/processor.h,
+// X86_VENDOR_AMD).
+const CPUVendorAMD = 2
+
+// IsAMD reports whether CPUs are AMD's.
+func (c CPU) IsAMD() bool { return c.Vendor == CPUVendorAMD }
+
+// IsZen reports whether CPUs are AMD's from Zen on (drivers/pci/p2pdma.c, cpu_supports_p2pdma), as
+// those of an unknown family count.
+func (c CPU) IsZen() bool { return c.IsAMD() && (c.Family == 0 || c.Family >= 0x17) }
 
 // FunctionAt returns the PCI function at a, or nil when the host has none.
 func (h *Host) FunctionAt(a Address) *Function {

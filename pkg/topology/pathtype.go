@@ -38,7 +38,7 @@ func (t *Tree) PathType(a, b ID) PathType {
 
 // PathType returns the path type between two nodes of a tree, SYS where one is nil.
 func (n *Node) PathType(other *Node) PathType {
-	switch common := commonAncestor(n, other); {
+	switch common := Common(n, other); {
 	case n == nil || other == nil:
 		return SYS
 	case n == other:
@@ -66,8 +66,8 @@ func (n *Node) PathType(other *Node) PathType {
 	}
 }
 
-// commonAncestor returns the lowest node above both, or nil where they have none.
-func commonAncestor(x, y *Node) *Node {
+// Common returns the lowest node above two nodes, or nil where they have none.
+func Common(x, y *Node) *Node {
 	for x != nil && y != nil && x != y {
 		switch {
 		case x.depth > y.depth:

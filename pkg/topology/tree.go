@@ -181,6 +181,9 @@ func (n *Node) Top() *Node {
 	return n
 }
 
+// Depth returns the number of nodes above n.
+func (n *Node) Depth() int { return n.depth }
+
 // Switches returns the nodes above n that count as a switch, the outermost first.
 func (n *Node) Switches() []*Node {
 	return slices.DeleteFunc(n.Path(), func(above *Node) bool {

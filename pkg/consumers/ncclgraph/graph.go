@@ -31,8 +31,8 @@ type GPU struct {
 	XGMI bool
 }
 
-// isJoined reports whether it reaches others without PCI Express.
-func (g GPU) isJoined() bool { return g.NVLink || g.XGMI }
+// IsJoined reports whether it reaches others without PCI Express.
+func (g GPU) IsJoined() bool { return g.NVLink || g.XGMI }
 
 // Type is the type of a path between a GPU and a NIC, from the nearest to the farthest
 // (src/include/graph.h, PATH_PIX and following). NCCL knows no PCIe roots: a CPU is a NUMA node.
@@ -182,7 +182,7 @@ func (m Machine) IsLimited() bool {
 	}
 
 	for _, gpu := range m.GPUs {
-		if !gpu.isJoined() && m.wayOf(gpu.Node).toCPU().limited {
+		if !gpu.IsJoined() && m.wayOf(gpu.Node).toCPU().limited {
 			return true
 		}
 	}
@@ -207,12 +207,19 @@ func (m Machine) Slowest() (slowest float64) {
 	}
 
 	for _, gpu := range m.GPUs {
-		if len(m.GPUs) > 1 && !gpu.isJoined() {
+		if len(m.GPUs) > 1 && !gpu.IsJoined() {
 			take(m.wayOf(gpu.Node).toCPU().bandwidth)
 		}
 	}
 
 	return slowest
+}
+
+// ToCPU returns GB/s of the slowest link between a GPU and the CPU, and whether that is a port's: the
+// GPU and its own port are faster.
+func (m Machine) ToCPU(gpu int) (bandwidth float64, limited bool) {
+	p := m.wayOf(m.GPUs[gpu].Node).toCPU()
+	return p.bandwidth, p.limited
 }
 
 // ShowsAs reports whether NCCL finds the same paths between the functions of a machine as between

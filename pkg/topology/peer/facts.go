@@ -202,13 +202,6 @@ func isRootPortOf(cpu []uint16, f *topology.Function) bool {
 	return f != nil && f.Vendor == nvidia && slices.Contains(cpu, f.Device)
 }
 
-// amd is AMD in Linux's numbers of x86 vendors, and zen the first family of Zen
-// (drivers/pci/p2pdma.c, cpu_supports_p2pdma).
-const (
-	amd = 2
-	zen = 0x17
-)
-
 // listedRoots has the first functions of Intel's root buses whose root complex passes requests
 // between its root ports; withinRoot those that do within one root bus (drivers/pci/p2pdma.c of
 // Linux 7.2, pci_p2pdma_whitelist).
@@ -230,7 +223,7 @@ func rootComplex(h *topology.Host, a, b topology.PCIeRoot) RootComplex {
 // function. A function other than 00.0 may come after one that was not read.
 func rootBus(h *topology.Host, root topology.PCIeRoot, within bool) RootComplex {
 	const intel, amdDevice = 0x8086, 0x1022
-	if h.CPU.Arch == "x86" && h.CPU.Vendor == amd && h.CPU.Family >= zen {
+	if h.CPU.Arch == "x86" && h.CPU.IsZen() {
 		return RootListed
 	}
 

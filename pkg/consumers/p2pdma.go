@@ -1,0 +1,27 @@
+package consumers
+
+import "hook-sidecar/pkg/topology"
+
+// p2pdma judges pairs that are under one switch of the host by whether Linux lets one of the two
+// reach the other's memory: under one bridge, and on AMD CPUs from Zen on everywhere
+// (drivers/pci/p2pdma.c, calc_map_type_and_dist and cpu_supports_p2pdma). Neither q35's host bridge
+// nor an expander bus is on its list of host bridges. amdgpu's and xe's dma-buf, GPUDirect Storage
+// and nvmet ask it. Parts of one GPU or NIC are no pair, and a mediated device has no memory of its
+// own on the bus.
+func p2pdma(host, guest view, yield func(Decision)) {
+	pairs(host, guest, func(x, y, guestX, guestY *topology.Node) {
+		common := topology.Common(x, y)
+		if common == nil || !common.Kind.IsSwitch() || isPart(x) || isPart(y) {
+			return
+		}
+
+		under := topology.Common(guestX, guestY)
+		hasBridge := under != nil && under.Kind != topology.Root
+		yield(Decision{x.ID, y.ID, verdictIf(hasBridge || guest.CPU.IsZen())})
+	})
+}
+
+// isPart reports whether a node of the host is a mediated device.
+func isPart(n *topology.Node) bool {
+	return n.Parent != nil && n.Parent.Kind == topology.MDEVParent
+}
