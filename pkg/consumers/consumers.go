@@ -5,6 +5,7 @@
 package consumers
 
 import (
+	"math"
 	"slices"
 
 	"hook-sidecar/pkg/consumers/ncclgraph"
@@ -33,6 +34,9 @@ const (
 	Right Verdict = iota // as on the host
 	Open                 // a tie that has what it decides on the host, or less than there
 	Wrong                // something else
+	// Harmful is wrong as no guest without the hook is: something that the host lacks, or slower
+	// than without the hook.
+	Harmful
 )
 
 // Decision is what a consumer decides for a GPU, or for a GPU and another device.
@@ -42,24 +46,43 @@ type Decision struct {
 	Verdict
 }
 
-// Consumer is a program, or a library, that asks the tree.
+// Consumer is a question that software asks the tree.
 type Consumer struct {
-	Name string // "UCX"
-	Unit string // what it decides for: "GPU" or "pair"
+	Name    string // "DRA pcieRoot"
+	Program string // that asks, as people name it: "DRA"
+	Unit    string // what it decides for: "GPU" or "pair"
+	// Goal completes "8 of 8 GPUs …" where its decisions are as on the host.
+	Goal string
 
-	// decide yields each decision of the consumer about devices that both machines have.
-	decide func(host, guest view, yield func(Decision))
+	decide func(both, func(Decision)) // yields each decision
 }
+
+// The names of consumers.
+const (
+	NCCL      = "NCCL" // and RCCL
+	UCX       = "UCX"
+	DRARoot   = "DRA pcieRoot"
+	DRANode   = "DRA numaNode"
+	P2PDMA    = "P2PDMA"
+	HWLoc     = "hwloc"
+	AtomicOps = "AtomicOps"
+)
+
+// The goals of programs with more than one question, and of two with the same.
+const (
+	hostNIC = "take the host's NIC"
+	aligned = "are aligned as on the host"
+)
 
 // All has every consumer, in the order in which they are named to people.
 var All = []Consumer{
-	{Name: "NCCL", Unit: "GPU", decide: nccl},
-	{Name: "UCX", Unit: "GPU", decide: ucx},
-	{Name: "DRA pcieRoot", Unit: "pair", decide: draRoot},
-	{Name: "DRA numaNode", Unit: "pair", decide: draNode},
-	{Name: "P2PDMA", Unit: "pair", decide: p2pdma},
-	{Name: "hwloc", Unit: "GPU", decide: hwloc},
-	{Name: "AtomicOps", Unit: "GPU", decide: atomics},
+	{NCCL, NCCL, "GPU", "have the host's NIC, GPUDirect RDMA and speed", nccl},
+	{UCX, UCX, "GPU", hostNIC, ucx},
+	{DRARoot, "DRA", "pair", aligned, draRoot},
+	{DRANode, "DRA", "pair", aligned, draNode},
+	{P2PDMA, P2PDMA, "pair", "reach the devices of their switch", p2pdma},
+	{HWLoc, HWLoc, "GPU", "have the host's NIC and CPUs nearest", hwloc},
+	{AtomicOps, AtomicOps, "GPU", "have a root port that completes them", atomics},
 }
 
 // Tally counts the verdicts on a consumer's decisions.
@@ -69,6 +92,7 @@ type Tally struct {
 	Right    int    `json:"right"`    // as on the host
 	Open     int    `json:"open"`     // a tie that has the host's, or less than on the host
 	Wrong    int    `json:"wrong"`    // something else than on the host
+	Harmful  int    `json:"-"`        // of these, as no guest without the hook is
 }
 
 // Count counts a verdict.
@@ -80,18 +104,21 @@ func (t *Tally) Count(v Verdict) {
 		t.Open++
 	case Wrong:
 		t.Wrong++
+	case Harmful:
+		t.Wrong++
+		t.Harmful++
 	}
 }
 
-// Decides reports whether the consumer decides anything.
-func (t Tally) Decides() bool { return t.Right+t.Open+t.Wrong > 0 }
+// Decisions returns how many decisions the consumer makes.
+func (t Tally) Decisions() int { return t.Right + t.Open + t.Wrong }
 
 // Judge compares the decisions of every consumer in a guest with those on the host. yield gets the
 // position of the consumer in All.
 func Judge(host, guest Machine, yield func(consumer int, d Decision)) {
-	h, g := newView(host), newView(guest)
+	b := inBoth(host, guest)
 	for i, c := range All {
-		c.decide(h, g, func(d Decision) { yield(i, d) })
+		c.decide(b, func(d Decision) { yield(i, d) })
 	}
 }
 
@@ -106,78 +133,143 @@ func Tallies(host, guest Machine) []Tally {
 	return tallies
 }
 
-// view is a machine with its nodes by ID.
-type view struct {
-	Machine
-	nodes map[topology.ID]*topology.Node
+// Program counts the GPUs about which a program decides as on the host in all that it asks.
+type Program struct {
+	Name     string // "DRA"
+	Goal     string // see Consumer
+	GPUs     int    // that it decides about
+	AsOnHost int
 }
 
-func newView(m Machine) view {
-	v := view{m, make(map[topology.ID]*topology.Node, len(m.GPUs)+len(m.NICs))}
-	for _, gpu := range m.GPUs {
-		v.nodes[gpu.Node.ID] = gpu.Node
+// Programs returns the programs that decide about a GPU, in the order of All.
+func Programs(host, guest Machine) (programs []Program) {
+	asOnHost := make([]map[topology.ID]bool, len(All)) // by consumer, then GPU
+	for i := range All {
+		asOnHost[i] = map[topology.ID]bool{}
 	}
 
-	for _, nic := range m.NICs {
-		v.nodes[nic.ID] = nic
-	}
-
-	return v
-}
-
-// pairs yields each GPU of the host with each NIC, and with each GPU before it, and their nodes in
-// the guest.
-func pairs(host, guest view, yield func(x, y, guestX, guestY *topology.Node)) {
-	try := func(x, y *topology.Node) {
-		if guestX, guestY := guest.nodes[x.ID], guest.nodes[y.ID]; guestX != nil && guestY != nil {
-			yield(x, y, guestX, guestY)
+	Judge(host, guest, func(consumer int, d Decision) {
+		for _, id := range []topology.ID{d.GPU, d.Other} {
+			if isGPU := guest.isGPU(id); isGPU {
+				was, isKnown := asOnHost[consumer][id]
+				asOnHost[consumer][id] = (was || !isKnown) && d.Verdict == Right
+			}
 		}
-	}
-
-	for i, gpu := range host.GPUs {
-		for _, nic := range host.NICs {
-			try(gpu.Node, nic)
-		}
-
-		for _, other := range host.GPUs[:i] {
-			try(gpu.Node, other.Node)
-		}
-	}
-}
-
-// compareTaken compares the NICs that a consumer takes for equally good for a GPU, those with the
-// highest score: those of the guest with those of the host. Without NICs it decides nothing wrong.
-func compareTaken(
-	host, guest view, gpu topology.ID, score func(m view, gpu, nic *topology.Node) int,
-) Verdict {
-	wanted, taken := host.best(gpu, score), guest.best(gpu, score)
-	hits := topology.CountFunc(taken, func(nic topology.ID) bool {
-		return slices.Contains(wanted, nic)
 	})
 
+	for i, c := range All {
+		if i > 0 && All[i-1].Program == c.Program {
+			continue // counted with the one before
+		}
+
+		p := Program{Name: c.Program, Goal: c.Goal}
+		for _, gpu := range guest.GPUs {
+			isDecided, isRight := false, true
+			for k := i; k < len(All) && All[k].Program == c.Program; k++ {
+				is, isKnown := asOnHost[k][gpu.Node.ID]
+				isDecided, isRight = isDecided || isKnown, isRight && (is || !isKnown)
+			}
+
+			if isDecided {
+				p.GPUs++
+			}
+			if isDecided && isRight {
+				p.AsOnHost++
+			}
+		}
+
+		if p.GPUs > 0 {
+			programs = append(programs, p)
+		}
+	}
+
+	return programs
+}
+
+// isGPU reports whether a device is a GPU of the machine.
+func (m Machine) isGPU(id topology.ID) bool {
+	return slices.ContainsFunc(m.GPUs, func(gpu ncclgraph.GPU) bool { return gpu.Node.ID == id })
+}
+
+// both is a host and a guest, with the nodes of the devices that both have, in the host's order.
+type both struct {
+	host, guest         Machine
+	hostGPUs, guestGPUs []*topology.Node
+	hostNICs, guestNICs []*topology.Node
+}
+
+func inBoth(host, guest Machine) both {
+	b := both{host: host, guest: guest}
+	nodeOf := func(gpu ncclgraph.GPU) *topology.Node { return gpu.Node }
+	b.hostGPUs, b.guestGPUs = common(topology.Map(host.GPUs, nodeOf),
+		topology.Map(guest.GPUs, nodeOf))
+	b.hostNICs, b.guestNICs = common(host.NICs, guest.NICs)
+	return b
+}
+
+// common returns the nodes of the devices that are in two lists, each in the order of the first. As
+// a rule the orders are one, and nothing has to be looked up.
+func common(x, y []*topology.Node) (inX, inY []*topology.Node) {
+	isOfOne := func(m, n *topology.Node) bool { return m.ID == n.ID }
+	if slices.EqualFunc(x, y, isOfOne) {
+		return x, y
+	}
+
+	nodes := make(map[topology.ID]*topology.Node, len(y))
+	for _, n := range y {
+		nodes[n.ID] = n
+	}
+
+	for _, n := range x {
+		if other := nodes[n.ID]; other != nil {
+			inX, inY = append(inX, n), append(inY, other)
+		}
+	}
+
+	return inX, inY
+}
+
+// pairs yields each GPU with each NIC, and with each GPU before it: their nodes on the host and in
+// the guest.
+func (b both) pairs(yield func(x, y, guestX, guestY *topology.Node)) {
+	for i, gpu := range b.hostGPUs {
+		for k, nic := range b.hostNICs {
+			yield(gpu, nic, b.guestGPUs[i], b.guestNICs[k])
+		}
+
+		for k, other := range b.hostGPUs[:i] {
+			yield(gpu, other, b.guestGPUs[i], b.guestGPUs[k])
+		}
+	}
+}
+
+// compareTaken compares the NICs that a consumer takes for equally good for the GPU at a position,
+// those with the highest score: those of the guest with those of the host. Without NICs it decides
+// nothing wrong.
+func (b both) compareTaken(gpu int, score func(m Machine, gpu, nic *topology.Node) int) Verdict {
+	onHost, inGuest := math.MinInt, math.MinInt // the highest scores
+	taken, hits := 0, 0                         // in the guest, and of these on the host, too
+	for pass := range 2 {
+		for i := range b.hostNICs {
+			here := score(b.guest, b.guestGPUs[gpu], b.guestNICs[i])
+			there := score(b.host, b.hostGPUs[gpu], b.hostNICs[i])
+			switch {
+			case pass == 0:
+				onHost, inGuest = max(onHost, there), max(inGuest, here)
+			case here == inGuest && there == onHost:
+				taken, hits = taken+1, hits+1
+			case here == inGuest:
+				taken++
+			}
+		}
+	}
+
 	switch hits {
-	case len(taken):
+	case taken:
 		return Right
 	case 0:
 		return Wrong
 	}
 
 	return Open
-}
-
-// best returns the NICs with the highest score for a GPU.
-func (v view) best(
-	gpu topology.ID, score func(m view, gpu, nic *topology.Node) int,
-) (nics []topology.ID) {
-	highest := 0
-	for _, nic := range v.NICs {
-		switch n := score(v, v.nodes[gpu], nic); {
-		case len(nics) == 0 || n > highest:
-			highest, nics = n, append(nics[:0], nic.ID)
-		case n == highest:
-			nics = append(nics, nic.ID)
-		}
-	}
-
-	return nics
 }

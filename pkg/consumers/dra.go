@@ -6,8 +6,8 @@ import "hook-sidecar/pkg/topology"
 // Allocation asks for devices of one PCIe root: the name of the host bridge above a device in sysfs
 // (k8s.io/dynamic-resource-allocation deviceattribute, pci_linux.go). Devices in two guest cells
 // cannot be on one root.
-func draRoot(host, guest view, yield func(Decision)) {
-	pairs(host, guest, func(x, y, guestX, guestY *topology.Node) {
+func draRoot(b both, yield func(Decision)) {
+	b.pairs(func(x, y, guestX, guestY *topology.Node) {
 		wanted, claimed := topology.Common(x, y) != nil, topology.Common(guestX, guestY) != nil
 		isByCells := !topology.Same(guestX.NUMANode(), guestY.NUMANode())
 		yield(Decision{x.ID, y.ID, verdictIf(claimed == wanted || wanted && isByCells)})
@@ -17,12 +17,12 @@ func draRoot(host, guest view, yield func(Decision)) {
 // draNode judges pairs by the attribute numaNode, which a device without a node does not have
 // (deviceattribute, numa_linux.go). A guest without cells has no nodes, and in one with cells they
 // decide which devices are of one node.
-func draNode(host, guest view, yield func(Decision)) {
-	pairs(host, guest, func(x, y, guestX, guestY *topology.Node) {
+func draNode(b both, yield func(Decision)) {
+	b.pairs(func(x, y, guestX, guestY *topology.Node) {
 		onHost := x.NUMANode()
 		wanted := onHost != nil && topology.Same(onHost, y.NUMANode())
 		isKnown := guestX.NUMANode() != nil && guestY.NUMANode() != nil
-		yield(Decision{x.ID, y.ID, verdictIf(isKnown || !wanted || !guest.HasCells)})
+		yield(Decision{x.ID, y.ID, verdictIf(isKnown || !wanted || !b.guest.HasCells)})
 	})
 }
 

@@ -5,26 +5,20 @@ import "hook-sidecar/pkg/topology"
 // hwloc judges what programs take from hwloc's tree of a machine (Open MPI, MPICH, aws-ofi-nccl):
 // the NICs under the lowest object that is above a GPU, too, and the CPUs of the GPU's NUMA node. A
 // device without a node is local to all CPUs, those of the host's node among them.
-func hwloc(host, guest view, yield func(Decision)) {
-	for _, gpu := range host.GPUs {
-		id := gpu.Node.ID
-		at := guest.nodes[id]
-		if at == nil {
-			continue
-		}
-
-		verdict := compareTaken(host, guest, id, hwlocDepth)
-		if isLocal := at.NUMANode() != nil; guest.HasCells && !isLocal {
+func hwloc(b both, yield func(Decision)) {
+	for i, gpu := range b.hostGPUs {
+		verdict := b.compareTaken(i, hwlocDepth)
+		if isLocal := b.guestGPUs[i].NUMANode() != nil; b.guest.HasCells && !isLocal {
 			verdict = max(verdict, Open)
 		}
 
-		yield(Decision{GPU: id, Verdict: verdict})
+		yield(Decision{GPU: gpu.ID, Verdict: verdict})
 	}
 }
 
 // hwlocDepth returns how deep the lowest object above two devices is: the machine, a NUMA node's,
 // a host bridge or one of the bridges under it.
-func hwlocDepth(_ view, x, y *topology.Node) int {
+func hwlocDepth(_ Machine, x, y *topology.Node) int {
 	const node, hostBridge = 1, 2
 	common := topology.Common(x, y)
 	switch own, others := x.NUMANode(), y.NUMANode(); {

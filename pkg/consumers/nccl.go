@@ -1,24 +1,24 @@
 package consumers
 
 import (
+	"slices"
+
+	"hook-sidecar/pkg/consumers/ncclgraph"
 	"hook-sidecar/pkg/topology"
 )
 
-// nccl judges what NCCL and RCCL decide for a GPU. It is wrong if the GPU takes another NIC, uses
-// GPUDirect RDMA that it lacks on the host, or if a port of the guest slows down its path to the
-// NIC or to other GPUs; it is open if GPUDirect RDMA alone is lost.
-func nccl(host, guest view, yield func(Decision)) {
-	onHost, inGuest := ncclChoices(host), ncclChoices(guest)
-	for _, gpu := range host.GPUs {
-		there := onHost[gpu.Node.ID]
-		here, isInGuest := inGuest[gpu.Node.ID]
-		if !isInGuest {
-			continue
-		}
-
-		d := Decision{GPU: gpu.Node.ID}
+// nccl judges what NCCL and RCCL decide for a GPU. It is open if GPUDirect RDMA alone is lost, and
+// wrong if the GPU takes another NIC. It is harmful if the GPU uses GPUDirect RDMA that it lacks on
+// the host, or if a port of the guest slows down its path to the NIC or to other GPUs.
+func nccl(b both, yield func(Decision)) {
+	onHost, inGuest := ncclChoices(b.host, b.hostGPUs), ncclChoices(b.guest, b.guestGPUs)
+	for i, gpu := range b.hostGPUs {
+		here, there := inGuest[i], onHost[i]
+		d := Decision{GPU: gpu.ID}
 		switch {
-		case here.nic != there.nic, here.isDirect && !there.isDirect, here.isSlower(there):
+		case here.isDirect && !there.isDirect, here.isSlower(there):
+			d.Verdict = Harmful
+		case here.nic != there.nic:
 			d.Verdict = Wrong
 		case here.isDirect != there.isDirect:
 			d.Verdict = Open
@@ -30,9 +30,9 @@ func nccl(host, guest view, yield func(Decision)) {
 
 // ncclChoice is what NCCL decides for a GPU.
 type ncclChoice struct {
-	nic      topology.ID // nil where the machine has none
-	isDirect bool        // it uses GPUDirect RDMA
-	limits   []ncclLimit // of its path to the NIC, and of that to other GPUs
+	nic      topology.ID  // nil where the machine has none
+	isDirect bool         // it uses GPUDirect RDMA
+	limits   [2]ncclLimit // of its path to the NIC, and of that to other GPUs
 }
 
 // ncclLimit is the slowest link of a path.
@@ -52,30 +52,39 @@ func (c ncclChoice) isSlower(host ncclChoice) bool {
 	return false
 }
 
-// ncclChoices returns what NCCL decides for each GPU.
-func ncclChoices(v view) map[topology.ID]ncclChoice {
-	m := v.Machine.Machine
-	if v.NCCL != nil {
-		m = *v.NCCL
+// ncclChoices returns what NCCL decides for GPUs of a machine.
+func ncclChoices(machine Machine, gpus []*topology.Node) []ncclChoice {
+	m := machine.Machine
+	if machine.NCCL != nil {
+		m = *machine.NCCL
 	}
 
-	chosen := make(map[topology.ID]ncclChoice, len(m.GPUs))
+	chosen := make([]ncclChoice, len(m.GPUs))
 	for i, c := range m.Choices() {
-		var one ncclChoice
-		var nic, gpus ncclLimit
+		one := &chosen[i]
 		if c.NIC >= 0 {
 			one.nic, one.isDirect = m.NICs[c.NIC].ID, c.IsDirect()
-			nic = ncclLimit{c.Bandwidth, c.Limited}
+			one.limits[0] = ncclLimit{c.Bandwidth, c.Limited}
 		}
 
 		if len(m.GPUs) > 1 && !m.GPUs[i].IsJoined() {
-			gpus.bandwidth, gpus.isByPort = m.ToCPU(i)
+			one.limits[1].bandwidth, one.limits[1].isByPort = m.ToCPU(i)
 		}
-
-		one.limits = []ncclLimit{nic, gpus}
-		chosen[m.GPUs[i].Node.ID] = one
 	}
 
-	return chosen
+	return inOrder(m.GPUs, chosen, gpus)
 }
 
+// inOrder returns the choices of GPUs in the order of their nodes, of this machine or another.
+func inOrder(gpus []ncclgraph.GPU, chosen []ncclChoice, order []*topology.Node) []ncclChoice {
+	isOfOne := func(gpu ncclgraph.GPU, n *topology.Node) bool { return gpu.Node.ID == n.ID }
+	if slices.EqualFunc(gpus, order, isOfOne) {
+		return chosen
+	}
+
+	return topology.Map(order, func(n *topology.Node) ncclChoice {
+		return chosen[slices.IndexFunc(gpus, func(gpu ncclgraph.GPU) bool {
+			return isOfOne(gpu, n)
+		})]
+	})
+}

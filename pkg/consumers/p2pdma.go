@@ -8,8 +8,8 @@ import "hook-sidecar/pkg/topology"
 // nor an expander bus is on its list of host bridges. amdgpu's and xe's dma-buf, GPUDirect Storage
 // and nvmet ask it. Parts of one GPU or NIC are no pair, and a mediated device has no memory of its
 // own on the bus.
-func p2pdma(host, guest view, yield func(Decision)) {
-	pairs(host, guest, func(x, y, guestX, guestY *topology.Node) {
+func p2pdma(b both, yield func(Decision)) {
+	b.pairs(func(x, y, guestX, guestY *topology.Node) {
 		common := topology.Common(x, y)
 		if common == nil || !common.Kind.IsSwitch() || isPart(x) || isPart(y) {
 			return
@@ -17,7 +17,7 @@ func p2pdma(host, guest view, yield func(Decision)) {
 
 		under := topology.Common(guestX, guestY)
 		hasBridge := under != nil && under.Kind != topology.Root
-		yield(Decision{x.ID, y.ID, verdictIf(hasBridge || guest.CPU.IsZen())})
+		yield(Decision{x.ID, y.ID, verdictIf(hasBridge || b.guest.CPU.IsZen())})
 	})
 }
 

@@ -6,11 +6,10 @@ import "hook-sidecar/pkg/topology"
 // what UCX assumes of the tree (openucx/ucx src/ucs/sys/topo/base/topo.c, from 1.17 on;
 // src/ucp/proto/proto_common.c and proto_multi.c). Where several are equal, another rule chooses
 // among them, which is why a tie that has the host's NIC is open.
-func ucx(host, guest view, yield func(Decision)) {
-	for _, gpu := range host.GPUs {
-		id := gpu.Node.ID
-		if len(host.NICs) > 0 && guest.nodes[id] != nil {
-			yield(Decision{GPU: id, Verdict: compareTaken(host, guest, id, ucxBandwidth)})
+func ucx(b both, yield func(Decision)) {
+	for i, gpu := range b.hostGPUs {
+		if len(b.hostNICs) > 0 {
+			yield(Decision{GPU: gpu.ID, Verdict: b.compareTaken(i, ucxBandwidth)})
 		}
 	}
 }
@@ -26,7 +25,7 @@ const (
 )
 
 // ucxBandwidth returns what UCX assumes of the path between two devices.
-func ucxBandwidth(m view, x, y *topology.Node) int {
+func ucxBandwidth(m Machine, x, y *topology.Node) int {
 	switch common := topology.Common(x, y); {
 	case common != nil && common.Kind == topology.Root:
 		hops := x.Depth() + y.Depth() - 2*common.Depth()

@@ -197,7 +197,8 @@ func (r *hostReader) hasRootPortOfAMD() bool {
 	const amd = 0x1022
 	for _, a := range slices.SortedFunc(maps.Keys(r.devices), topology.Address.Compare) {
 		if d := r.devices[a]; d != nil && len(d.Bridges) > 0 {
-			return r.hex(pciDevices+"/"+d.Bridges[0].String()+"/vendor", 16) == amd
+			dir, isShown := r.deviceDir(pciDevices + "/" + d.Bridges[0].String())
+			return isShown && dir != "" && r.hex(dir+"/vendor", 16) == amd
 		}
 	}
 

@@ -11,12 +11,13 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// Sysfs returns a sysfs that shows a host: its NUMA nodes and PCI functions, with the places,
+// Sysfs returns a sysfs that shows a host: its NUMA nodes, CPU and PCI functions, with the places,
 // ids, drivers, links, IOMMU groups and sizes of BARs that they have. Read returns the same host from
 // it. What the host lacks, the sysfs lacks too. A function without a PCIe root is an error.
 func Sysfs(h *topology.Host) (fs.FS, error) {
 	w := sysfsMaker{files: newFileSystem("")}
 	w.nodes(h.Nodes)
+	w.cpu(h.CPU)
 	for i := range h.Functions {
 		w.function(&h.Functions[i])
 	}
@@ -66,6 +67,13 @@ func (w *sysfsMaker) nodes(nodes []topology.NUMANode) {
 	w.file(nodesDir, "online", strings.Join(online, ","))
 	for _, n := range nodes {
 		w.file(path.Join(nodesDir, fmt.Sprintf("node%d", n.ID)), "cpulist", n.CPUs.String())
+	}
+}
+
+func (w *sysfsMaker) cpu(c topology.CPU) {
+	if c.Arch != "" {
+		w.file(cpusDir, modaliasFile, fmt.Sprintf("cpu:type:%s,ven%04Xfam%04Xmod0000:feature:", c.Arch,
+			c.Vendor, c.Family))
 	}
 }
 

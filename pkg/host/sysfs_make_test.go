@@ -31,6 +31,7 @@ func TestSysfs(t *testing.T) {
 		cpus := func(n topology.NUMANode) string { return fmt.Sprint(n.ID, n.CPUs) }
 		expect.Same(t, topology.Map(was.Nodes, cpus), topology.Map(is.Nodes, cpus),
 			"%s: nodes (-host +sysfs)", file)
+		expect.Same(t, was.CPU, is.CPU, "%s: CPU (-host +sysfs)", file)
 		expect.Same(t, shown(was), shown(is), "%s: functions (-host +sysfs)", file)
 	}
 }

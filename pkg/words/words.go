@@ -128,3 +128,12 @@ func FirstOf(texts []string, shown int, separator string) string {
 	}
 	return strings.Join(texts, separator)
 }
+
+// And lists texts: "a", "a and b", "a, b and c".
+func And(texts []string) string {
+	if len(texts) < 2 {
+		return strings.Join(texts, "")
+	}
+	last := len(texts) - 1
+	return strings.Join(texts[:last], ", ") + " and " + texts[last]
+}

@@ -59,6 +59,7 @@ func Parse(tb testing.TB, text string) *Machine {
 		switch fields := strings.Fields(line); {
 		case len(fields) > 1 && fields[0] == "cpu":
 			m.CPU = strings.Join(fields[1:], " ")
+			sysfs.WriteString(cpuLine(tb, fields[1:]))
 		case len(fields) == 2 && fields[0] == "mbps":
 			m.Mbps = number(tb, fields[1])
 		case len(fields) > 1 && (fields[0] == "nvlink" || fields[0] == "xgmi"):
@@ -85,6 +86,19 @@ func Parse(tb testing.TB, text string) *Machine {
 	}
 
 	return m
+}
+
+// cpuLine returns hostfs's line of a CPU: vendor in Linux's numbers
+// (arch/x86/include/asm/processor.h), family and model.
+func cpuLine(tb testing.TB, cpu []string) string {
+	tb.Helper()
+	vendors := map[string]int{"GenuineIntel": 0, "AuthenticAMD": topology.CPUVendorAMD}
+	vendor, isX86 := vendors[cpu[0]]
+	if !isX86 || len(cpu) != 3 {
+		return ""
+	}
+	return fmt.Sprintf("cpu x86,ven%04Xfam%04Xmod%04X", vendor, number(tb, cpu[1]),
+		number(tb, cpu[2]))
 }
 
 // links reads a line of links.
