@@ -1,130 +1,313 @@
 package placement
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
-	"hook-sidecar/pkg/consumers/ncclgraph"
+	"hook-sidecar/pkg/consumers"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
-// choose returns the proposal of the layout that the policy names. With auto it proposes the
-// simplest layout that shows as much of the host as the finest one that serves NCCL. It depends on
-// the devices, the host and the cells, so that all calls of a boot choose the same.
+// choose returns the proposal of the layout that the policy names. With auto it is the layout by
+// which the consumers of the tree decide as on the host most often, of those by which none decides
+// more wrongly than without the hook. It depends on the devices, the host and the cells, so that
+// all calls of a boot choose the same.
 func choose(s start) proposal {
 	if s.Policy.Layout != policy.LayoutAuto {
 		return propose(s, s.Policy.Layout, "")
 	}
 
-	finest, why := finestForNCCL(s, propose(s, policy.LayoutMirror, ""))
-	if finest.Layout == policy.LayoutSwitch {
-		return finest // of the simpler layouts none has a switch
-	}
+	judge := newJudge(s)
+	all := judge.candidates()
+	// A layout that places nothing is the measure.
+	placing := slices.DeleteFunc(slices.Clone(all), func(c candidate) bool {
+		return len(c.managed) < len(all[0].managed) && len(c.managed) == 0
+	})
+	best := slices.MinFunc(placing, candidate.compare) // the finest of equals, which are in that order
+	best.Why = judge.why(best, all)
 
-	for _, layout := range []policy.Layout{policy.LayoutNUMA, policy.LayoutRoot} {
-		if layout == finest.Layout {
+	// A simpler tree that is as good in every respect is easier to read and takes fewer ports.
+	for _, simpler := range slices.Backward(all) {
+		if simpler.Layout == best.Layout {
 			break
 		}
 
-		decisions := finest.decisions
-		if layout.IsPerCell() {
-			decisions = decide(s, layout)
-		}
-
-		if p := proposalOf(s, decisions, layout, why); p.isAsNear(finest, s) {
-			return p
+		if simpler.score == best.score && simpler.isAsNear(best.proposal, s) {
+			simpler.Why = best.Why
+			if best.Layout.HasSwitches() {
+				simpler.Why = asNear(best)
+			}
+			return simpler.proposal
 		}
 	}
 
-	return finest
+	return best.proposal
 }
 
-// finestForNCCL returns the finest layout whose switch ports make NCCL decide no worse than without
-// them: mirror, else switch, else root. why is the reason for a simpler layout that shows as much.
-func finestForNCCL(s start, mirror proposal) (finest proposal, why string) {
-	// Mirror puts vGPUs of one GPU, or virtual functions of one NIC, under a switch without one on
-	// the host, too.
-	isHosts := anyPairedUnderSwitch(mirror.decisions, mirror.wanted, s.hostTree)
-	why = "a finer tree would bring no two devices nearer to the host's path type"
-	if slices.ContainsFunc(mirror.decisions, func(d Decision) bool { return d.OwnPort }) {
-		why = "whole AMD GPUs keep PCIe AtomicOps only directly under a root port, and a finer tree " +
-			"would bring no two other devices nearer to the host's path type"
-	}
+// candidate is a proposal for auto, with what its tree brings.
+type candidate struct {
+	proposal
+	score
+	tallies []consumers.Tally
+	// a device that NCCL pairs is under a switch in its tree
+	usesSwitches bool
+}
 
+// score orders candidates. The fields are in the order in which they count.
+type score struct {
+	// It claims what the host lacks, or its ports slow a consumer down: no tree without the hook
+	// does.
+	harm int
+	// Decisions that are wrong beyond those of a flat tree: of NCCL, and of all consumers. They are
+	// 0 where no consumer decides more wrongly than without the hook.
+	worseNCCL, worse int
+	right            int // decisions as on the host
+	// Two GPUs, accelerators or NICs are passed through, and one of them is under a switch whose
+	// ports advertise a speed that is not the host's.
+	falseSpeed bool
+}
+
+// compare orders candidates from the best. Those of one score are equal.
+func (c candidate) compare(other candidate) int {
+	x, y := c.score, other.score
+	return cmp.Or(
+		cmp.Compare(x.harm, y.harm),
+		cmp.Compare(x.worseNCCL, y.worseNCCL),
+		cmp.Compare(x.worse, y.worse),
+		cmp.Compare(y.right, x.right),
+		compareBools(x.falseSpeed, y.falseSpeed),
+	)
+}
+
+// compareBools orders false before true.
+func compareBools(x, y bool) int {
 	switch {
-	case s.Policy.NCCLTopology != policy.NCCLTopologyNone && !isHosts:
-		mirror.Why = "it shows which devices are of one place on the host, such as vGPUs of one " +
-			"GPU, and nccl-topology says the speeds"
-
-	case s.Policy.NCCLTopology != policy.NCCLTopologyNone:
-		mirror.Why = "it shows the host's switches, and nccl-topology says their speeds"
-	case s.switchPortsSpeak() && anyPairedUnderSwitch(mirror.decisions, mirror.wanted):
-		mirror.Why = "it shows the host's switches, and port-speed gives their ports the host's " +
-			"links"
-
-	case !hasFalseLinkSpeed(mirror.decisions, mirror.wanted):
-		mirror.Why = "it shows the host's switches, and none of them is between GPUs, " +
-			"accelerators or NICs"
-
-	case servesNCCL(s, mirror):
-		mirror.Why = "NCCL uses GPUDirect RDMA only under the host's switches, and no path that " +
-			"it uses crosses an uplink of 2.5 GT/s"
-
-	default:
-		why = slowSwitches(s, isHosts)
-		root := proposalOf(s, mirror.decisions, policy.LayoutRoot, why)
-		merged := proposalOf(s, mirror.decisions, policy.LayoutSwitch,
-			"NCCL uses GPUDirect RDMA under one switch as under cascaded ones, whose inner "+
-				"uplinks would advertise 2.5 GT/s")
-		if !merged.asGuest(s).IsLimited() && isBetterForNCCL(s, merged, root) {
-			return merged, ""
-		}
-
-		return root, why
+	case x == y:
+		return 0
+	case y:
+		return -1
 	}
-
-	return mirror, why
+	return 1
 }
 
-// isBetterForNCCL reports whether p brings a GPU GPUDirect RDMA to the NIC that it takes on the
-// host, claims it for no GPU that does not use it there, and takes no GPU from the host's NIC that
-// it has in q.
-func isBetterForNCCL(s start, p, q proposal) bool {
-	wanted := nicsOf(machineOf(p.decisions, s.hostTree, fastestLink))
-	others, isGain := nicsOf(q.asGuest(s)), false
-	for gpu, chosen := range nicsOf(p.asGuest(s)) {
-		want := wanted[gpu]
-		isRight := chosen.nic == want.nic
-		if chosen.usesRDMA && !want.usesRDMA || !isRight && others[gpu].nic == want.nic {
-			return false
-		}
-		isGain = isGain || chosen.usesRDMA && isRight
-	}
-
-	return isGain
+// judge compares trees by what the consumers decide in them.
+type judge struct {
+	start
+	onHost consumers.Machine
+	flat   *topology.Tree // each device on a root port of the root bus
+	// what the consumers decide in flat
+	withoutHook []consumers.Tally
 }
 
-// asGuest returns the GPUs and NICs as NCCL finds them in the tree that a layout wants, under ports
-// without the host's speed. Their own links count as fast: not every call reads them, and all calls
-// of a boot have to choose the same.
-func (p proposal) asGuest(s start) ncclgraph.Machine {
-	return machineOf(p.decisions, p.wanted, func(n *topology.Node) topology.Link {
+func newJudge(s start) judge {
+	j := judge{start: s, flat: flatTree(s.ids)}
+	devices := shownBy(s.Host, topology.Map(s.devices, func(d PassthroughDevice) Decision {
+		return Decision{PassthroughDevice: d}
+	}))
+
+	j.onHost = consumers.Machine{
+		Machine: machineOf(devices, s.hostTree.Node, fastestLink), CPU: s.Host.CPU,
+	}
+	j.withoutHook = consumers.Tallies(j.onHost, j.guest(devices, j.flat.Node))
+	return j
+}
+
+// flatTree returns the tree of a guest whose devices libvirt places.
+func flatTree(ids []topology.DeviceID) *topology.Tree {
+	flat := topology.NewTree(len(ids), 0)
+	bus := flat.Add(nil, topology.Node{Kind: topology.Root, ID: topology.Index(0)})
+	for i, id := range ids {
+		port := flat.Add(bus, topology.Node{Kind: topology.RootPort, Slot: i})
+		flat.Add(port, topology.Node{Kind: topology.Endpoint, ID: id})
+	}
+
+	return flat
+}
+
+// guest returns a guest that has devices at nodes, as the consumers find it. The links of devices
+// count as fast: not every call reads them, and all calls of a boot have to choose the same.
+func (j judge) guest(
+	devices []Decision, node func(topology.ID) *topology.Node,
+) consumers.Machine {
+	port := silentPort
+	if j.switchPortsSpeak() {
+		port = fastestLink
+	}
+
+	m := consumers.Machine{
+		Machine:  machineOf(devices, node, j.guestLink(port)),
+		CPU:      j.Host.CPU,
+		HasCells: len(j.Domain.Cells) > 0,
+	}
+	if j.Policy.NCCLTopology != policy.NCCLTopologyNone {
+		m.NCCL = &j.onHost.Machine
+	}
+
+	return m
+}
+
+// guestLink returns the links that a guest shows whose ports have those of port.
+func (j judge) guestLink(
+	port func(*topology.Node) topology.Link,
+) func(*topology.Node) topology.Link {
+	return func(n *topology.Node) topology.Link {
 		id, isPassedThrough := n.ID.(topology.DeviceID)
 		if !isPassedThrough {
-			return silentPort(n)
+			return port(n)
 		}
-		if f := s.Host.Function(id); f != nil && f.MutesLink {
+		if f := j.Host.Function(id); f != nil && f.MutesLink {
 			return topology.Link{}
 		}
 		return fastest
-	})
+	}
+}
+
+// candidates returns what auto may take, the finest layout first.
+func (j judge) candidates() (all []candidate) {
+	for _, layout := range slices.Backward(layoutsFor(j.hostPlaces)) {
+		all = append(all, j.judged(propose(j.start, layout, "")))
+	}
+	return all
+}
+
+// judged returns a proposal with its score.
+func (j judge) judged(p proposal) candidate {
+	c := candidate{proposal: p, usesSwitches: anyPairedUnderSwitch(p.decisions, p.wanted)}
+	node := func(id topology.ID) *topology.Node {
+		if n := p.wanted.Node(id); n != nil {
+			return n
+		}
+		return j.flat.Node(id) // it stays where it is
+	}
+
+	c.tallies = consumers.Tallies(j.onHost, j.guest(shownBy(j.Host, p.decisions), node))
+	c.harm = j.falseSwitches(p)
+	for i, t := range c.tallies {
+		more := max(0, t.Wrong-j.withoutHook[i].Wrong)
+		c.harm, c.worse, c.right = c.harm+t.Harmful, c.worse+more, c.right+t.Right
+		if t.Consumer == consumers.NCCL {
+			c.worseNCCL = more
+		}
+	}
+
+	hasTrueSpeed := j.Policy.NCCLTopology != policy.NCCLTopologyNone || j.switchPortsSpeak()
+	c.falseSpeed = !hasTrueSpeed && hasFalseLinkSpeed(p.decisions, p.wanted)
+	return c
+}
+
+// falseSwitches counts the pairs of devices that a proposal puts under a common switch without one
+// on the host.
+func (j judge) falseSwitches(p proposal) (count int) {
+	for i, x := range j.hostPlaces {
+		for k, y := range j.hostPlaces[:i] {
+			isKnown := j.devices[i].Function != nil && j.devices[k].Function != nil
+			if isKnown && p.pathType(i, k) <= topology.PXB && x.PathType(y) > topology.PXB {
+				count++
+			}
+		}
+	}
+
+	return count
+}
+
+// asNear returns why a layout is taken that is simpler than the best.
+func asNear(best candidate) string {
+	if slices.ContainsFunc(best.decisions, func(d Decision) bool { return d.OwnPort }) {
+		return "whole AMD GPUs keep PCIe AtomicOps only directly under a root port, and a finer tree " +
+			"would bring no two other devices nearer to the host's path type"
+	}
+	return "a finer tree would bring no two devices nearer to the host's path type"
+}
+
+// why returns why a candidate is the best of all, which begin with mirror.
+func (j judge) why(best candidate, all []candidate) string {
+	mirror := all[0]
+	// Mirror puts vGPUs of one GPU, or virtual functions of one NIC, under a switch without one on
+	// the host, too.
+	isHosts := anyPairedUnderSwitch(mirror.decisions, mirror.wanted, j.hostTree)
+	hasFile := j.Policy.NCCLTopology != policy.NCCLTopologyNone
+	switch {
+	case best.Layout == policy.LayoutSwitch:
+		return "NCCL uses GPUDirect RDMA under one switch as under cascaded ones, whose inner " +
+			"uplinks would advertise 2.5 GT/s"
+
+	case best.Layout != policy.LayoutMirror:
+		return j.whyNoSwitches(best, all, isHosts)
+
+	case hasFile && !isHosts:
+		return "it shows which devices are of one place on the host, such as vGPUs of one " +
+			"GPU, and nccl-topology says the speeds"
+
+	case hasFile:
+		return "it shows the host's switches, and nccl-topology says their speeds"
+	case j.switchPortsSpeak() && mirror.usesSwitches:
+		return "it shows the host's switches, and port-speed gives their ports the host's links"
+	case !hasFalseLinkSpeed(mirror.decisions, mirror.wanted):
+		return "it shows the host's switches, and none of them is between GPUs, " +
+			"accelerators or NICs"
+	}
+
+	without := all[slices.IndexFunc(all, func(c candidate) bool { return !c.Layout.HasSwitches() })]
+	return fmt.Sprintf("%s decide as on the host more often with its switches, and no path that "+
+		"NCCL uses crosses an uplink of 2.5 GT/s", gaining(mirror.tallies, without.tallies))
+}
+
+// gaining lists the consumers that decide as on the host more often in one tree than in another.
+func gaining(in, other []consumers.Tally) string {
+	var names []string
+	for i, t := range in {
+		if t.Right > other[i].Right {
+			names = append(names, t.Consumer)
+		}
+	}
+
+	return words.And(names)
+}
+
+// whyNoSwitches returns why a tree has no switches, with the key that would bring them, and why it
+// is not the finest of those without.
+func (j judge) whyNoSwitches(best candidate, all []candidate, isHosts bool) string {
+	var reasons []string
+	for _, finer := range all {
+		if finer.Layout == best.Layout {
+			break
+		}
+
+		if finer.Layout == policy.LayoutRoot && finer.worse > best.worse {
+			reasons = append(reasons, worseIn(finer, j.withoutHook))
+		}
+	}
+
+	if all[0].usesSwitches {
+		reasons = append(reasons, j.slowSwitches(isHosts))
+	}
+
+	if len(reasons) == 0 {
+		return asNear(best)
+	}
+	return strings.Join(reasons, ", and ")
+}
+
+// worseIn says which consumer decides more wrongly in a tree than without the hook.
+func worseIn(c candidate, withoutHook []consumers.Tally) string {
+	for i, t := range c.tallies {
+		if more := t.Wrong - withoutHook[i].Wrong; more > 0 {
+			return fmt.Sprintf("with %s %s would decide otherwise than on the host for %s more than "+
+				"without the hook", c.Layout, t.Consumer, words.Counted(more, t.Unit))
+		}
+	}
+
+	return ""
 }
 
 // slowSwitches returns why a tree has no switches, and the key that would bring them.
-func slowSwitches(s start, isHosts bool) string {
+func (j judge) slowSwitches(isHosts bool) string {
 	key := string(policy.KeyPortSpeed) + "=host"
-	if s.Policy.PortSpeed == "host" { // which the domain refuses
+	if j.Policy.PortSpeed == "host" { // which the domain refuses
 		key = string(policy.KeyNCCLTopology)
 	}
 
@@ -135,14 +318,6 @@ func slowSwitches(s start, isHosts bool) string {
 
 	return fmt.Sprintf("devices of one place on the host, such as vGPUs of one GPU, would be "+
 		"under a switch of the guest, whose ports advertise 2.5 GT/s; set %s for mirror", key)
-}
-
-// servesNCCL reports whether the switches of a proposal bring a GPU GPUDirect RDMA to its NIC, and
-// the false speed of their ports limits no path that NCCL uses.
-func servesNCCL(s start, p proposal) bool {
-	m := p.asGuest(s)
-	isDirect := func(c ncclgraph.Choice) bool { return c.NIC >= 0 && c.IsDirect() }
-	return slices.ContainsFunc(m.Choices(), isDirect) && !m.IsLimited()
 }
 
 // hasFalseLinkSpeed reports whether NCCL or RCCL would take the link speed that QEMU's

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"hook-sidecar/pkg/consumers"
 	"hook-sidecar/pkg/consumers/ncclgraph"
 	"hook-sidecar/pkg/libvirt"
 	"hook-sidecar/pkg/policy"
@@ -43,16 +44,51 @@ func (p *Plan) GPUDirect() GPUDirect {
 	return outcome
 }
 
+// Consumers counts, for each consumer of the tree, the decisions that are as on the host in the guest
+// after Changes.
+func (p *Plan) Consumers() []consumers.Tally {
+	return consumers.Tallies(p.machineOnHost(), p.machineInGuest())
+}
+
+// Programs counts, for each program that asks the tree, the GPUs about which it decides as on the
+// host in the guest after Changes.
+func (p *Plan) Programs() []consumers.Program {
+	return consumers.Programs(p.machineOnHost(), p.machineInGuest())
+}
+
+func (p *Plan) machineOnHost() consumers.Machine {
+	return consumers.Machine{Machine: p.onHost(), CPU: p.Host.CPU}
+}
+
+func (p *Plan) machineInGuest() consumers.Machine {
+	m := consumers.Machine{
+		Machine: p.inGuest(), CPU: p.Host.CPU, HasCells: len(p.result.Cells) > 0,
+		Atomics: map[topology.ID]bool{},
+	}
+	if p.Policy.NCCLTopology != policy.NCCLTopologyNone { // the file shows NCCL the host's tree
+		onHost := p.onHost()
+		m.NCCL = &onHost
+	}
+
+	for _, d := range p.Devices {
+		if n := p.GuestTree.Node(d.ID); d.NeedsAtomics() && n != nil && d.Address != nil {
+			m.Atomics[d.ID] = HasAtomics(n, d.Address)
+		}
+	}
+
+	return m
+}
+
 // onHost returns the GPUs and NICs as NCCL finds them on the host.
 func (p *Plan) onHost() ncclgraph.Machine {
-	m := machineOf(shownBy(p.Host, p.Devices), p.HostTree, hostLinks(p.Host))
+	m := machineOf(shownBy(p.Host, p.Devices), p.HostTree.Node, hostLinks(p.Host))
 	return p.joined(m)
 }
 
 // inGuest returns the GPUs and NICs as NCCL finds them in the guest, without the topology file.
 func (p *Plan) inGuest() ncclgraph.Machine {
 	shown := shownBy(p.Host, p.Devices)
-	m := machineOf(byGuestAddress(shown), p.GuestTree, guestLinks(p.Host, p.portLink))
+	m := machineOf(byGuestAddress(shown), p.GuestTree.Node, guestLinks(p.Host, p.portLink))
 	return p.joined(m)
 }
 

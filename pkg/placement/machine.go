@@ -17,14 +17,15 @@ type GPUDirect struct {
 	Right int // that take the same NIC as on the host
 }
 
-// machineOf returns the GPUs and NICs among devices as NCCL finds them in a tree, in the order of
-// the devices. Those that the tree lacks are left out.
+// machineOf returns the GPUs and NICs among devices as NCCL finds them at their nodes, in the order
+// of the devices. Those without a node are left out.
 func machineOf(
-	devices []Decision, tree *topology.Tree, link func(*topology.Node) topology.Link,
+	devices []Decision, node func(topology.ID) *topology.Node,
+	link func(*topology.Node) topology.Link,
 ) ncclgraph.Machine {
 	m := ncclgraph.Machine{Link: link}
 	for _, d := range devices {
-		n := tree.Node(d.ID)
+		n := node(d.ID)
 		switch {
 		case n == nil:
 		case d.Function.IsGPU():

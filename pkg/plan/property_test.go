@@ -136,6 +136,24 @@ func reportOf(t *testing.T, r plan.Result) string {
 	return string(text)
 }
 
+// orderlessReportOf returns the report without what the consumers decide if a device has no address
+// yet: libvirt gives it one by its place in the domain, and NCCL numbers devices by address.
+func orderlessReportOf(t *testing.T, r plan.Result) string {
+	t.Helper()
+	text := reportOf(t, r)
+	isPending := func(d placement.Decision) bool { return d.Predicted == nil }
+	if r.Plan == nil || !slices.ContainsFunc(r.Plan.Devices, isPending) {
+		return text
+	}
+
+	var all map[string]json.RawMessage
+	expect.NoError(t, json.Unmarshal([]byte(text), &all))
+	delete(all, "consumers")
+	without, err := json.Marshal(all)
+	expect.NoError(t, err)
+	return string(without)
+}
+
 func read(t *testing.T, xml []byte) *tree.Tree {
 	t.Helper()
 	d, err := tree.Read(xml)
@@ -203,7 +221,7 @@ func compareOrders(t *testing.T, m plan.Planner, req plan.Request, want plan.Res
 		}
 	}
 
-	report := reportOf(t, want)
+	report := orderlessReportOf(t, want)
 	for seed := range uint64(expect.Count(1, 3)) {
 		shuffled := slices.Clone(elements)
 		rand.New(rand.NewPCG(seed, 1)).Shuffle(len(movable), func(i, j int) {
@@ -218,7 +236,7 @@ func compareOrders(t *testing.T, m plan.Planner, req plan.Request, want plan.Res
 		})
 
 		got := m.Read(plan.Request{Domain: domain, VMI: req.VMI}).Plan()
-		expect.Same(t, report, reportOf(t, got), "order %d (-want +got)", seed)
+		expect.Same(t, report, orderlessReportOf(t, got), "order %d (-want +got)", seed)
 	}
 }
 

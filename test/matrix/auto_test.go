@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"hook-sidecar/pkg/consumers"
 	"hook-sidecar/pkg/findings"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/plan"
@@ -155,8 +156,9 @@ func guestType(guest *tree.Tree, a, b string) string {
 	return tree.PathType(spotA, spotB)
 }
 
-// TestAuto: what auto builds has each pair at least as near to the host's path
-// type as every layout that misleads nobody and fits.
+// TestAuto: in the tree of auto no consumer decides more wrongly than without the hook, if a layout
+// that fits has that. Of such layouts none has more decisions as on the host, and none with as many
+// has a pair nearer to the host's path type.
 func TestAuto(t *testing.T) {
 	everyMachine(t, func(t *testing.T, host wholeHost, numa matrix.GuestNUMA, devices []string) {
 		first := matrix.Domain(numa, devices)
@@ -165,35 +167,73 @@ func TestAuto(t *testing.T) {
 			"with nccl-topology": {policy.KeyLayout: "auto", policy.KeyNCCLTopology: "fwcfg"},
 		} {
 			domain, _ := run(t, host.planner, flags, first)
-			auto := steps(t, host, domain, devices)
-			honest := []policy.Layout{policy.LayoutNUMA, policy.LayoutRoot}
-			if name != "" || !mirrorMisleads(host, devices) {
-				honest = append(honest, policy.LayoutSwitch, policy.LayoutMirror)
-			}
+			hasFile := name != ""
+			flat := consumersIn(t, host, first, hasFile)
+			auto := consumersIn(t, host, domain, hasFile)
+			autoSteps := steps(t, host, domain, devices)
 
-			kept := steps(t, host, first, devices)
-			if got, without := right(auto), right(kept); got < without {
-				t.Errorf("auto %s has %d of %d pairs right, the domain as it came has %d", name,
-					got, len(kept), without)
-			}
-
-			for _, layout := range honest {
+			for _, layout := range policy.TreeLayouts() {
 				// As the administrator's flag: an owner who asks for a layout may give up AtomicOps.
 				source := policy.Source{Flags: withLayout(layout), AnnotationsFirst: true}
-				other, fits := answer(t, host.planner, source, first)
-				if !fits {
+				tree, fits := answer(t, host.planner, source, first)
+				other := consumersIn(t, host, tree, hasFile)
+				isSafe := !claims(t, host, tree, devices) && harmful(other) == 0 && worse(other, flat) == 0
+				misleads := layout.HasSwitches() && !hasFile && mirrorMisleads(host, devices)
+				switch {
+				case !fits || !isSafe || current(t, host, tree).TreeLayout() == "":
+					continue
+				case harmful(auto) > 0 || worse(auto, flat) > 0:
+					t.Errorf("auto %s decides worse than without the hook, %s does not:\n%v\n%v", name,
+						layout, auto, other)
+				case asOnHost(other) > asOnHost(auto):
+					t.Errorf("%s has more decisions as on the host than auto %s:\n%v\n%v", layout, name,
+						other, auto)
+				case asOnHost(other) < asOnHost(auto) || misleads:
 					continue
 				}
 
-				for pair, n := range steps(t, host, other, devices) {
-					if auto[pair] > n {
+				for pair, n := range steps(t, host, tree, devices) {
+					if autoSteps[pair] > n {
 						t.Errorf("auto %s has %s %d steps from the host's path type, %s has %d",
-							name, pair, auto[pair], layout, n)
+							name, pair, autoSteps[pair], layout, n)
 					}
 				}
 			}
 		}
 	})
+}
+
+// consumersIn returns what the consumers decide in a domain; with the topology file NCCL is left
+// out, which sees the host in it.
+func consumersIn(
+	t *testing.T, host wholeHost, domain []byte, hasFile bool,
+) (tallies []consumers.Tally) {
+	t.Helper()
+	return slices.DeleteFunc(current(t, host, domain).Consumers(), func(t consumers.Tally) bool {
+		return hasFile && t.Consumer == consumers.NCCL
+	})
+}
+
+// worse counts the wrong decisions beyond those of another guest, consumer by consumer.
+func worse(tallies, other []consumers.Tally) (count int) {
+	for i, t := range tallies {
+		count += max(0, t.Wrong-other[i].Wrong)
+	}
+	return count
+}
+
+func harmful(tallies []consumers.Tally) (count int) {
+	for _, t := range tallies {
+		count += t.Harmful
+	}
+	return count
+}
+
+func asOnHost(tallies []consumers.Tally) (count int) {
+	for _, t := range tallies {
+		count += t.Right
+	}
+	return count
 }
 
 // TestAutoAsCore: without a key no guest has fewer GPUs with GPUDirect RDMA, or with the host's
