@@ -56,12 +56,12 @@ func atomicsWithoutSwitch(plan *placement.Plan) []Finding {
 
 	rdma := ""
 	if outcome := plan.GPUDirect(); outcome.Guest < outcome.Host {
-		rdma = fmt.Sprintf("GPUDirect RDMA is off for %d of %s that use it on the host, and ",
+		rdma = fmt.Sprintf(": GPUDirect RDMA is off for %d of %s that use it on the host",
 			outcome.Host-outcome.Guest, words.Counted(outcome.Host, "GPU"))
 	}
 
 	return one("no switch joins %s with NICs as on the host, since PCIe AtomicOps need a root "+
-		"port: %sUCX may take another NIC", words.Counted(len(gpus), "whole AMD GPU"), rdma)
+		"port%s", words.Counted(len(gpus), "whole AMD GPU"), rdma)
 }
 
 // withoutSwitch returns the whole AMD GPUs that have a root port of their own in the guest, and a

@@ -84,8 +84,7 @@ var kinds = []kind{
 	},
 	{
 		code: "atomics-without-switch", needsTree: true, find: atomicsWithoutSwitch,
-		remedy: "for RCCL set nccl-topology, or NCCL_NET_GDR_LEVEL=PHB in the guest; for UCX from " +
-			"1.18 on set UCX_DISTANCE_BW=auto,phb:48GBs in the guest",
+		remedy: "for RCCL set nccl-topology, or NCCL_NET_GDR_LEVEL=PHB in the guest",
 	},
 	{
 		code: "xgmi-assumed", needsTree: true, find: xgmiAssumed,
@@ -95,6 +94,19 @@ var kinds = []kind{
 		code: "gpudirect-rdma-off", needsTree: true, find: gpuDirectOff,
 		remedy: "set port-speed=host with layout auto or mirror; else nccl-topology; else " +
 			"NCCL_NET_GDR_LEVEL=PHB in the guest, which does not bring the host's NIC",
+	},
+	{
+		code: "ucx-other-nic", needsTree: true, find: otherNIC,
+		remedy: "as the warning says: port-speed=host, or UCX_DISTANCE_BW=auto,phb:48GBs in the " +
+			"guest",
+	},
+	{
+		code: "p2pdma-refused", needsTree: true, find: peerDMARefused,
+		remedy: "as the warning says: port-speed=host with layout auto or mirror",
+	},
+	{
+		code: "dra-aligned-otherwise", needsTree: true, find: alignedOtherwise,
+		remedy: "as the warning says: port-speed=host with layout auto or mirror, or layout root",
 	},
 	{
 		code: "peer-path-not-ready", check: "ats", needsTree: true, find: notReady,

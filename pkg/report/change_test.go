@@ -26,7 +26,7 @@ func TestUnknownDevice(t *testing.T) {
 	// 20 devices, and the unknown one has 19 neighbours: 190 pairs.
 	for _, want := range []string{
 		"1 unplaced, no-sysfs: sysfs does not show the device\n",
-		"171 of 190 pairs of devices as on the host,\n  19 not known; the host's paths: ready 0, through the root complex 7; 1 without a place\n",
+		"171 of 190 pairs of devices as on the\n  host, 19 not known; the host's paths: ready 0, through the root complex 7; 1 without a place\n",
 		"  19 not known on the host (?)", "warning: no-sysfs: ",
 	} {
 		if !strings.Contains(got, want) {
@@ -91,23 +91,22 @@ func TestUnknownHost(t *testing.T) {
 }
 
 // Without guest NUMA cells these come first, where GPUs do not gain GPUDirect RDMA without them:
-// text and picture begin with it, once.
+// the text begins with it, once.
 func TestNoCells(t *testing.T) {
 	sysfs := machines.Sysfs(t, machines.HGX)
 	domain := regexp.MustCompile(`(?s)<numa>.*?</numa>|<numatune>.*?</numatune>`).ReplaceAll(
 		machines.Domain(t, sysfs), nil)
 	r := machines.Report(t, sysfs, domain, "root")
 	got := text(t, r, report.Style{})
-	if !strings.HasPrefix(words.OneLine(got), strings.Join(r.Headline[:2], "; ")+
-		"; first give the guest NUMA cells remedy: give the guest NUMA cells:") ||
+	if !strings.HasPrefix(words.OneLine(got), strings.Join(
+		r.Headline[:len(r.Headline)-1], "; ")+"; first give the guest NUMA cells remedy: give the guest NUMA cells:") ||
 		strings.Count(got, "remedy: give") != 1 {
 		t.Errorf("the text begins otherwise:\n%s", got)
 	}
 
 	var b strings.Builder
 	expect.NoError(t, picture.Write(&b, r))
-	if !strings.Contains(b.String(), ">"+html.EscapeString(r.Headline[0])+"<") ||
-		!strings.Contains(b.String(), " · first give the gu") {
+	if !strings.Contains(b.String(), ">"+html.EscapeString(r.Headline[0])+"<") {
 		t.Error("svg: no headline")
 	}
 }

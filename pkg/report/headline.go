@@ -1,17 +1,20 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
+	"hook-sidecar/pkg/consumers"
 	"hook-sidecar/pkg/findings"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/topology/peer"
 	"hook-sidecar/pkg/words"
 )
 
-// HeadlineOf returns the outcome of a plan in the parts of a line: how many GPUs use GPUDirect RDMA
-// to their NIC, how many pairs of devices are as on the host, how many devices have no place in the
+// HeadlineOf returns the outcome of a plan in the parts of a line: which programs decide as on the
+// host about how many GPUs, how many pairs of devices are as on the host, how many devices have no place in the
 // planned tree, and whether the guest has no NUMA cells. Both plans are the same unless the
 // current tree is shown.
 func HeadlineOf(shown, planned *placement.Plan) []string {
@@ -35,8 +38,11 @@ func HeadlineOf(shown, planned *placement.Plan) []string {
 		if pairs.Known < pairs.All {
 			text += fmt.Sprintf(", %d not known", pairs.All-pairs.Known)
 		}
-		parts = slices.Concat(gpuDirect(shown.GPUDirect()), []string{text},
-			hostPaths(findings.NearPairs(shown)))
+		parts = decisions(shown.Programs())
+		if len(parts) == 0 || pairs.Alike < pairs.All {
+			parts = append(parts, text)
+		}
+		parts = append(parts, hostPaths(findings.NearPairs(shown))...)
 	}
 
 	if n := findings.WithoutPlace(planned); n > 0 {
@@ -53,19 +59,27 @@ func HeadlineOf(shown, planned *placement.Plan) []string {
 	return parts
 }
 
-// gpuDirect returns what NCCL decides about GPUs and their NICs, as part of a headline.
-func gpuDirect(outcome placement.GPUDirect) []string {
-	if outcome.GPUs == 0 {
-		return nil
+// decisions returns which programs decide as on the host about how many GPUs, as parts of a
+// headline: "0 of 8 GPUs: UCX as on the host", "8 of 8 GPUs: NCCL, DRA as on the host". Those come
+// first that do about the fewest.
+func decisions(programs []consumers.Program) (parts []string) {
+	sorted := slices.Clone(programs)
+	slices.SortStableFunc(sorted, func(x, y consumers.Program) int {
+		return cmp.Or(cmp.Compare(x.AsOnHost, y.AsOnHost), cmp.Compare(x.GPUs, y.GPUs))
+	})
+
+	for first, end := 0, 0; first < len(sorted); first = end {
+		var names []string
+		p := sorted[first]
+		for end < len(sorted) && sorted[end].AsOnHost == p.AsOnHost && sorted[end].GPUs == p.GPUs {
+			names, end = append(names, sorted[end].Name), end+1
+		}
+
+		parts = append(parts, fmt.Sprintf("%d of %s: %s as on the host", p.AsOnHost,
+			words.Counted(p.GPUs, "GPU"), strings.Join(names, ", ")))
 	}
 
-	text := fmt.Sprintf("%d of %s with GPUDirect RDMA", outcome.Guest,
-		words.Counted(outcome.GPUs, "GPU"))
-	if outcome.Host < outcome.GPUs {
-		text += fmt.Sprintf(" (%d on the host)", outcome.Host)
-	}
-
-	return []string{fmt.Sprintf("%s, %d with the host's NIC", text, outcome.Right)}
+	return parts
 }
 
 // hostPaths returns what the host's paths from NICs and drives to the GPUs are that the guest shows

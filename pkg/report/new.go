@@ -1,6 +1,7 @@
 package report
 
 import (
+	"hook-sidecar/pkg/consumers"
 	"hook-sidecar/pkg/findings"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/placement/bus"
@@ -16,6 +17,7 @@ func New(plan *placement.Plan, changed bool, err error) Report {
 		Policy: map[policy.Key]Setting{}, Devices: []DeviceReport{}, Controllers: []Controller{},
 		Warnings: []findings.Finding{}, Extras: []placement.Extra{},
 		Paths: Paths{Devices: []topology.DeviceID{}}, PeerPaths: []PeerPath{},
+		Consumers: []consumers.Tally{},
 	}
 
 	r.Budgets.BusNumbers.Expanders = []bus.ExpanderBudget{}
@@ -49,6 +51,12 @@ func New(plan *placement.Plan, changed bool, err error) Report {
 		r.peerGroups = append(r.peerGroups, g)
 		for _, p := range g.Pairs {
 			r.PeerPaths = append(r.PeerPaths, newPeerPath(p))
+		}
+	}
+
+	for _, t := range plan.Consumers() {
+		if t.Decisions() > 0 {
+			r.Consumers = append(r.Consumers, t)
 		}
 	}
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 
+	"hook-sidecar/pkg/consumers"
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/findings"
 	"hook-sidecar/pkg/kubevirt"
@@ -45,6 +46,8 @@ type Report struct {
 	Paths       Paths        `json:"paths"` // the path types between devices
 	// the host's paths from NICs and drives to the GPUs that the guest shows under one switch
 	PeerPaths []PeerPath `json:"peerPaths"`
+	// what each consumer of the tree decides that decides anything about the devices
+	Consumers []consumers.Tally `json:"consumers"`
 	// how much of each scarce resource is used
 	Budgets  bus.Budgets        `json:"budgets"`
 	Warnings []findings.Finding `json:"warnings"` // by code

@@ -41,22 +41,28 @@ func (p *printer) table(rows [][]string) {
 	}
 }
 
-// outcomes returns the rows about all devices.
+// outcomes returns the rows about all devices: of each program that decides about the GPUs, and of
+// the pairs.
 func outcomes(inventory string, before, after *placement.Plan) [][]string {
-	was, is, pairs := before.GPUDirect(), after.GPUDirect(), after.Pairs()
 	row := func(name string, values ...int) []string {
 		return append([]string{name}, topology.Map(values, func(n int) string {
 			return fmt.Sprint(n)
 		})...)
 	}
 
-	return [][]string{
-		{inventory, "HOST", "WITHOUT THE HOOK", "WITH IT"},
-		row("GPUs with GPUDirect RDMA to their NIC", is.Host, was.Guest, is.Guest),
-		row("GPUs that NCCL gives the host's NIC", is.GPUs, was.Right, is.Right),
-		row("pairs of devices as near as on the host", pairs.All, before.Pairs().Alike,
-			pairs.Alike),
+	rows := [][]string{{inventory, "HOST", "WITHOUT THE HOOK", "WITH IT"}}
+	was := map[string]int{} // GPUs, by the program
+	for _, p := range before.Programs() {
+		was[p.Name] = p.AsOnHost
 	}
+
+	for _, p := range after.Programs() {
+		rows = append(rows, row(p.Name+": GPUs that "+p.Goal, p.GPUs, was[p.Name], p.AsOnHost))
+	}
+
+	pairs := after.Pairs()
+	return append(rows, row("pairs of devices as near as on the host", pairs.All,
+		before.Pairs().Alike, pairs.Alike))
 }
 
 // places returns a row per device, of the first ones of each NUMA node.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"hook-sidecar/pkg/findings"
@@ -50,6 +51,7 @@ func (r Report) WriteText(w io.Writer, style Style) error {
 		p.devices(r)
 		p.meanings(r)
 		if r.Details {
+			p.consumers(r)
 			p.links(r)
 			p.peerPaths(r)
 		}
@@ -295,6 +297,23 @@ func (p *printer) links(r Report) {
 	for _, row := range rows {
 		p.line(rowText(row, widths, 2))
 	}
+}
+
+// consumers writes how many decisions of each consumer are as on the host.
+func (p *printer) consumers(r Report) {
+	if len(r.Consumers) == 0 {
+		return
+	}
+
+	rows := [][]string{{"CONSUMER", "DECIDES FOR EACH", "AS ON THE HOST", "OPEN", "OTHERWISE"}}
+	for _, t := range r.Consumers {
+		rows = append(rows, []string{
+			t.Consumer, t.Unit, strconv.Itoa(t.Right), strconv.Itoa(t.Open), strconv.Itoa(t.Wrong),
+		})
+	}
+
+	p.line("")
+	p.table(rows)
 }
 
 // peerPaths writes what the host's paths are, by cause, with the devices at both ends.

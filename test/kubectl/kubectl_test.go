@@ -177,7 +177,7 @@ func (c *cluster) testNoKubeVirt(t *testing.T) {
 func (c *cluster) testFirstUse(t *testing.T, domain []byte) {
 	head, picture, _ := strings.Cut(c.succeeds(t, "explain", "dgx"), "\n\n")
 	same(t, "the beginning", head,
-		"0 of 8 GPUs with GPUDirect RDMA, 1 with the host's NIC; 0 of 120 pairs of devices as "+
+		"0 of 8 GPUs: NCCL, UCX, DRA, P2PDMA, hwloc as on the host; 0 of 120 pairs of devices as "+
 			"on the host; with layout mirror 8 GPUs direct, 120 pairs\n"+
 			"to do: add the hook to the VM (docs/install.md) and restart it")
 
@@ -200,9 +200,8 @@ func (c *cluster) testFirstUse(t *testing.T, domain []byte) {
 func (c *cluster) testHooked(t *testing.T) {
 	head, _, _ := strings.Cut(c.succeeds(t, "explain", "hooked"), "\n\n")
 	same(t, "the beginning", head,
-		"8 of 8 GPUs with GPUDirect RDMA, 8 with the host's NIC; 120 of 120 pairs of devices as "+
-			"on the host; the host's paths: ready 0, through the root complex 8; the tree is of "+
-			"layout mirror\n"+
+		"8 of 8 GPUs: NCCL, UCX, DRA, P2PDMA, hwloc as on the host; the host's paths: ready 0, "+
+			"through the root complex 8; the tree is of layout mirror\n"+
 			"to do: nothing: no layout shows more of the host")
 }
 

@@ -46,9 +46,9 @@ const (
 	add  = "add the hook to the VM (docs/install.md) and restart it"
 	have = "restart the VM: the hook is in its pod"
 
-	flat  = "0 of 8 GPUs with GPUDirect RDMA, 1 with the host's NIC; "
-	nodes = "0 of 8 GPUs with GPUDirect RDMA, 4 with the host's NIC; "
-	whole = "8 of 8 GPUs with GPUDirect RDMA, 8 with the host's NIC; "
+	flat  = "0 of 8 GPUs: NCCL, UCX, DRA, P2PDMA, hwloc as on the host; "
+	roots = "0 of 8 GPUs: NCCL, UCX, P2PDMA as on the host; 8 of 8 GPUs: DRA, hwloc as on the host; "
+	whole = "8 of 8 GPUs: NCCL, UCX, DRA, P2PDMA, hwloc as on the host; "
 )
 
 func TestVerdict(t *testing.T) {
@@ -64,14 +64,14 @@ func TestVerdict(t *testing.T) {
 		"the hook came later": {dgx, hgx, "", true, flat +
 			"0 of 120 pairs of devices as on the host; with layout mirror 8 GPUs direct, 120 pairs",
 			have},
-		"layout numa": {dgx, hgx, policy.LayoutNUMA, true, nodes +
+		"layout numa": {dgx, hgx, policy.LayoutNUMA, true, flat +
 			"64 of 120 pairs of devices as on the host; the tree is of layout numa; with layout " +
 			"mirror 8 GPUs direct, 120 pairs", have},
-		"layout root": {dgx, hgx, policy.LayoutRoot, true, nodes +
+		"layout root": {dgx, hgx, policy.LayoutRoot, true, roots +
 			"112 of 120 pairs of devices as on the host; the tree is of layout root; with " +
 			"layout mirror 8 GPUs direct, 120 pairs", have},
 		"layout mirror": {dgx, hgx, policy.LayoutMirror, false, whole +
-			"120 of 120 pairs of devices as on the host; the tree is of layout mirror",
+			"the tree is of layout mirror",
 			"nothing: no layout shows more of the host"},
 		"one GPU, no cells": {one, hgx, "", false,
 			"one device, which does not know its NUMA node; 1 without a place; first give the " +
@@ -121,12 +121,12 @@ func TestVerdictOfUnplaced(t *testing.T) {
 			"mirror 8 GPUs direct, 72 pairs",
 			add},
 		"two unplaced": {hidden, request,
-			"0 of 7 GPUs with GPUDirect RDMA, 1 with the host's NIC; 0 of 120 pairs of devices " +
+			"0 of 7 GPUs: NCCL, UCX, DRA, P2PDMA, hwloc as on the host; 0 of 120 pairs of devices " +
 				"as on the host, 29 not known; 2 without a place; with layout mirror 7 GPUs " +
 				"direct, 91 pairs",
 			reasons.NoSysfs.Remedy() + " (no-sysfs); then " + add},
 		"two unplaced, hook": {hidden, placed,
-			"7 of 7 GPUs with GPUDirect RDMA, 7 with the host's NIC; 91 of 120 pairs of devices " +
+			"7 of 7 GPUs: NCCL, UCX, DRA, P2PDMA, hwloc as on the host; 91 of 120 pairs of devices " +
 				"as on the host, 29 not known; 2 without a place; the tree is of layout mirror",
 			""},
 	} {

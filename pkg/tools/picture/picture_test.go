@@ -188,7 +188,7 @@ func TestHostileText(t *testing.T) {
 	}
 }
 
-// The title says what NCCL decides, or how much of the host the guest sees, each device how many
+// The title says which programs decide as on the host, or how much of the host the guest sees, each device how many
 // of its pairs are as on the host, and the legend explains what occurs and nothing else.
 func TestShares(t *testing.T) {
 	hgx, vgpu := machines.HGX, machines.VGPU
@@ -200,27 +200,27 @@ func TestShares(t *testing.T) {
 		// 20 devices have 190 pairs. Without a layout all are on the root bus; with root
 		// eight pairs of a GPU and a NIC and the six of four NVSwitches lose their switch.
 		{hgx, "keep", []string{
-			"1 x 0 of 8 GPUs with GPUDirect RDMA, 4 with the host's NIC", "20 x 0 of 19",
+			"1 x 0 of 8 GPUs: NCCL, UCX, DRA, P2PDMA, hwloc as on the host", "20 x 0 of 19",
 			"1 x 0 of 190 pairs of devices as on the host · layout keep · 20 kept · 8 GPUs, 8 " +
 				"NICs, 4 PCI devices",
 		}, "farther nearer nearer"},
 		{hgx, "root", []string{
-			"1 x 0 of 8 GPUs with GPUDirect RDMA, 4 with the host's NIC", "16 x 18 of 19",
+			"1 x 0 of 8 GPUs: NCCL, UCX, P2PDMA as on the host", "16 x 18 of 19",
 			"4 x 16 of 19", "1 x 14 PIX on the host, PHB in the guest (farther than on the host)",
 		}, "same farther"},
 		{hgx, "mirror", []string{
-			"1 x 8 of 8 GPUs with GPUDirect RDMA, 8 with the host's NIC", "20 x 19 of 19",
+			"1 x 8 of 8 GPUs: NCCL, UCX, DRA, P2PDMA, hwloc as on the host", "20 x 19 of 19",
 			"1 x GPU", "1 x NIC", "1 x PCI device", "1 x port",
 		}, "same"},
 		// Two of the three mediated devices are parts of one card.
 		{"x86-1n2g-rtx-audio", "mirror", []string{
-			"1 x 36 of 36 pairs of devices as on the host",
+			"1 x 4 of 4 GPUs: NCCL, DRA, hwloc as on the host",
 			"1 x layout mirror · 9 placed · 4 GPUs, 1 PCI device, 1 USB controller, 3 audio " +
 				"functions",
 			"1 x audio function, USB controller, PCI device", "9 x 8 of 8",
 		}, "same"},
 		{vgpu, "numa", []string{
-			"1 x 2 of 3 pairs of devices as on the host", "2 x 1 of 2", "1 x 2 of 2",
+			"1 x 3 of 3 GPUs: NCCL, DRA, hwloc as on the host", "2 x 1 of 2", "1 x 2 of 2",
 			"1 x 1 PIX on the host, PHB in the guest (farther than on the host)", "0 x NIC",
 			"1 x mediated device",
 		}, "same farther"},
