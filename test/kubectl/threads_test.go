@@ -20,11 +20,11 @@ type thread struct {
 	name, namespace, vm, cause string
 	stored, pod                string // the VM's name in the cluster, and its pod's
 	files                      []txtar.File
-	isFull                     bool // the thread says which namespace
+	isFull                     bool // the bundle says which namespace
 }
 
-// testThreads: what users posted in threads has the same cause in an archive as in the files that
-// they posted: one archive has all their VMs.
+// testThreads: what is printed about the VMs of threads has the same cause in an archive as in files:
+// one archive has all these VMs.
 func (c *cluster) testThreads(t *testing.T) {
 	c.createCollector(t)
 	all := threads(t)
@@ -102,7 +102,7 @@ func threads(t *testing.T) (all []thread) {
 			return o.namespace == th.namespace &&
 				o.stored == th.stored
 		}
-		if !slices.ContainsFunc(all, isSame) { // two threads name default/vmi-sriov
+		if !slices.ContainsFunc(all, isSame) {
 			all = append(all, th)
 		}
 	}

@@ -12,25 +12,28 @@ import (
 	"hook-sidecar/test/expect"
 )
 
-// thread is what a user posted in public about a VM, and what it came from, as the thread says.
+// thread is what programs print about a VM like that of a public thread, in objects, names, times
+// and addresses of our own, and what it came from. What a program prints of its own is as its
+// source has it; lines that only the thread had are gone.
 type thread struct {
-	source, solved string // address, and the cause in the thread's words
+	source, solved string // address, and the cause as the thread tells it
 	vm             string // NAME or NAMESPACE/NAME
 	cause          string // name in the table
 	files          []txtar.File
 }
 
-// threadSets are folders of bundles in testdata. Who wrote them did not write the table, and wrote
-// each cause down before the table was asked. When it was, why named 31 of the 41 causes of the
-// first set right and 2 wrong. Of the 40 causes of the second set, whose author had not read the
-// table either, it named 24 right and 1 wrong; of ten threads without a cause, it named one for 1.
-// Eleven outputs of guests (51 to 61) came later, from someone who had read it: 7 were right and
-// none wrong. Of the 24 causes of the third set, whose author had not read it, it named 10 right (3
-// under another name than the author had chosen from the names alone), 3 by their symptom only,
-// which is wrong, and 11 not at all, of which one event was not about the VM's pod; its six threads
-// without a cause got none. Of the 12 bundles of the fourth author, who had not read it, 10 were
-// right at once; of two outputs of a guest it named the symptom. Some of these threads were cited
-// in the table already. Six were of VMs that run by now, and are in testdata/healthy.
+// threadSets are folders of bundles in testdata. Who chose them did not write the table, and
+// wrote each cause down before the table was asked, of the threads' own texts. When it was, why
+// named 31 of the 41 causes of the first set right and 2 wrong. Of the 40 causes of the second
+// set, whose author had not read the table either, it named 24 right and 1 wrong; of ten threads
+// without a cause, it named one for 1. Eleven outputs of guests (51 to 61) came later, from
+// someone who had read it: 7 were right and none wrong. Of the 24 causes of the third set, whose
+// author had not read it, it named 10 right (3 under another name than the author had chosen
+// from the names alone), 3 by their symptom only, which is wrong, and 11 not at all, of which
+// one event was not about the VM's pod; its six threads without a cause got none. Of the 12
+// bundles of the fourth author, who had not read it, 10 were right at once; of two outputs of a
+// guest it named the symptom. Some of these threads were cited in the table already. Six were of
+// VMs that run by now, and are in testdata/healthy.
 var threadSets = []string{"threads", "threads2", "threads3", "threads4"}
 
 // noCause is in the place of a thread's cause where the VM is well, or fails for a reason that is
@@ -89,8 +92,8 @@ func counting(findings []Finding) []Finding {
 	return findings
 }
 
-// TestThreads: of what users posted in the threads of each set, the cause is named in nine of
-// ten, and none is named wrong.
+// TestThreads: of what is printed about the VMs of each set, the cause is named in nine of ten, and
+// none is named wrong.
 func TestThreads(t *testing.T) {
 	count := 0
 	for _, set := range threadSets {

@@ -41,10 +41,10 @@ const (
 	vmi       = "VirtualMachineInstance/vm"
 	notViable = "server error. command SyncVMI failed: \"LibvirtError(Code=1, Domain=10, " +
 		"Message='internal error: qemu unexpectedly closed the monitor: " +
-		"2026-11-22T10:00:00.563014Z qemu-kvm: -device vfio-pci,host=0000:01:00.0: vfio " +
+		"2026-11-22T10:00:00.500000Z qemu-kvm: -device vfio-pci,host=0000:01:00.0: vfio " +
 		"0000:01:00.0: group 1 is not viable\\nPlease ensure all devices within the iommu_group " +
 		"are bound to their vfio bus driver.')\""
-	noMemlock = "cannot limit locked memory of process 84 to 9074376704: Operation not permitted"
+	noMemlock = "cannot limit locked memory of process 121 to 13690208256: Operation not permitted"
 )
 
 // TestAttempts: of several attempts to start, the last counts, and of a cause its last line.
@@ -63,7 +63,7 @@ func TestAttempts(t *testing.T) {
 		Time:   time.Date(2026, 11, 22, 10, 3, 0, 0, time.UTC),
 		Text: "server error. command SyncVMI failed: \"LibvirtError(Code=1, Domain=10, " +
 			"Message='internal error: qemu unexpectedly closed the monitor: " +
-			"2026-11-22T10:00:00.563014Z qemu-kvm: -device vfio-pci,host=0000:01:00.0: vfio " +
+			"2026-11-22T10:00:00.500000Z qemu-kvm: -device vfio-pci,host=0000:01:00.0: vfio " +
 			"0000:01:00.0: group 1 is not viable",
 		Speaker: "QEMU",
 	}
@@ -384,7 +384,7 @@ func TestShares(t *testing.T) {
 // TestErrorsOnce: what several sources say of one failure is one error, whoever quotes it, and a
 // warning in an event's text makes it no less an error. Errors that all logs have are left out.
 func TestErrorsOnce(t *testing.T) {
-	const qemu = "2026-11-22T10:00:00.563014Z qemu-kvm: -device vfio-pci,host=0000:01:00.0: " +
+	const qemu = "2026-11-22T10:00:00.500000Z qemu-kvm: -device vfio-pci,host=0000:01:00.0: " +
 		"nobody knows"
 	quoted := func(who string) string {
 		return who +
