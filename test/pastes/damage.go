@@ -98,6 +98,24 @@ func Lines(marks ...string) Damage {
 	}
 }
 
+// Interleaved has lines of two processes that print at once, the second of which begins after some
+// lines of the first.
+func Interleaved(first, second string, after int) string {
+	a, b := strings.SplitAfter(first, "\n"), strings.SplitAfter(second, "\n")
+	after = min(after, len(a))
+	both := strings.Join(a[:after], "")
+	for a = a[after:]; len(a)+len(b) > 0; {
+		if len(b) > 0 {
+			both, b = both+b[0], b[1:]
+		}
+		if len(a) > 0 {
+			both, a = both+a[0], a[1:]
+		}
+	}
+
+	return both
+}
+
 // Columns cuts each line, as a narrow page does.
 func Columns(n int) Damage {
 	return func(s string) string {

@@ -22,7 +22,7 @@ type Shows struct {
 	Addresses, IDs, MaxLinks bool
 	GPUNodes, NICNodes       bool              // NUMA nodes
 	ByName                   bool              // what a device is, by the name of its product alone
-	XGMI                     bool              // that links are XGMI, which AMD\'s GPUs have
+	XGMI                     bool              // that links are XGMI, which AMD's GPUs have
 	C2C                      bool              // GPUs that reach the CPU over NVLink-C2C
 	NoVendors                bool              // so that emulated NICs look like others
 	Linked                   bool              // GPUs that reach others over NVLink or XGMI

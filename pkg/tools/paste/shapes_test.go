@@ -1,6 +1,7 @@
 package paste_test
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -303,6 +304,46 @@ func TestC2C(t *testing.T) {
 	}
 }
 
+// TestC2COfNCCL: NCCL's log and file show the links of Grace's GPUs to their CPUs.
+func TestC2COfNCCL(t *testing.T) {
+	for name, want := range map[string]int{"sglang-gb200": 4, "sglang-h100": 0} {
+		machine := pastes.Load(t, name)
+		for format, text := range map[string]string{
+			"log": pastes.NCCLLog(machine), "file": pastes.NCCLFile(machine),
+		} {
+			m, _, err := paste.Read([]byte(text))
+			expect.NoError(t, err)
+			if len(m.OverC2C) != want {
+				t.Errorf("%s, %s: %d GPUs over C2C, want %d", name, format, len(m.OverC2C), want)
+			}
+		}
+	}
+}
+
+// TestTwoProcesses: of a log into which several processes print, at once or one after the other, the
+// first is read, and of one process the first tree.
+func TestTwoProcesses(t *testing.T) {
+	first, second := pastes.Load(t, "sglang-h100"), pastes.Load(t, "rccl-8p-pcie-2nic")
+	asOther := pastes.Replaced("gpu-node:4254:4327 [0]", "other-node:4311:4390 [1]")
+	for name, print := range map[string]func(*pastes.Machine) string{
+		"tree": pastes.NCCLLog, "paths": pastes.NCCLPaths("0-"), "addresses": pastes.NCCLInit,
+	} {
+		want := readText(t, print(first))
+		texts := map[string]string{
+			"together":      pastes.Interleaved(print(first), asOther(print(second)), 1),
+			"a later start": pastes.Interleaved(print(first), asOther(print(second)), 12),
+			"one by one":    print(first) + asOther(print(second)),
+		}
+		if name == "tree" {
+			texts["of one process"] = print(first) + print(second)
+		}
+
+		for order, text := range texts {
+			expect.Same(t, want, readText(t, text), "%s, %s (-first +both)", name, order)
+		}
+	}
+}
+
 // TestWholeTable: a title after the names, also one that is cut, says that no device is missing.
 func TestWholeTable(t *testing.T) {
 	for _, after := range []string{
@@ -312,6 +353,32 @@ func TestWholeTable(t *testing.T) {
 		expect.NoError(t, err)
 		if m.LacksDevices || len(m.Notes) > 0 {
 			t.Errorf("%q: lacks devices %v, notes %q", after, m.LacksDevices, m.Notes)
+		}
+	}
+}
+
+// TestNarrowTable: where a table is cut at the right, also among GPUs that NVLink joins, devices may
+// be missing; so they may where a list of PCI devices says what its devices are.
+func TestNarrowTable(t *testing.T) {
+	m := pastes.Load(t, "sglang-h100")
+	table, list := pastes.TopoM.Print(m), pastes.LspciList(pastes.WithBoth)(m)
+	head, _, _ := strings.Cut(pastes.Spaced(table), "\n")
+	gpus, end := strings.Index(head, "GPU7")+len("GPU7"), strings.Index(head, "CPU Affinity")
+	texts := map[string]string{}
+	for columns := strings.Index(head, "NIC0") + 1; columns <= end; columns += 7 {
+		texts[fmt.Sprintf("%d columns", columns)] = pastes.Columns(columns)(table)
+	}
+
+	row := strings.Index(pastes.Spaced(table), "\n")
+	texts["the header alone"] = head[:gpus] + pastes.Spaced(table)[row:]
+	for name, text := range texts {
+		together, _, err := paste.Read([]byte(text + "\n" + list))
+		expect.NoError(t, err)
+		alone, _, err := paste.Read([]byte(text))
+		expect.NoError(t, err)
+		if !alone.LacksDevices || !together.LacksDevices {
+			t.Errorf("%s: lacks devices %v, with a list %v", name, alone.LacksDevices,
+				together.LacksDevices)
 		}
 	}
 }

@@ -190,6 +190,12 @@ func TestHostByNumbers(t *testing.T) {
 			t.Errorf("%s: keys %v", name, v.Host.Restore)
 		}
 
+		// An administrator is asked for one of the two keys that do the same.
+		asked := strings.Join(v.Send, "\n")
+		if len(v.Host.Restore) != 2 || !strings.Contains(asked, "(layout=mirror of hook-sidecar,") {
+			t.Errorf("%s: keys %v, asked for in %q", name, v.Host.Restore, asked)
+		}
+
 		if _, err := v.TopologyFile(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
