@@ -1,6 +1,7 @@
 package paste_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -29,6 +30,50 @@ func TestMachines(t *testing.T) {
 				compareMachine(t, m, f.Shows, &got)
 			})
 		}
+	}
+}
+
+// TestCPUsOfNodes: files have the CPUs of each NUMA node, also those past the first word of a mask.
+func TestCPUsOfNodes(t *testing.T) {
+	m := pastes.Load(t, "oci-h100")
+	for name, text := range map[string]string{
+		"lstopo": pastes.LstopoXML(2)(m), "NCCL": pastes.NCCLFile(m),
+	} {
+		got, _, err := paste.Read([]byte(text))
+		expect.NoError(t, err)
+		expect.Same(t, m.Nodes, got.NUMA, "%s: nodes with CPUs (-want +got)", name)
+	}
+}
+
+// TestDeepTree: bridges under one switch do not change each other's path from the root, however many
+// are above them.
+func TestDeepTree(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("cpus 0 0-3\ncpus 1 4-7\npci0000:00 node=0\n")
+	for depth := range 8 {
+		above := strings.Repeat("  ", depth+1)
+		if depth > 0 { // beside the next bridge a device on a port of its own
+			fmt.Fprintf(&text, "%[1]s0000:%02[2]x:01.0 bridge\n%[1]s  0000:%02[3]x:00.0 gpu "+
+				"ids=10de:2330\n", above, depth, 0x80+depth)
+		}
+		fmt.Fprintf(&text, "%s0000:%02x:00.0 bridge\n", above, depth)
+	}
+
+	text.WriteString(strings.Repeat("  ", 9) + "0000:08:00.0 nic ids=15b3:1021\n")
+
+	m := pastes.Parse(t, text.String())
+	for name, print := range map[string]func(*pastes.Machine) string{
+		"lstopo's XML":  pastes.LstopoXML(2),
+		"lstopo's text": pastes.LstopoText(2, true),
+		"lspci":         pastes.LspciTree(pastes.NamesIn(pastes.WithBoth)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, _, err := paste.Read([]byte(print(m)))
+			expect.NoError(t, err)
+			compareMachine(t, m, pastes.Shows{
+				GPUs: true, NICs: true, Addresses: true, Farthest: topology.NODE,
+			}, &got)
+		})
 	}
 }
 

@@ -83,6 +83,29 @@ func TestRead(t *testing.T) {
 		`<object type="PCIDev" pci_busid="0000:c1:00.0" pci_type="0302 [10de:2342]"/></object>` +
 		`</object></topology>`
 
+	// As hwloc's files of machines without GPUs have it: a device that two packages of a group are near
+	// to, a package with two nodes of DRAM after one of persistent memory, and memory whose node is in
+	// another word of the mask.
+	const groups = `<topology version="3.0"><object type="Machine" nodeset="0x00000001,0x0000003f">` +
+		`<info name="OSName" value="Linux"/><object type="Group" nodeset="0x3">` +
+		`<object type="Package" nodeset="0x1"><object type="NUMANode" os_index="0" nodeset="0x1"/>` +
+		`<object type="L3Cache" nodeset="0x1"/>` +
+		`<object type="PCIDev" pci_busid="0000:11:00.0" pci_type="0108 [8086:0a54]"/></object>` +
+		`<object type="Package" nodeset="0x2"><object type="NUMANode" os_index="1" nodeset="0x2"/>` +
+		`<object type="Bridge" bridge_pci="0000:[1a-1b]">` + // inherits the package's nodeset
+		`<object type="PCIDev" pci_busid="0000:1b:00.0" pci_type="0200 [8086:1521]"/></object>` +
+		`</object><object type="PCIDev" pci_busid="0000:21:00.0" pci_type="0200 [14e4:1639]"/>` +
+		`</object><object type="Package" nodeset="0x1c">` +
+		`<object type="NUMANode" subtype="NVM" os_index="2" nodeset="0x4"/>` +
+		`<object type="NUMANode" os_index="3" nodeset="0x8"/>` +
+		`<object type="NUMANode" os_index="4" nodeset="0x10"/>` +
+		`<object type="PCIDev" pci_busid="0000:31:00.0" pci_type="0207 [15b3:1021]"/></object>` +
+		`<object type="Package" nodeset="0x00000001,0x00000020">` +
+		`<object type="NUMANode" os_index="5" nodeset="0x20"/>` +
+		`<object type="NUMANode" subtype="HBM" os_index="32" nodeset="0x00000001,0x0"/>` +
+		`<object type="PCIDev" pci_busid="0000:41:00.0" pci_type="0207 [15b3:1021]"/></object>` +
+		`</object></topology>`
+
 	const switches = `<system version="1"><cpu numaid="-1">` +
 		`<pci busid="0000:01:00.0" class="0x060400"><pci busid="0000:02:00.0" class="0x030200"/>` +
 		`<pci busid="0000:03:00.0" class="0x060400"><pci busid="0000:04:00.0" class="0x020000"/>` +
@@ -114,6 +137,17 @@ func TestRead(t *testing.T) {
 0000:81:00.0 030200 10de:2342 node 1 SYS
 0000:c1:00.0 030200 10de:2342 node none
 `},
+		"lstopo, groups and other memory": {groups, `lstopo nodes=true
+0000:11:00.0 010800 8086:0a54 node 0
+0000:1b:00.0 020000 8086:1521 node 1 SYS
+0000:21:00.0 020000 14e4:1639 node none
+0000:31:00.0 020700 15b3:1021 node none
+0000:41:00.0 020700 15b3:1021 node 5 SYS SYS
+`},
+		"lstopo with one node and other memory": {strings.Replace(fmt.Sprintf(xmlOfOneNode, "Linux"),
+			`nodeset="0x1"/>`, `nodeset="0x1"/>`+
+				`<object type="NUMANode" subtype="NVM" os_index="1" nodeset="0x2"/>`, 1),
+			"lstopo nodes=false\n0000:00:04.0 030200 10de:2330 node unknown\n"},
 		"NCCL": {pastes.NCCLFile(pastes.Load(t, "guest-mirror")), `nccl nodes=true
 0000:e3:00.0 020700 15b3:101e node 0
 0000:e4:00.0 030200 10de:2330 node 0 PIX
