@@ -158,8 +158,8 @@ mlx5_0 020000 0000:0000 node 0 PIX
 `},
 		// https://github.com/kubernetes/kubernetes/issues/53497
 		"nvidia-smi of 2017": {"        GPU0    GPU1    mlx4_0  CPU Affinity\n" +
-			"GPU0     X      PIX     PHB     0-9,20-29\n" +
-			"GPU1    PIX      X      SYS     0-9,20-29\nmlx4_0  PHB     SYS      X\n",
+			"GPU0     X      PIX     PHB     0-7,16-23\n" +
+			"GPU1    PIX      X      SYS     0-7,16-23\nmlx4_0  PHB     SYS      X\n",
 			`nvidia-smi nodes=false
 GPU0 030000 0000:0000 node unknown
 GPU1 030000 0000:0000 node unknown PIX
@@ -168,7 +168,7 @@ mlx4_0 020000 0000:0000 node unknown PHB SYS
 		// https://github.com/vllm-project/vllm/issues/29944; without the rows of NICs, as some
 		// paste it.
 		"NVLink hides a path": {"GPU0 GPU1 NIC0 CPU Affinity NUMA Affinity GPU NUMA ID\n" +
-			"GPU0 X NV18 NODE 0-55,112-167 0 N/A\nGPU1 NV18 X SYS 0-223 0-1 N/A\n",
+			"GPU0 X NV18 NODE 0-31,64-95 0 N/A\nGPU1 NV18 X SYS 0-127 0-1 N/A\n",
 			`nvidia-smi nodes=true
 GPU0 030000 0000:0000 node 0
 GPU1 030000 0000:0000 node none

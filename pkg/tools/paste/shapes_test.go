@@ -76,9 +76,9 @@ func TestFormats(t *testing.T) {
 	const mst = "PCI devices:\n------------\n" +
 		"DEVICE_TYPE             MST                           PCI       RDMA            " +
 		"NET            NUMA\n" +
-		"ConnectX7(rev:0)        /dev/mst/mt4129_pciconf1      e3:00.0   mlx5_10         " +
-		"net-ib7        3\n\n" +
-		"ConnectX7(rev:0)        /dev/mst/mt4129_pciconf0      05:00.0   mlx5_0          " +
+		"ConnectX7(rev:0)        /dev/mst/mt4129_pciconf1      c7:00.0   mlx5_6          " +
+		"net-ib6        1\n\n" +
+		"ConnectX7(rev:0)        /dev/mst/mt4129_pciconf0      0b:00.0   mlx5_0          " +
 		"net-ib0        -1\n"
 
 	// hwloc 1 has nodes around the objects that are near them, and no version in the file.
@@ -112,8 +112,8 @@ func TestFormats(t *testing.T) {
 0000:03:00.0 030200 10de:0000 node 1 PHB
 `, ""},
 		"mst status -v": {mst, `nic-names nodes=true
-0000:05:00.0 020000 15b3:0000 node none
-0000:e3:00.0 020000 15b3:0000 node 3
+0000:0b:00.0 020000 15b3:0000 node none
+0000:c7:00.0 020000 15b3:0000 node 1
 `, ""},
 		"lstopo, version 1": {lstopo1, "lstopo nodes=true\n" + twoDevices, ""},
 		"lstopo, version 3": {strings.ReplaceAll(lstopo3, "%s", "Linux"),
@@ -206,8 +206,8 @@ func TestFormats(t *testing.T) {
 		"nvidia-smi -q and mst status": {"GPU 00000000:03:00.0\n    Product Name : NVIDIA H100\n\n" +
 			mst, `nvidia-smi-list, nic-names nodes=true
 0000:03:00.0 030200 10de:0000 node unknown
-0000:05:00.0 020000 15b3:0000 node none
-0000:e3:00.0 020000 15b3:0000 node 3
+0000:0b:00.0 020000 15b3:0000 node none
+0000:c7:00.0 020000 15b3:0000 node 1
 `, ""},
 		"amd-smi and ibdev2netdev": {"GPU: 0\n    BDF: 0000:03:00.0\n\n" +
 			"0000:05:00.0 mlx5_0 (MT4129 - X) ConnectX-7 fw 28 port 1 (ACTIVE) " +
@@ -320,8 +320,8 @@ func TestC2COfNCCL(t *testing.T) {
 	}
 }
 
-// TestTwoProcesses: of a log into which several processes print, at once or one after the other, the
-// first is read, and of one process the first tree.
+// TestTwoProcesses: of a log into which several processes print, at once or one after the other,
+// the first is read, and of one process the first tree.
 func TestTwoProcesses(t *testing.T) {
 	first, second := pastes.Load(t, "sglang-h100"), pastes.Load(t, "rccl-8p-pcie-2nic")
 	asOther := pastes.Replaced("gpu-node:4254:4327 [0]", "other-node:4311:4390 [1]")
@@ -357,8 +357,8 @@ func TestWholeTable(t *testing.T) {
 	}
 }
 
-// TestNarrowTable: where a table is cut at the right, also among GPUs that NVLink joins, devices may
-// be missing; so they may where a list of PCI devices says what its devices are.
+// TestNarrowTable: where a table is cut at the right, also among GPUs that NVLink joins, devices
+// may be missing; so they may where a list of PCI devices says what its devices are.
 func TestNarrowTable(t *testing.T) {
 	m := pastes.Load(t, "sglang-h100")
 	table, list := pastes.TopoM.Print(m), pastes.LspciList(pastes.WithBoth)(m)
