@@ -7,8 +7,8 @@ import (
 	"hook-sidecar/pkg/reasons"
 )
 
-// TestFit: as many ports are reserved as there is room for, down to exactly the least; where there is
-// no room for these, it is said what does not fit.
+// TestFit: as many ports are reserved as there is room for, down to exactly the least; where there
+// is no room for these, it is said what does not fit.
 func TestFit(t *testing.T) {
 	const most, least = 10, 3
 	for room := range most + 2 {

@@ -257,8 +257,8 @@ func TestPortsToClose(t *testing.T) {
 	}
 }
 
-// TestAssignTakesDeviceSlots: expander buses take each slot of the root bus that devices leave, once,
-// and none in which another device stays.
+// TestAssignTakesDeviceSlots: expander buses take each slot of the root bus that devices leave,
+// once, and none in which another device stays.
 func TestAssignTakesDeviceSlots(t *testing.T) {
 	d := flat(3)
 	at := func(slot, function int) *domain.GuestAddress {

@@ -45,8 +45,8 @@ func TestCPUsOfNodes(t *testing.T) {
 	}
 }
 
-// TestDeepTree: bridges under one switch do not change each other's path from the root, however many
-// are above them.
+// TestDeepTree: bridges under one switch do not change each other's path from the root, however
+// many are above them.
 func TestDeepTree(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("cpus 0 0-3\ncpus 1 4-7\npci0000:00 node=0\n")
