@@ -71,14 +71,9 @@ type portLink struct {
 }
 
 func newPortSpeed(plan *placement.Plan) *portSpeed {
-	d := plan.Domain()
-	devices := topology.Map(plan.Devices, func(d placement.Decision) placement.PassthroughDevice {
-		return d.PassthroughDevice
-	})
-
 	return &portSpeed{
 		hostLinks: hostLinks{plan}, refused: map[string][]string{},
-		allSwitches: placement.SwitchPortsRefused(d, devices), users: libvirt.PortLinkOption(d),
+		allSwitches: plan.SwitchPortsRefused, users: libvirt.PortLinkOption(plan.Domain()),
 	}
 }
 

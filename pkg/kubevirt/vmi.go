@@ -28,6 +28,12 @@ type VMI struct {
 	// migration stays in the status, with its end.
 	MigrationInProgress bool
 
+	// LauncherImage is status.launcherContainerImageVersion, the image of virt-launcher in the VM's
+	// pod: virt-controller writes it as soon as the pod exists
+	// (pkg/virt-controller/watch/vmi/lifecycle.go, setLauncherContainerInfo). It is "" before, and
+	// that of the source in a migration.
+	LauncherImage string
+
 	// KubeVirt creates guest NUMA cells only when all three are set.
 	DedicatedCPU            bool // spec.domain.cpu.dedicatedCpuPlacement
 	Hugepages               bool // spec.domain.memory.hugepages
@@ -153,7 +159,8 @@ type document struct {
 		Template *document       `json:"template"` // of a VirtualMachine
 	} `json:"spec"`
 	Status struct {
-		MigrationState *migrationState `json:"migrationState"`
+		MigrationState                *migrationState `json:"migrationState"`
+		LauncherContainerImageVersion string          `json:"launcherContainerImageVersion"`
 	} `json:"status"`
 }
 
@@ -264,6 +271,7 @@ func (doc *document) vmi() *VMI {
 		Devices:     d.Devices,
 
 		MigrationInProgress: doc.Status.MigrationState.isInProgress(),
+		LauncherImage:       doc.Status.LauncherContainerImageVersion,
 
 		DedicatedCPU:            d.CPU.DedicatedCPUPlacement,
 		Hugepages:               d.Memory.Hugepages != nil,

@@ -26,11 +26,7 @@ var rhelReleases = []struct{ qemu, since9, since10 qemuVersion }{
 // nothing; any other version that is not a number, such as Ubuntu's "pc-q35-noble", counts as
 // older.
 func IsOlderThan(machine, qemu string) bool {
-	version, isVersioned := strings.CutPrefix(machine, "pc-q35-")
-	if !isVersioned {
-		version, isVersioned = strings.CutPrefix(machine, "virt-")
-	}
-
+	version, isVersioned := versionOf(machine)
 	if !isVersioned {
 		return false
 	}
@@ -56,6 +52,20 @@ func IsOlderThan(machine, qemu string) bool {
 	}
 
 	return true
+}
+
+// versionOf returns the version that a machine's name has.
+func versionOf(machine string) (version string, isVersioned bool) {
+	if version, isVersioned = strings.CutPrefix(machine, "pc-q35-"); isVersioned {
+		return version, true
+	}
+	return strings.CutPrefix(machine, "virt-")
+}
+
+// IsVersioned reports whether a machine's name has a version, and is not a plain "q35" or "virt".
+func IsVersioned(machine string) bool {
+	_, isVersioned := versionOf(machine)
+	return isVersioned
 }
 
 // parseVersion reads the first two numbers of a version: "9.6.0".

@@ -46,6 +46,9 @@ type Plan struct {
 	Host     *topology.Host // as far as it was read
 	HostTree *topology.Tree // to the devices of the plan
 
+	// SwitchPortsRefused is why no switch port may advertise the host's link; "" where they may.
+	SwitchPortsRefused string
+
 	// NVLink partitions of the host, as far as they are known; none before Diagnosed
 	Partitions nvlink.List
 
@@ -166,8 +169,8 @@ func finish(s start, placed placing) *Plan {
 	seen := g.Predict()
 	p := &Plan{
 		Policy: s.Policy, Choice: placed.Choice, Changes: placed.changes,
-		Budgets: g.Budgets(placed.ports),
-		Host:    s.Host, HostTree: s.hostTree, GuestTree: g.Tree, input: s.Domain, result: result,
+		Budgets: g.Budgets(placed.ports), SwitchPortsRefused: s.switchPortsRefused(),
+		Host: s.Host, HostTree: s.hostTree, GuestTree: g.Tree, input: s.Domain, result: result,
 	}
 
 	p.Controllers = make([]Controller, 0, len(result.Controllers))

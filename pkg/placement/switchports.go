@@ -2,9 +2,9 @@ package placement
 
 import (
 	"fmt"
+	"path"
 	"strings"
 
-	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/libvirt"
 	"hook-sidecar/pkg/placement/request"
 	"hook-sidecar/pkg/topology"
@@ -18,15 +18,15 @@ import (
 // A single switch may still stay as it is, where the host shows no link of a device under it that
 // QEMU has a value for (guest.writePortSpeed).
 func (s start) switchPortsSpeak() bool {
-	return s.Policy.PortSpeed == "host" && SwitchPortsRefused(s.Domain, s.devices) == ""
+	return s.Policy.PortSpeed == "host" && s.switchPortsRefused() == ""
 }
 
-// SwitchPortsRefused returns why no switch port of a domain with these devices may get a link,
-// "" where they may.
+// switchPortsRefused returns why no switch port of the VM may get a link, "" where they may.
 //
 // QEMU's ports with a link have no VMState: a migration, a save or a snapshot with memory loses the
 // switch with all devices under it, and reports nothing. So one device has to keep QEMU from it.
-func SwitchPortsRefused(d *domain.Domain, devices []PassthroughDevice) string {
+func (s start) switchPortsRefused() string {
+	d := s.Domain
 	users := libvirt.PortLinkOption(d)
 	switch {
 	case !libvirt.HasExpanderBuses(d):
@@ -35,15 +35,28 @@ func SwitchPortsRefused(d *domain.Domain, devices []PassthroughDevice) string {
 		return fmt.Sprintf("QEMU has such ports since 10.0, and machine %q runs on older ones",
 			words.Abridge(d.Machine))
 
+	case s.hasOldLauncher():
+		return fmt.Sprintf("QEMU has such ports since 10.0, KubeVirt since 1.8, and the VM's "+
+			"virt-launcher is %s", words.Abridge(path.Base(s.VMI.LauncherImage)))
+
 	case users != nil:
 		return fmt.Sprintf("the domain's own %s %q stays", users.Name,
 			words.Abridge(users.Value))
 
-	case !pinsToHost(devices):
+	case !pinsToHost(s.devices):
 		return "the VM may migrate, and would lose them on the way"
 	}
 
 	return ""
+}
+
+// hasOldLauncher reports whether the VM's virt-launcher is of a KubeVirt release with a QEMU before
+// 10.0 (1.7 has 9.1, 1.8 has 10.1: hack/rpm-deps.sh at the tags). A machine of a newer version shows
+// that the image has another QEMU than the release.
+func (s start) hasOldLauncher() bool {
+	const sinceQEMU10 = 8
+	minor, isKnown := s.VMI.LauncherRelease()
+	return isKnown && minor < sinceQEMU10 && !libvirt.IsVersioned(s.Domain.Machine)
 }
 
 // pinsToHost reports whether one of the devices cannot migrate: a physical function, or a virtual
