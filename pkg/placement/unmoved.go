@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/libvirt"
 	"hook-sidecar/pkg/libvirt/alloc"
 	"hook-sidecar/pkg/placement/bus"
@@ -12,44 +11,6 @@ import (
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/pkg/words"
 )
-
-// libvirts returns what libvirt's answer may depend on. The first is the one that bus.Guest asks.
-// Versions differ where a controller's index is missing, where libvirt adds a controller, and
-// where a bridge has no address; QEMU's builds where the domain leaves the model of a SCSI
-// controller to them.
-func libvirts(g bus.Guest) []alloc.Libvirt {
-	d, devices := g.Source, g.Others
-	hasLSI := []bool{false}
-	if slices.ContainsFunc(devices, func(d libvirt.Endpoint) bool {
-		return d.Connect == libvirt.EitherWay
-	}) {
-		hasLSI = []bool{false, true}
-	}
-
-	isOpen := func(c domain.Controller) bool {
-		return c.Address == nil && c.Model == domain.PCIeToPCIBridge
-	}
-
-	versions := []alloc.Version{alloc.Libvirt11}
-	if len(libvirt.Holes(d, devices)) > 0 ||
-		slices.ContainsFunc(devices, isAddedController) ||
-		slices.ContainsFunc(d.Controllers, isOpen) {
-		versions = append(versions, alloc.Libvirt9, alloc.Libvirt12)
-	}
-
-	var all []alloc.Libvirt
-	for _, version := range versions {
-		for _, lsi := range hasLSI {
-			all = append(all, alloc.Libvirt{
-				Version: version, HasLSI: lsi, IsConventional: g.Libvirt.IsConventional,
-			})
-		}
-	}
-
-	return all
-}
-
-func isAddedController(d libvirt.Endpoint) bool { return d.Implicit && d.Element == "controller" }
 
 // without is the domain as one libvirt completes it without the hook.
 type without struct {
@@ -60,7 +21,7 @@ type without struct {
 
 // withoutHook returns what each libvirt makes of the guest as it came; none where it refuses it.
 func withoutHook(asIs bus.Guest) (all []without) {
-	for _, m := range libvirts(asIs) {
+	for _, m := range asIs.Libvirts() {
 		if layout, err := simulate(asIs, asIs.Others, m); err == nil {
 			all = append(all, without{m, layout, asIs.Others})
 		}
@@ -71,13 +32,9 @@ func withoutHook(asIs bus.Guest) (all []without) {
 // simulate returns what a libvirt makes of a guest with these devices. The guest knows the answer
 // of its own libvirt, unless room is reserved in it.
 func simulate(g bus.Guest, devices []libvirt.Endpoint, m alloc.Libvirt) (alloc.Completed, error) {
-	isOwn := m.Version == g.Libvirt.Version && m.HasLSI == g.Libvirt.HasLSI
-	if isOwn && len(g.Others) == len(devices) {
-		if known, isAccepted := g.Layout(); isAccepted {
-			return known, nil
-		}
+	if len(g.Others) == len(devices) {
+		return g.LayoutBy(m)
 	}
-
 	return alloc.Simulate(g.Source, devices, m)
 }
 

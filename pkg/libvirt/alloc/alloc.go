@@ -49,6 +49,9 @@ var (
 	}
 )
 
+// Versions are all of them.
+var Versions = []Version{Libvirt11, Libvirt9, Libvirt12}
+
 // Libvirt has the inputs of libvirt's answer beside the domain: its version, QEMU's build, and
 // the host.
 type Libvirt struct {

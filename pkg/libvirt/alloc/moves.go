@@ -3,11 +3,11 @@ package alloc
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/libvirt"
+	"hook-sidecar/pkg/topology"
 )
 
 // Move is a device that the guest sees elsewhere.
@@ -129,7 +129,9 @@ func (l Completed) Renumbers(
 			continue
 		}
 
-		if from, to := before[d.Address.Bus], after[then.Bus]; from != to {
+		from, hasFrom := before[topology.Index(d.Address.Bus)]
+		to, hasTo := after[topology.Index(then.Bus)]
+		if hasFrom && hasTo && from != to {
 			all = append(all, Renumbered{d, from, to})
 		}
 	}
@@ -137,59 +139,9 @@ func (l Completed) Renumbers(
 	return all
 }
 
-// busNumbers returns the bus numbers of the root bus, of expander buses and of the bridges under
-// them, by index: firmware numbers depth first, by slot and function, an expander bus from its busNr.
-func (l Completed) busNumbers() map[int]int {
-	under := map[int][]domain.Controller{}
-	for _, c := range l.Domain.Controllers {
-		if c.Address != nil && c.Model != domain.ExpanderBus {
-			under[c.Address.Bus] = append(under[c.Address.Bus], c)
-		}
-	}
-
-	numbers, next, lowest := map[int]int{}, 0, 256
-	var number func(index int)
-	number = func(index int) {
-		if _, isKnown := numbers[index]; isKnown { // libvirt accepts a controller under itself
-			return
-		}
-
-		numbers[index] = next
-		next++
-		bridges := under[index]
-		slices.SortFunc(bridges, func(x, y domain.Controller) int {
-			return cmp.Or(cmp.Compare(x.Address.Slot, y.Address.Slot),
-				cmp.Compare(x.Address.Function, y.Address.Function))
-		})
-
-		for _, c := range bridges {
-			number(c.Index)
-		}
-	}
-
-	number(0)
-
-	// libvirt gives one without busNr the lowest less two (src/qemu/qemu_domain_address.c,
-	// qemuDomainAddressFindNewBusNr).
-	for _, c := range l.Domain.Controllers {
-		if c.Model == domain.ExpanderBus && c.BusNr != nil {
-			lowest = min(lowest, *c.BusNr)
-		}
-	}
-
-	for _, c := range l.Domain.Controllers {
-		switch {
-		case c.Model != domain.ExpanderBus:
-			continue
-		case c.BusNr != nil:
-			next = *c.BusNr
-		default:
-			lowest -= 2
-			next = lowest
-		}
-
-		number(c.Index)
-	}
-
-	return numbers
+// busNumbers returns the bus numbers of a completed domain, by the ID of a bus in its tree.
+func (l Completed) busNumbers() map[topology.ID]int {
+	firsts := libvirt.FirstBusNumbers(l.Domain)
+	firsts[0] = 0
+	return libvirt.NumberBuses(libvirt.Tree(l.Domain, nil), firsts)
 }

@@ -37,16 +37,6 @@ func (g Guest) ArgumentAt(slot int) *domain.ArgumentDevice {
 	return nil
 }
 
-// argumentBridges counts the bridges of qemu:commandline at the root bus and under it.
-func (g Guest) argumentBridges() (count int) {
-	for n := range g.Root().Walk() {
-		if _, isArgument := n.ID.(libvirt.Argument); isArgument && n.Kind == topology.Bridge {
-			count++
-		}
-	}
-	return count
-}
-
 // argumentPlaces returns devices in place of those of qemu:commandline with a slot of the root bus.
 func (g Guest) argumentPlaces() (places []libvirt.Endpoint) {
 	for _, d := range g.CommandLine.Devices {

@@ -24,8 +24,8 @@ func Exceeded(format string, args ...any) reasons.Warning {
 // the firmware then lose devices silently. Only expander buses that hold a
 // managed device or nothing at all are checked; budgets count for all.
 func (g Guest) Check(managed Devices, ports Ports) []reasons.Warning {
-	violations := g.checkBudgets(ports)
 	trees := g.Managed(managed)
+	violations := g.checkBudgets(trees, ports)
 	referenced := g.Referenced()
 	for _, e := range g.Expanders {
 		n := g.Node(e.Index)
@@ -99,18 +99,24 @@ func (g Guest) checkBridges() []reasons.Warning {
 
 // checkBudgets checks that each root bus has room for its bridges before the
 // next one begins (QEMU docs/pcie.txt; measured exact to one), and that what is
-// still to come finds an index and a slot.
-func (g Guest) checkBudgets(ports Ports) []reasons.Warning {
+// still to come finds an index and a slot. The bus number of an expander bus that is not among the
+// managed trees is the user's to change.
+func (g Guest) checkBudgets(trees []*topology.Node, ports Ports) []reasons.Warning {
 	var violations []reasons.Warning
 	highest := g.HighestIndex()
 	root := g.RootBus(ports, highest)
 	budgets := g.budgets(root, highest)
 	for _, e := range budgets.BusNumbers.Expanders {
 		if e.Used > e.Limit {
+			change := ""
+			if !slices.Contains(trees, g.Node(e.Index)) {
+				change = fmt.Sprintf("; set its busNr to %d or lower", e.BusNr+e.Limit-e.Used)
+			}
+
 			violations = append(violations,
 				Exceeded("bus numbers: the expander bus with index %d needs %d from %d on, there "+
-					"is room for %d: %d too many",
-					e.Index, e.Used, e.BusNr, e.Limit, e.Used-e.Limit))
+					"is room for %d: %d too many%s",
+					e.Index, e.Used, e.BusNr, e.Limit, e.Used-e.Limit, change))
 		}
 	}
 
@@ -119,9 +125,17 @@ func (g Guest) checkBudgets(ports Ports) []reasons.Warning {
 	}
 
 	if need, end := budgets.BusNumbers.Used, budgets.BusNumbers.Limit; need > end {
+		change := ""
+		for _, e := range budgets.BusNumbers.Expanders {
+			if e.BusNr == end && !slices.Contains(trees, g.Node(e.Index)) {
+				change = fmt.Sprintf("; set the busNr of the one with index %d to %d or higher",
+					e.Index, need)
+			}
+		}
+
 		violations = append(violations,
 			Exceeded("bus numbers: the root bus needs %d, the lowest expander bus begins at %d: "+
-				"%d too many", need, end, need-end))
+				"%d too many%s", need, end, need-end, change))
 	}
 
 	if need, free := root.Added, libvirt.MaxIndex-highest; need > free {
@@ -211,9 +225,6 @@ func (g Guest) checkFunctions(managed Devices) []reasons.Warning {
 	return violations
 }
 
-// NumberCount is how many bus numbers a PCI domain has.
-const NumberCount = 256
-
 // Budgets are how much of each scarce resource a guest uses.
 type Budgets struct {
 	// of the root bus, pending ports included; its limit is the first expander bus's number, less
@@ -258,20 +269,20 @@ func (g Guest) budgets(root RootBus, highest int) Budgets {
 
 	numbered, arguments := g.Numbered(), g.ArgumentSpans()
 	for i, e := range numbered {
-		end := NumberCount
+		end := libvirt.BusNumberCount
 		if i > 0 {
 			end = *numbered[i-1].BusNr
 		}
 
 		used := Budget{
-			Used: g.Node(e.Index).Bridges(), Limit: lowestFrom(arguments, *e.BusNr, end) - *e.BusNr,
+			Used: root.expander(e.Index), Limit: lowestFrom(arguments, *e.BusNr, end) - *e.BusNr,
 		}
 		b.BusNumbers.Expanders = append(b.BusNumbers.Expanders, ExpanderBudget{
 			Index: e.Index, BusNr: *e.BusNr, Budget: used,
 		})
 	}
 
-	end := NumberCount
+	end := libvirt.BusNumberCount
 	if last := len(numbered) - 1; last >= 0 {
 		end = *numbered[last].BusNr
 	}

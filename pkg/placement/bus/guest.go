@@ -216,68 +216,40 @@ func FreePorts(expander *topology.Node) []*topology.Node {
 	return free
 }
 
-// Predict returns the address that the guest's kernel shows for an address of
-// libvirt's. Firmware numbers each root bus on its own, from its busNr (the root
-// bus from 0), and gives the next number to each bridge, depth first in the
-// order of slot and function. Checked with SeaBIOS and OVMF on libvirt 9 and 11.
-// The address is nil under the root bus until every device has one.
+// Predict returns the address that the guest's kernel shows for an address of libvirt's, see
+// libvirt.NumberBuses. It is nil under an expander bus without a number, and where libvirts differ
+// on what is before it. It is nil under the root bus until every device has an address.
 func (g Guest) Predict() func(domain.GuestAddress) *topology.Address {
-	whole := g.withAdded()
-	numbers := map[topology.ID]int{}
-	isUnaddressed := func(c domain.Controller) bool { return c.Index != 0 && c.Address == nil }
-	pending, needsBridge := g.pending()
-	if pending == 0 && !needsBridge && !slices.ContainsFunc(g.Controllers, isUnaddressed) {
-		numberBus(g.Root(), 0, numbers)
+	firsts := map[int]int{}
+	for _, e := range g.Numbered() {
+		firsts[e.Index] = *e.BusNr
 	}
 
-	for _, e := range g.Numbered() {
-		numberBus(whole.Node(e.Index), *e.BusNr, numbers)
+	isUnaddressed := func(c domain.Controller) bool { return c.Index != 0 && c.Address == nil }
+	isPending := func(u use) bool { return u.pending+u.addedOthers > 0 }
+	if !slices.ContainsFunc(g.uses(), isPending) &&
+		!slices.ContainsFunc(g.Controllers, isUnaddressed) {
+		firsts[0] = 0
+	}
+
+	var all []map[topology.ID]int
+	for _, whole := range g.wholes() {
+		all = append(all, libvirt.NumberBuses(whole.Tree, firsts))
 	}
 
 	return func(a domain.GuestAddress) *topology.Address {
-		bus, known := numbers[topology.Index(a.Bus)]
-		if !known {
+		number, isKnown := all[0][topology.Index(a.Bus)]
+		for _, numbers := range all[1:] {
+			other, isOther := numbers[topology.Index(a.Bus)]
+			isKnown = isKnown && isOther && other == number
+		}
+
+		if !isKnown {
 			return nil
 		}
+
 		return &topology.Address{
-			Bus: uint8(bus), Device: uint8(a.Slot), Function: uint8(a.Function),
+			Bus: uint8(number), Device: uint8(a.Slot), Function: uint8(a.Function),
 		}
 	}
-}
-
-// withAdded returns the guest with the controllers that libvirt puts under expander buses, where it
-// does.
-func (g Guest) withAdded() Guest {
-	whole, isAccepted := g.Layout()
-	if !isAccepted {
-		return g
-	}
-
-	for i, c := range whole.Domain.Controllers {
-		isGiven := i < len(g.Source.Controllers) && g.Source.Controllers[i].Address != nil
-		if c.Address == nil || isGiven || c.Address.Bus == 0 {
-			continue
-		}
-
-		if n := g.Node(c.Address.Bus); n == nil || n.Top() != g.Root() {
-			return New(whole.Domain, whole.Devices)
-		}
-	}
-
-	return g
-}
-
-// numberBus gives bus numbers to a bus and to all under it, and returns the next.
-func numberBus(n *topology.Node, next int, numbers map[topology.ID]int) int {
-	if n.Kind == topology.Endpoint || next >= NumberCount {
-		return next
-	}
-
-	numbers[n.ID] = next
-	next++
-	for _, c := range n.Children {
-		next = numberBus(c, next, numbers)
-	}
-
-	return next
 }

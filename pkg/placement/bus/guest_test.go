@@ -109,6 +109,9 @@ func TestFreeSlots(t *testing.T) {
 // come after it.
 func TestRootBus(t *testing.T) {
 	d := machine()
+	d.Hostdevs = append(d.Hostdevs, domain.Hostdev{
+		ID: topology.PCIDevice(topology.Address{Bus: 3}), Address: at(6, 0, 0),
+	})
 	d.Controllers = append(d.Controllers, domain.Controller{
 		Index: 7, Model: domain.RootPort, Address: at(0, 2, 1),
 	})

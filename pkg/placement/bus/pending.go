@@ -37,135 +37,119 @@ func (g Guest) WithVersion(v alloc.Version) Guest {
 	return g
 }
 
-// pending counts the devices without an address that libvirt plugs into ports, and the bridges that
-// it plugs into ports of the root bus. It reports whether libvirt adds a bridge to conventional PCI
-// there, with a port of its own. Where that depends on QEMU's build, both count.
-func (g Guest) pending() (count int, needsBridge bool) {
-	hostdevs := topology.CountFunc(g.Hostdevs, isOpenHostdev)
-	isKnown := libvirt.HasExpanderBuses(g.Domain) // else libvirt has other rules
-	if !isKnown || hostdevs == 0 && !slices.ContainsFunc(g.Others, isOpen) {
-		return hostdevs, false
-	}
-
-	count, needsBridge = g.pendingOn(g.Libvirt.HasLSI)
-	if slices.ContainsFunc(g.Others, func(o libvirt.Endpoint) bool {
-		return o.Connect == libvirt.EitherWay && o.Address == nil
+// Libvirts returns what libvirt's answer may depend on. The first is the one that Layout asks.
+// Versions differ where a controller's index is missing, where libvirt adds a controller, and
+// where a bridge has no address; QEMU's builds where the domain leaves the model of a SCSI
+// controller to them.
+func (g Guest) Libvirts() []alloc.Libvirt {
+	hasLSI := []bool{g.Libvirt.HasLSI}
+	if slices.ContainsFunc(g.unsettled, func(d libvirt.Endpoint) bool {
+		return d.Connect == libvirt.EitherWay
 	}) {
-		other, otherNeeds := g.pendingOn(!g.Libvirt.HasLSI)
-		count, needsBridge = max(count, other), needsBridge || otherNeeds
+		hasLSI = append(hasLSI, !g.Libvirt.HasLSI)
 	}
 
-	return count, needsBridge
+	isOpen := func(c domain.Controller) bool {
+		return c.Address == nil && c.Model == domain.PCIeToPCIBridge
+	}
+
+	versions := []alloc.Version{g.Libvirt.Version}
+	if len(libvirt.Holes(g.Source, g.unsettled)) > 0 ||
+		slices.ContainsFunc(g.unsettled, isAddedController) ||
+		slices.ContainsFunc(g.Source.Controllers, isOpen) {
+		for _, version := range alloc.Versions {
+			if version != g.Libvirt.Version {
+				versions = append(versions, version)
+			}
+		}
+	}
+
+	var all []alloc.Libvirt
+	for _, version := range versions {
+		for _, lsi := range hasLSI {
+			all = append(all, alloc.Libvirt{
+				Version: version, HasLSI: lsi, IsConventional: g.Libvirt.IsConventional,
+			})
+		}
+	}
+
+	return all
 }
 
-// pendingOn does what pending does, for one build of QEMU.
-func (g Guest) pendingOn(hasLSI bool) (count int, needsBridge bool) {
-	if hasLSI != g.Libvirt.HasLSI {
-		g.Libvirt.HasLSI, g.layout = hasLSI, nil
+func isAddedController(d libvirt.Endpoint) bool { return d.Implicit && d.Element == "controller" }
+
+// LayoutBy returns what Layout returns, by a libvirt. The error says why it refuses the domain.
+func (g Guest) LayoutBy(m alloc.Libvirt) (alloc.Completed, error) {
+	isOwn := m.Version == g.Libvirt.Version && m.HasLSI == g.Libvirt.HasLSI
+	if isOwn && g.layout != nil {
+		return *g.layout, nil
 	}
-
-	// libvirt itself is asked what takes a port. If it refuses the domain, whatever may take one
-	// counts.
-	whole, isAccepted := g.Layout()
-	if !isAccepted {
-		return topology.CountFunc(g.Others, isOpen) +
-			topology.CountFunc(g.Hostdevs, isOpenHostdev), false
-	}
-
-	isPort := map[int]bool{}
-	for _, c := range whole.Domain.Controllers {
-		isPort[c.Index] = c.Model == domain.RootPort || c.Model == domain.DownstreamPort
-	}
-
-	// Devices: one per port, but not those that libvirt puts on the root bus or a conventional bus.
-	for _, at := range g.assigned(whole) {
-		if isPort[at.Bus] {
-			count++
-		}
-	}
-
-	// Bridges of the domain without an address: each takes a port that is there. One under an
-	// expander bus costs the root bus nothing.
-	given := len(g.Source.Controllers)
-	for i, c := range whole.Domain.Controllers[:given] {
-		isAssigned := g.Source.Controllers[i].Address == nil && c.Address != nil
-		if isBridge(c) && isAssigned && isPort[c.Address.Bus] && g.isOnRootBus(c.Address.Bus) {
-			count++
-		}
-	}
-
-	// Controllers after those of the domain are libvirt's. A bridge among them gets a port of its
-	// own, which is not counted here.
-	needsBridge = slices.ContainsFunc(whole.Domain.Controllers[given:],
-		func(c domain.Controller) bool {
-			return c.Model == domain.PCIeToPCIBridge && g.isOnRootBus(c.Address.Bus)
-		})
-
-	return count, needsBridge
+	return alloc.Simulate(g.Source, g.unsettled, m)
 }
 
-// assigned returns the addresses that libvirt gives devices and hostdevs without one.
-func (g Guest) assigned(whole alloc.Completed) (addresses []domain.GuestAddress) {
-	for i, o := range g.Others[:min(len(g.Others), len(whole.Devices))] {
-		if at := whole.Devices[i].Address; isOpen(o) && at != nil {
-			addresses = append(addresses, *at)
+// wholes returns what each libvirt makes of the guest, with an address in every controller and
+// device. Where all refuse it, or other rules than alloc's hold, it returns the guest as it is.
+func (g Guest) wholes() (all []Guest) {
+	if !libvirt.HasExpanderBuses(g.Source) {
+		return []Guest{g}
+	}
+
+	for _, m := range g.Libvirts() {
+		if whole, err := g.LayoutBy(m); err == nil {
+			all = append(all, New(whole.Domain, whole.Devices))
 		}
 	}
 
-	for i, h := range g.Hostdevs {
-		if at := whole.Domain.Hostdevs[i].Address; isOpenHostdev(h) && at != nil {
-			addresses = append(addresses, *at)
-		}
+	if len(all) == 0 {
+		return []Guest{g}
 	}
 
-	return addresses
+	return all
 }
 
 // MostBusNumbers returns how many bus numbers the expander bus with an index takes at most: where a
-// port under it is free, libvirt may plug in each bridge that has no address, and those that it adds.
-// Which it does is known only of a whole domain.
-func (g Guest) MostBusNumbers(expander int) int {
+// port under it is free, libvirt may plug in each bridge that has no address with all that is under
+// it, and those that it adds, and where a switch is under it, each downstream port without an
+// address. Which it does is known only of a whole domain.
+func (g Guest) MostBusNumbers(expander int) (most int) {
 	n := g.Node(expander)
-	count := n.Bridges()
-	ports, _ := g.openPorts()
-	isUnder := func(port int) bool { return g.Node(port).Top() == n }
-	if !slices.ContainsFunc(ports, isUnder) {
-		return count
+	isSwitch, isOpen := false, false
+	for at := range n.Walk() {
+		isSwitch = isSwitch || at.Kind == topology.UpstreamPort
+		isOpen = isOpen || at.Kind.IsPort() && len(at.Children) == 0
 	}
 
-	whole, isAccepted := g.Layout()
-	if !isAccepted {
-		return count
-	}
+	for _, whole := range g.wholes() {
+		count := n.Bridges()
+		for _, c := range g.plugged(whole) {
+			if !isOpen && !(isSwitch && c.Model == domain.DownstreamPort) {
+				continue
+			}
 
-	for _, c := range g.pluggedBridges(whole) {
-		if given := g.Node(c.Index); given != nil {
-			count += given.Bridges()
-		} else {
-			count++
+			if given := g.Node(c.Index); given != nil {
+				count += given.Bridges()
+			} else {
+				count++
+			}
 		}
+
+		most = max(most, count)
 	}
 
-	return count
+	return most
 }
 
-// pluggedBridges returns the bridges to which libvirt gives an address, those that it adds included.
-func (g Guest) pluggedBridges(whole alloc.Completed) (bridges []domain.Controller) {
-	for i, c := range whole.Domain.Controllers {
+// plugged returns the controllers to which libvirt gives an address elsewhere than on the root bus
+// itself, those that it adds included.
+func (g Guest) plugged(whole Guest) (plugged []domain.Controller) {
+	for i, c := range whole.Source.Controllers {
 		isGiven := i < len(g.Source.Controllers) && g.Source.Controllers[i].Address != nil
-		if isBridge(c) && !isGiven && c.Address != nil {
-			bridges = append(bridges, c)
+		if !isGiven && c.Address != nil && c.Address.Bus != 0 {
+			plugged = append(plugged, c)
 		}
 	}
 
-	return bridges
-}
-
-// isOnRootBus reports whether a bus is under the root bus. A bus that the guest does not have is
-// that of a port that libvirt adds there.
-func (g Guest) isOnRootBus(index int) bool {
-	n := g.Node(index)
-	return n == nil || n.Top() == g.Root()
+	return plugged
 }
 
 // isOpen reports whether libvirt gives a device an address.
@@ -362,8 +346,11 @@ func (g Guest) taken(whole alloc.Completed, leaving Devices) map[int]bool {
 		}
 	}
 
-	for _, c := range g.pluggedBridges(whole) {
-		all[c.Address.Bus] = true
+	for i, c := range whole.Domain.Controllers {
+		isGiven := i < len(g.Source.Controllers) && g.Source.Controllers[i].Address != nil
+		if isBridge(c) && !isGiven && c.Address != nil {
+			all[c.Address.Bus] = true
+		}
 	}
 
 	return all

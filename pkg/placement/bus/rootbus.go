@@ -28,66 +28,147 @@ func (p Ports) free(highest int) int {
 	return p.Hook
 }
 
-// RootBus counts the devices on the root bus, and the room that others need there.
+// RootBus counts what is on the root bus in the end, and the room that others need there.
 type RootBus struct {
-	RootPorts int // at the root bus and under it
-	Pending   int // devices without an address that will take a root port
-	Added     int // bridges that libvirt, KubeVirt and the hook will add
-	inPort    int // of these, the bridge to conventional PCI, which libvirt plugs into a port
-	// the highest index after libvirt has added bridges for devices without an address
-	Last        int
-	bridges     int // at the root bus and under it, without expander buses
-	free        int // root ports with nothing under them
-	unaddressed int // bridges without an address that take a place on the root bus itself
-	otherSlots  int // slots that are not for root ports
+	RootPorts int // of the domain, with those of missing indexes
+	Pending   int // devices without an address that will take a port
+	Added     int // controllers that libvirt, KubeVirt and the hook will add
+	// the highest index after libvirt has added controllers for devices without an address
+	Last       int
+	free       int   // root ports that stay free for hotplug
+	uses       []use // by each libvirt
+	otherSlots int   // slots that are not for root ports
+}
+
+// use is what a libvirt makes of a guest.
+type use struct {
+	pending     int         // devices without an address that take a port
+	held        int         // root ports that hold something
+	own         int         // root ports that libvirt adds with its bridges, though others may be free
+	addedOthers int         // controllers other than root ports that libvirt adds
+	bridges     int         // bridges other than root ports at the root bus and under it
+	unaddressed int         // of these, those that get an address on the root bus itself
+	perExpander map[int]int // bridges at each expander bus and under it, by its index
 }
 
 // RootBus counts what is on the root bus of a guest whose controllers will reach the
 // index highest.
 func (g Guest) RootBus(ports Ports, highest int) RootBus {
-	pending, needsBridge := g.pending()
-	r := RootBus{otherSlots: g.otherSlots(), Pending: pending}
+	r := RootBus{otherSlots: g.otherSlots(), uses: g.uses()}
 	for _, c := range g.Controllers {
-		n := g.Node(c.Index)
-		switch {
-		case n.Kind == topology.Root, n.Top() != g.Root():
-			continue
-		case c.Model == domain.RootPort:
+		if c.Model == domain.RootPort && g.Node(c.Index).Top() == g.Root() {
 			r.RootPorts++
-			if len(n.Children) == 0 {
-				r.free++
-			}
-
-		case c.Address == nil && !isBridge(c):
-			r.unaddressed++
 		}
-
-		r.bridges++
 	}
 
-	r.bridges += g.argumentBridges()
-
-	bridge := 0
-	if needsBridge {
-		bridge = 2 // a bridge to conventional PCI, and the root port above it
-		r.inPort = 1
-	}
+	r.Pending = r.most(func(u use) int { return u.pending })
 
 	// KubeVirt counts after libvirt has added its own.
-	r.Last = highest + r.Missing(0) + bridge
-	r.Added = r.Missing(ports.free(r.Last)) + bridge
+	r.Last = highest + r.added(0)
+	r.free = ports.free(r.Last)
+	r.Added = r.added(r.free)
 	return r
 }
 
+// uses returns what each libvirt makes of the guest. Where none accepts it, everything that may
+// take a port does.
+func (g Guest) uses() (all []use) {
+	for _, whole := range g.wholes() {
+		u := use{bridges: whole.Root().Bridges(), perExpander: map[int]int{}}
+		u.pending = g.pendingIn(whole)
+		for _, c := range whole.Controllers {
+			n, given := whole.Node(c.Index), g.Node(c.Index)
+			isOnRoot := n.Parent == whole.Root()
+			switch {
+			case n.Kind == topology.Root:
+				u.perExpander[c.Index] = n.Bridges()
+			case c.Model == domain.RootPort && n.Top() == whole.Root():
+				u.bridges--
+				if len(n.Children) > 0 {
+					u.held++
+				}
+
+			case given == nil:
+				u.addedOthers++
+				if c.Model == domain.PCIeToPCIBridge {
+					u.own++
+				}
+
+			case isOnRoot && given.Slot == topology.NoSlot:
+				u.unaddressed++
+			}
+		}
+
+		if whole.Source == g.Source {
+			u.held += u.pending
+		}
+
+		all = append(all, u)
+	}
+
+	return all
+}
+
+// pendingIn counts the devices without an address that take a port in a completed guest.
+func (g Guest) pendingIn(whole Guest) (count int) {
+	inPort := func(a *domain.GuestAddress) bool {
+		return a == nil || whole.Node(a.Bus).Kind.IsPort()
+	}
+
+	if libvirt.HasExpanderBuses(g.Domain) { // else libvirt has other rules
+		for i, o := range g.Others {
+			if isOpen(o) && inPort(whole.Others[i].Address) {
+				count++
+			}
+		}
+	}
+
+	for i, h := range g.Hostdevs {
+		if isOpenHostdev(h) && inPort(whole.Hostdevs[i].Address) {
+			count++
+		}
+	}
+
+	return count
+}
+
+// most returns the most of what each libvirt makes of a guest, at least 0.
+func (r RootBus) most(count func(use) int) (most int) {
+	for _, u := range r.uses {
+		most = max(most, count(u))
+	}
+	return most
+}
+
 // Missing returns how many root ports are to be added, so that a number of them stays free once
-// each pending device has one.
-func (r RootBus) Missing(free int) int { return max(0, r.Pending+free-r.free) }
+// each pending device has one, and beside those that libvirt adds with bridges of its own.
+func (r RootBus) Missing(free int) int {
+	return r.most(func(u use) int { return u.held + free - r.RootPorts - u.own })
+}
+
+// added returns how many controllers are added in the end, with a number of root ports that stay
+// free. Which libvirt it will be is not known when the hook adds its ports.
+func (r RootBus) added(free int) int {
+	return r.Missing(free) + r.most(func(u use) int { return u.own + u.addedOthers })
+}
 
 // BusNumbers returns how many bus numbers the root bus takes in the end, its own included.
-func (r RootBus) BusNumbers() int { return 1 + r.bridges + r.Added }
+func (r RootBus) BusNumbers() int {
+	return r.most(func(u use) int { return u.bridges + u.own }) + r.allPorts()
+}
+
+// allPorts returns how many root ports there are in the end, but for those of libvirt's bridges.
+func (r RootBus) allPorts() int { return r.RootPorts + r.Missing(r.free) }
+
+// expander returns how many bus numbers the expander bus with an index takes in the end.
+func (r RootBus) expander(index int) int {
+	return r.most(func(u use) int { return u.perExpander[index] })
+}
 
 // ports returns how many ports and other bridges take a place on the root bus in the end, at most.
-func (r RootBus) ports() int { return r.RootPorts + r.unaddressed + r.Added - r.inPort }
+func (r RootBus) ports() int {
+	return r.most(func(u use) int { return u.unaddressed + u.own }) + r.allPorts()
+}
 
 // FunctionsPerSlot is how many ports, or expander buses, a slot takes (libvirt
 // src/conf/domain_addr.c, virDomainPCIAddressBusSetModel).

@@ -47,7 +47,7 @@ func busNumbersOf(
 // in all, or those that are left are in pieces. firsts are the ranges that were
 // found from the top down.
 func busNumbersExceeded(needs, firsts []int, taken []bus.Span, floor int) reasons.Warning {
-	need, free := 0, bus.NumberCount-floor
+	need, free := 0, libvirt.BusNumberCount-floor
 	for _, count := range needs {
 		need += count
 	}
@@ -62,7 +62,7 @@ func busNumbersExceeded(needs, firsts []int, taken []bus.Span, floor int) reason
 			need, free, floor, need-free)
 	}
 
-	top := bus.NumberCount
+	top := libvirt.BusNumberCount
 	if len(firsts) > 0 {
 		top = firsts[len(firsts)-1]
 	}
@@ -87,7 +87,7 @@ func largestGap(taken []bus.Span, floor, top int) int {
 // size is 0, from the top down, beside the taken ones and not below floor. When
 // one does not fit it returns those before.
 func fitRanges(needs []int, size int, taken []bus.Span, floor int) (firsts []int, ok bool) {
-	top := bus.NumberCount
+	top := libvirt.BusNumberCount
 	for _, need := range needs {
 		length := cmp.Or(size, need)
 		if need > length {
