@@ -7,6 +7,8 @@ import (
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/kubevirt"
+	"hook-sidecar/pkg/libvirt"
+	"hook-sidecar/pkg/placement/bus"
 	"hook-sidecar/pkg/placement/request"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
@@ -75,6 +77,13 @@ func inventory(in Input) (
 ) {
 	requests := request.New(in.VMI, in.Variables)
 	added, warnings = requests.Additions(in.Domain, in.Host, in.Policy)
+	if !libvirt.TakesMore(in.Domain, len(added)) {
+		warnings = append(warnings, bus.Violated("%s not added: libvirt would add a bridge in a "+
+			"slot of the root bus, and move the other devices; use machine type q35",
+			words.Counted(len(added), "hostdev")))
+		added = nil
+	}
+
 	devices = make([]PassthroughDevice, 0, len(in.Domain.Hostdevs)+len(added))
 	for i, h := range slices.Concat(in.Domain.Hostdevs, added) {
 		d := hostDevice(in.Host, h.ID)
