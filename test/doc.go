@@ -33,10 +33,12 @@
 //
 //	pkg/plan           accepts each result with --validate and keeps it: TestLibvirt, TestNothingElseMoves
 //	pkg/plan           calls of a boot converge: TestBoot, TestNCCLEntry
+//	pkg/plan           on i440fx nothing moves, or nothing is added: TestOnI440FX
 //	pkg/plan           disks, NICs, controllers stay: TestNothingElseMoves, TestNothingElseMovesFromUnaddressed
 //	pkg/libvirt/alloc  the simulation gives the addresses that libvirt gives, on random domains: TestLikeLibvirt
 //	test/matrix        accepts results on random hosts: TestTreesLibvirt
 //	test/matrix        moves nothing in random domains of any shape, and predictions hold: TestShapes
+//	test/matrix        all calls of a boot give one answer on such domains: TestCalls
 //	test/oracle        the check can fail: TestRefused, TestAcceptedButWrong
 //	test/oracle        an SMMUv3's ssidsize, by version: TestSSIDSize
 //	test/readback      KubeVirt's rewriting is as recorded: TestSequenceReproducesTheRecordings, TestRealLauncher

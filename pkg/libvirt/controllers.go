@@ -76,8 +76,8 @@ func WithRootPorts(d *domain.Domain, indexes []int) *domain.Domain {
 // BusNumberCount is how many bus numbers a PCI domain has.
 const BusNumberCount = 256
 
-// FirstBusNumbers returns the first bus number of each expander bus, by its index: its busNr, or the
-// one that libvirt gives it. libvirt goes through those without busNr by index, and gives each the
+// FirstBusNumbers returns the first bus number of each expander bus, by its index: its busNr, or
+// the one that libvirt gives it. libvirt goes through those without busNr by index, and gives each the
 // lowest number of all less two (src/qemu/qemu_domain_address.c, qemuDomainAddressFindNewBusNr;
 // measured, libvirt 9).
 func FirstBusNumbers(d *domain.Domain) map[int]int {
@@ -120,8 +120,8 @@ func AutomaticBusNumbers(d *domain.Domain) int {
 	return lowestGiven - lowest
 }
 
-// NumberBuses returns the bus numbers that firmware gives the bridges of a guest's tree, by ID. Each
-// root bus has its first number, by the index of its controller; the root bus has 0. Each bridge
+// NumberBuses returns the bus numbers that firmware gives the bridges of a guest's tree, by ID.
+// Each root bus has its first number, by the index of its controller; the root bus has 0. Each bridge
 // under it has the next, depth first in the order of slot and function (checked with SeaBIOS and
 // OVMF on libvirt 9 and 11). A bridge for which no number is left has none, nor has a root bus
 // without a first number.

@@ -15,14 +15,14 @@ import (
 // inPorts reports whether every placed device that needs a root port of its own has one.
 func inPorts(s start, p proposal) bool {
 	return !slices.ContainsFunc(p.decisions, func(d Decision) bool {
-		return d.Outcome == Placed && !inPort(s, d)
+		return d.Outcome == Placed && !inPort(s, d, s.current)
 	})
 }
 
-// inPort reports whether a device is alone on a root port, if it needs that.
-func inPort(s start, d Decision) bool {
+// inPort reports whether a device is alone on a root port of a guest, if it needs that.
+func inPort(s start, d Decision, g bus.Guest) bool {
 	mayShare := !d.OwnPort || s.companionsShare && !d.NeedsAtomics()
-	return mayShare || HasAtomics(s.current.Tree.Node(d.ID), d.current)
+	return mayShare || HasAtomics(g.Tree.Node(d.ID), d.current)
 }
 
 // HasAtomics reports whether QEMU lets the root port above a device complete PCIe AtomicOps, by its
@@ -48,16 +48,27 @@ func inCell(s start, d Decision) bool {
 }
 
 // withFiner returns a proposal of numa in which devices without a place in numa count as placed if
-// they are where root has them: an earlier call of the boot built that.
-func withFiner(s start, p proposal) proposal {
+// they are in a guest where root has them: an earlier call of the boot built that, or the user did.
+func withFiner(s start, p proposal, g bus.Guest) proposal {
 	if !p.Layout.IsPerCell() {
 		return p
 	}
 
 	p.decisions = slices.Clone(p.decisions)
 	for i, d := range decide(s, policy.LayoutRoot) {
-		if p.decisions[i].Outcome == Unplaced && d.Outcome == Placed && inCell(s, d) &&
-			inPort(s, d) {
+		switch {
+		case p.decisions[i].Outcome != Unplaced || d.Outcome == Unplaced || d.Added:
+			continue
+		case d.Outcome == Kept: // function 0 of a device that stays
+			p.decisions[i] = d
+			continue
+		}
+
+		// The guest may know where libvirt plugs it in, though the domain does not.
+		there := d
+		there.current = g.Hostdevs[d.position].Address
+		expander := g.Expander(there.current)
+		if expander != nil && compareCells(bus.CellOf(expander), d.Cell) == 0 && inPort(s, there, g) {
 			p.decisions[i] = d
 		}
 	}
@@ -107,31 +118,52 @@ func (p pair) isByCells() bool {
 // own shares no switch and no slot.
 func (p pair) isByAtomics() bool { return p.x.OwnPort || p.y.OwnPort }
 
-// comparePairs rejects a result in which two placed devices are further from the host's path type
-// than without the hook, unless their cells or AtomicOps decide. For a device that stays a warning
-// names the others. It leaves out devices that the host does not show, that are added or that are
-// hidden from the guest.
-func comparePairs(
-	s start, decisions []Decision, result bus.Guest,
-) (warnings, violations []reasons.Warning) {
-	current, next := s.current.Tree.Devices(s.ids), result.Settled().Tree.Devices(s.ids)
-	isCompared := func(d *Decision) bool { return d.Function != nil && !d.Added && !d.unassigned }
-
-	for i := range decisions {
-		// A device that stays is compared with all others, whose names its warning has. One that is
-		// placed is compared with those before it, which takes each pair of them once.
-		x, partners := &decisions[i], decisions
-		if x.Outcome == Placed {
-			partners = decisions[:i]
-		}
-
-		var others []string
-		for j := range partners {
-			y := &partners[j]
-			if !isCompared(x) || !isCompared(y) {
+// comparePairs rejects a proposal in which two placed devices are further from the host's path type
+// than without the hook, unless their cells or AtomicOps decide. It needs no result: whether one
+// fits changes with the ports of later calls, and all calls of a boot have to take the same layout.
+func comparePairs(s start, p proposal) (violations []reasons.Warning) {
+	current := s.current.Tree.Devices(s.ids)
+	for i := range p.decisions {
+		for j := range i {
+			x, y := &p.decisions[i], &p.decisions[j]
+			if x.Outcome != Placed || y.Outcome != Placed || !x.isCompared() || !y.isCompared() {
 				continue
 			}
 
+			found := pair{
+				x: x, y: y,
+				host:    s.hostPlaces[i].PathType(s.hostPlaces[j]),
+				without: current[i].PathType(current[j]),
+				with:    p.pathType(i, j),
+			}
+
+			if found.isFurther() && !found.isByCells() && !found.isByAtomics() {
+				return []reasons.Warning{furtherApart(found)}
+			}
+		}
+	}
+
+	return nil
+}
+
+// isCompared reports whether pairs of a device are compared: not if the host does not show it, or
+// it is added or hidden from the guest.
+func (d *Decision) isCompared() bool { return d.Function != nil && !d.Added && !d.unassigned }
+
+// compareStaying warns of each device that stays and is further from others than without the hook.
+func compareStaying(
+	s start, decisions []Decision, result bus.Guest,
+) (warnings []reasons.Warning) {
+	current, next := s.current.Tree.Devices(s.ids), result.Settled().Tree.Devices(s.ids)
+	for i := range decisions {
+		x := &decisions[i]
+		if x.Outcome == Placed || !x.isCompared() {
+			continue
+		}
+
+		var others []string
+		for j := range decisions {
+			y := &decisions[j]
 			p := pair{
 				x: x, y: y,
 				host:    s.hostPlaces[i].PathType(s.hostPlaces[j]),
@@ -139,15 +171,10 @@ func comparePairs(
 				with:    next[i].PathType(next[j]),
 			}
 
-			switch {
-			case !p.isFurther():
-			case x.Outcome != Placed:
+			if y.isCompared() && p.isFurther() {
 				others = append(others, fmt.Sprintf(
 					"%s (%s on the host, %s without the hook, %s with it)", y.ID, p.host, p.without,
 					p.with))
-
-			case y.Outcome == Placed && !p.isByCells() && !p.isByAtomics():
-				return nil, []reasons.Warning{furtherApart(p)}
 			}
 		}
 
@@ -158,7 +185,7 @@ func comparePairs(
 		}
 	}
 
-	return warnings, nil
+	return warnings
 }
 
 // furtherApart returns the violation of two placed devices.

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"slices"
@@ -110,7 +111,7 @@ func attempt(s start, p proposal) (built placing, violations []reasons.Warning) 
 	// The current tree stays if it is as good as the one that would be built: a second call then
 	// changes nothing, and neither does a call for a tree that the user made.
 	if inCells(s, p) && inPorts(s, p) && inPairs(s, p) {
-		kept, violations := keep(s, withFiner(s, p))
+		kept, violations := keep(s, withFiner(s, p, s.current))
 		if len(violations) > 0 && len(p.managed) > 0 { // no earlier call has built such a tree
 			kept, violations = keep(s, p)
 		}
@@ -121,6 +122,11 @@ func attempt(s start, p proposal) (built placing, violations []reasons.Warning) 
 	}
 
 	if violations := unclearArguments(s.Domain); len(violations) > 0 {
+		return placing{}, violations
+	}
+
+	// A tree is refused where it takes two devices further apart than they are without the hook.
+	if violations := comparePairs(s, p); len(violations) > 0 {
 		return placing{}, violations
 	}
 
@@ -135,10 +141,49 @@ func attempt(s start, p proposal) (built placing, violations []reasons.Warning) 
 		return placing{}, violations
 	}
 
-	// A tree that keeps all rules is still refused where it takes two devices further apart than
-	// they are without the hook.
-	built.warnings, violations = comparePairs(s, p.decisions, built.result)
-	return built, violations
+	built.warnings = compareStaying(s, p.decisions, built.result)
+	return withAligned(s, built), nil
+}
+
+// withAligned returns a placing of numa as the next call finds it: devices without a place in numa
+// that are where root has them are kept, and their ports closed, as long as that violates no rule.
+func withAligned(s start, built placing) placing {
+	if !built.Layout.IsPerCell() {
+		return built
+	}
+
+	g := built.result.Settled()
+	finer := withFiner(s, built.proposal, g)
+	isMore := len(finer.managed) > len(built.managed)
+	if isMore && len(g.Check(finer.managed, built.ports)) > 0 {
+		return built
+	}
+
+	decisions := slices.Clone(built.decisions)
+	for i, d := range withOutcome(finer.decisions, Kept, reasons.AlreadyAligned) {
+		if decisions[i].Outcome != Placed {
+			decisions[i] = d
+		}
+	}
+
+	built.decisions = decisions
+	if !isMore {
+		return built
+	}
+
+	rep := replacementFor(s, finer, built.ports)
+	rep.Current = g
+	for _, position := range number.PortsToClose(rep) {
+		index := g.Source.Controllers[position].Index
+		if at := slices.IndexFunc(s.Domain.Controllers, func(c domain.Controller) bool {
+			return c.Index == index
+		}); at >= 0 {
+			built.changes.HotplugOff = append(built.changes.HotplugOff, at)
+		}
+	}
+
+	built.result = s.after(built.changes)
+	return built
 }
 
 // keep keeps the current tree, whoever built it: every device is in its cell, and every pair has
@@ -277,7 +322,11 @@ func buildWith(s start, p proposal, rep number.Replacement) (placing, []reasons.
 // ports have to stay hotpluggable.
 func replacementFor(s start, p proposal, ports bus.Ports) number.Replacement {
 	rep := number.Replacement{Current: s.current, Wanted: p.wanted, Managed: p.managed, Ports: ports}
-	for _, d := range p.decisions {
+	inOrder := slices.SortedFunc(slices.Values(p.decisions), func(x, y Decision) int {
+		return cmp.Compare(x.position, y.position)
+	})
+
+	for _, d := range inOrder {
 		rep.HotplugOff = rep.HotplugOff || !strings.HasPrefix(d.Alias, request.SRIOVAlias)
 		if d.Outcome != Placed {
 			rep.Unplaced = append(rep.Unplaced, domain.Hostdev{

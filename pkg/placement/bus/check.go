@@ -25,7 +25,11 @@ func Exceeded(format string, args ...any) reasons.Warning {
 // managed device or nothing at all are checked; budgets count for all.
 func (g Guest) Check(managed Devices, ports Ports) []reasons.Warning {
 	trees := g.Managed(managed)
-	violations := g.checkBudgets(trees, ports)
+	violations := slices.Concat(g.checkBudgets(trees, ports), g.checkPlugged(trees))
+	if len(violations) > 0 {
+		return violations // what else is wrong may follow from it
+	}
+
 	referenced := g.Referenced()
 	for _, e := range g.Expanders {
 		n := g.Node(e.Index)
@@ -55,8 +59,7 @@ func (g Guest) Check(managed Devices, ports Ports) []reasons.Warning {
 		}
 	}
 
-	return slices.Concat(violations, g.checkBridges(), g.checkPlugged(trees),
-		g.checkFunctions(managed))
+	return slices.Concat(violations, g.checkBridges(), g.checkFunctions(managed))
 }
 
 // checkPlugged checks that libvirt puts no controller of the user under managed expander buses:
@@ -275,7 +278,7 @@ func (g Guest) budgets(root RootBus, highest int) Budgets {
 		}
 
 		used := Budget{
-			Used: root.expander(e.Index), Limit: lowestFrom(arguments, *e.BusNr, end) - *e.BusNr,
+			Used: root.Expander(e.Index), Limit: lowestFrom(arguments, *e.BusNr, end) - *e.BusNr,
 		}
 		b.BusNumbers.Expanders = append(b.BusNumbers.Expanders, ExpanderBudget{
 			Index: e.Index, BusNr: *e.BusNr, Budget: used,

@@ -107,51 +107,6 @@ func (g Guest) wholes() (all []Guest) {
 	return all
 }
 
-// MostBusNumbers returns how many bus numbers the expander bus with an index takes at most: where a
-// port under it is free, libvirt may plug in each bridge that has no address with all that is under
-// it, and those that it adds, and where a switch is under it, each downstream port without an
-// address. Which it does is known only of a whole domain.
-func (g Guest) MostBusNumbers(expander int) (most int) {
-	n := g.Node(expander)
-	isSwitch, isOpen := false, false
-	for at := range n.Walk() {
-		isSwitch = isSwitch || at.Kind == topology.UpstreamPort
-		isOpen = isOpen || at.Kind.IsPort() && len(at.Children) == 0
-	}
-
-	for _, whole := range g.wholes() {
-		count := n.Bridges()
-		for _, c := range g.plugged(whole) {
-			if !isOpen && !(isSwitch && c.Model == domain.DownstreamPort) {
-				continue
-			}
-
-			if given := g.Node(c.Index); given != nil {
-				count += given.Bridges()
-			} else {
-				count++
-			}
-		}
-
-		most = max(most, count)
-	}
-
-	return most
-}
-
-// plugged returns the controllers to which libvirt gives an address elsewhere than on the root bus
-// itself, those that it adds included.
-func (g Guest) plugged(whole Guest) (plugged []domain.Controller) {
-	for i, c := range whole.Source.Controllers {
-		isGiven := i < len(g.Source.Controllers) && g.Source.Controllers[i].Address != nil
-		if !isGiven && c.Address != nil && c.Address.Bus != 0 {
-			plugged = append(plugged, c)
-		}
-	}
-
-	return plugged
-}
-
 // isOpen reports whether libvirt gives a device an address.
 func isOpen(o libvirt.Endpoint) bool { return o.Address == nil && o.Connect != libvirt.NotPCI }
 
@@ -184,13 +139,18 @@ func (g Guest) isFree(index int) bool {
 	return n != nil && n.Kind.IsPort() && len(n.Children) == 0
 }
 
-// Settled returns the guest after libvirt has plugged unaddressed devices into free ports under
-// expander buses or switches. All others go to root ports of the root bus. Source has none of it.
+// Settled returns the guest after libvirt has put downstream ports without an address into
+// switches, and has plugged unaddressed devices into free ports under expander buses or switches.
+// All others go to root ports of the root bus. Source has none of it.
 func (g Guest) Settled() Guest {
-	// Only what is plugged in apart from the root bus changes path types. Without a free port there
-	// nothing can be.
+	// Only what is apart from the root bus changes path types. Without a free port there, or a switch
+	// that gets ports, nothing is.
+	isLoose := func(c domain.Controller) bool {
+		return c.Address == nil && c.Model == domain.DownstreamPort
+	}
+
 	ports, _ := g.openPorts()
-	if !slices.ContainsFunc(ports, g.isApart) {
+	if !slices.ContainsFunc(ports, g.isApart) && !slices.ContainsFunc(g.Source.Controllers, isLoose) {
 		return g
 	}
 
@@ -202,21 +162,25 @@ func (g Guest) Settled() Guest {
 	d, others := *g.Source, slices.Clone(g.Others)
 	d.Hostdevs, d.Controllers = slices.Clone(d.Hostdevs), slices.Clone(d.Controllers)
 
+	// Downstream ports come first, since something may be plugged into them.
+	for i, c := range d.Controllers {
+		if isLoose(c) {
+			d.Controllers[i].Address = whole.Domain.Controllers[i].Address
+		}
+	}
+
 	// libvirt takes free ports by index. All plugs up to the last one that is apart are settled, not
 	// that one alone: the ports before it have to be taken, or libvirt would choose one of them.
-	plugs := g.plugs(whole)
-	var bridges []domain.GuestAddress // of those that libvirt adds
+	switched := g.as(&d, others)
+	plugs := switched.plugs(whole)
 	last := 0
 	for _, p := range plugs {
-		if g.isApart(p.at.Bus) {
+		if switched.isApart(p.at.Bus) {
 			last = max(last, p.at.Bus)
 		}
 	}
 
-	if last == 0 {
-		return g
-	}
-
+	var bridges []domain.GuestAddress // of those that libvirt adds
 	for _, p := range plugs {
 		if p.at.Bus > last {
 			continue
@@ -234,17 +198,22 @@ func (g Guest) Settled() Guest {
 		}
 	}
 
-	// The tree is that of the settled domain, but Source stays: it is what is rewritten, and libvirt
-	// completes that.
-	settled := New(&d, others)
+	settled := g.as(&d, others)
 	for _, at := range bridges { // each takes a bus number, and no index here
 		settled.Tree.Add(settled.Node(at.Bus),
 			topology.Node{Kind: topology.Bridge, Slot: at.Slot, Function: at.Function})
 	}
 
-	settled.Source, settled.Libvirt, settled.layout = g.Source, g.Libvirt, g.layout
-	settled.unsettled = g.unsettled
 	return settled
+}
+
+// as returns the guest with the tree of a domain and of devices that have more addresses. Source
+// stays: it is what is rewritten, and libvirt completes that.
+func (g Guest) as(d *domain.Domain, others []libvirt.Endpoint) Guest {
+	next := New(d, others)
+	next.Source, next.Libvirt, next.layout = g.Source, g.Libvirt, g.layout
+	next.unsettled = g.unsettled
+	return next
 }
 
 // plug describes one use of a free port: libvirt plugs in a device, a hostdev, a bridge of the

@@ -160,8 +160,8 @@ func (r RootBus) BusNumbers() int {
 // allPorts returns how many root ports there are in the end, but for those of libvirt's bridges.
 func (r RootBus) allPorts() int { return r.RootPorts + r.Missing(r.free) }
 
-// expander returns how many bus numbers the expander bus with an index takes in the end.
-func (r RootBus) expander(index int) int {
+// Expander returns how many bus numbers the expander bus with an index takes in the end.
+func (r RootBus) Expander(index int) int {
 	return r.most(func(u use) int { return u.perExpander[index] })
 }
 
@@ -181,8 +181,12 @@ func (r RootBus) portCapacity() int {
 	return FunctionsPerSlot * max(0, len(openSlots)-r.otherSlots)
 }
 
-// SlotsLeft returns how many slots the root ports leave to expander buses.
-func (r RootBus) SlotsLeft() int { return (r.portCapacity() - r.ports()) / FunctionsPerSlot }
+// SlotsLeft returns how many slots are left beside the root ports and what holds others, expander
+// buses without an address included: fewer than 0 where they are too few.
+func (r RootBus) SlotsLeft() int {
+	slotsForPorts := (r.ports() + FunctionsPerSlot - 1) / FunctionsPerSlot
+	return len(openSlots) - r.otherSlots - slotsForPorts
+}
 
 // openSlots are the slots of the root bus that the hook takes, in this order. Left out are those
 // that libvirt keeps for devices without address: VGA (0x01), USB 2 (0x1a, 0x1d), sound (0x1b), a

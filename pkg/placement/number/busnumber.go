@@ -25,7 +25,7 @@ func busNumbersOf(
 	taken := beside.ArgumentSpans() // and by the expander buses that stay, the highest first
 	for _, e := range beside.Numbered() {
 		taken = append(taken, bus.Span{
-			First: *e.BusNr, End: *e.BusNr + beside.MostBusNumbers(e.Index),
+			First: *e.BusNr, End: *e.BusNr + root.Expander(e.Index),
 		})
 	}
 

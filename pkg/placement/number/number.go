@@ -21,7 +21,7 @@ type Replacement struct {
 	Current    bus.Guest
 	Wanted     *topology.Tree
 	Managed    bus.Devices      // that Wanted has
-	Unplaced   []domain.Hostdev // of the guest, with those to add: all that Wanted lacks
+	Unplaced   []domain.Hostdev // in their order, with those to add: all that Wanted lacks
 	Ports      bus.Ports        // to reserve for hotplug
 	HotplugOff bool             // of ports with a device
 	Plan       Plan
@@ -85,19 +85,13 @@ func Assign(rep Replacement) (Numbers, []reasons.Warning) {
 		return Numbers{}, violations
 	}
 
-	n := numberer{
-		freed: r.freed, highest: r.highest, hotplugOff: rep.HotplugOff,
-		Numbers: Numbers{r.removed, r.ports, map[topology.DeviceID]domain.GuestAddress{}},
-	}
-
-	for i, expander := range r.expanders {
-		index := n.take()
-		n.Controllers = append(n.Controllers, domain.Controller{
-			Index: index, Model: domain.ExpanderBus, BusNr: &busNumbers[i],
-			Cell: bus.CellOf(expander), Address: &places[i],
-		})
-
-		n.plug(index, expander.Children)
+	n := r.numbers(rep.HotplugOff)
+	at := 0
+	for i, c := range n.Controllers {
+		if i >= len(r.ports) && c.Model == domain.ExpanderBus {
+			n.Controllers[i].BusNr, n.Controllers[i].Address = &busNumbers[at], &places[at]
+			at++
+		}
 	}
 
 	for _, c := range n.Controllers[len(r.ports):] {
@@ -109,7 +103,28 @@ func Assign(rep Replacement) (Numbers, []reasons.Warning) {
 		}
 	}
 
-	return n.Numbers, nil
+	return n, nil
+}
+
+// numbers gives the layout its indexes, and addresses to all but the expander buses.
+func (r reservation) numbers(hotplugOff bool) Numbers {
+	n := numberer{
+		freed: r.freed, highest: r.highest, hotplugOff: hotplugOff,
+		Numbers: Numbers{
+			r.removed, slices.Clone(r.ports), map[topology.DeviceID]domain.GuestAddress{},
+		},
+	}
+
+	for _, expander := range r.expanders {
+		index := n.take()
+		n.Controllers = append(n.Controllers, domain.Controller{
+			Index: index, Model: domain.ExpanderBus, Cell: bus.CellOf(expander),
+		})
+
+		n.plug(index, expander.Children)
+	}
+
+	return n.Numbers
 }
 
 // expanderPlaces returns addresses on the root bus for the expander buses, or the budget that
@@ -146,7 +161,7 @@ func expanderPlaces(r reservation) ([]domain.GuestAddress, []reasons.Warning) {
 func expanderSlots(r reservation) []domain.GuestAddress {
 	count := len(r.expanders)
 	places := slices.Clone(r.slots[:min(count, len(r.slots))])
-	free, left := r.guest.FreeSlots(), r.rootBus.SlotsLeft()
+	free, left := r.guest.FreeSlots(), r.rootBus.SlotsLeft()+count // the expander buses hold some
 	for _, a := range places {
 		if at := slices.Index(free, a.Slot); at >= 0 {
 			free, left = slices.Delete(free, at, at+1), left-1

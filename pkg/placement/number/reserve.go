@@ -16,7 +16,7 @@ type reservation struct {
 	expanders []*topology.Node // that are wanted, then empty ones
 	removed   []int            // positions in Domain.Controllers, of those that are replaced
 	guest     bus.Guest        // without these and without the placed devices
-	rootBus   bus.RootBus
+	rootBus   bus.RootBus      // of the whole guest
 
 	ports   []domain.Controller   // root ports that are added
 	freed   []int                 // indexes that the layout takes again, ascending
@@ -57,8 +57,27 @@ func reserve(rep Replacement) reservation {
 	rest.Controllers = append(rest.Controllers, r.ports...)
 
 	r.guest = rep.Current.WithRootPorts(&rest, missing)
-	r.rootBus = r.guest.RootBus(rep.Ports, r.highest+countControllers(r.expanders)-len(r.freed))
+	r.rootBus = r.whole(rest, rep).RootBus(rep.Ports,
+		r.highest+countControllers(r.expanders)-len(r.freed))
 	return r
+}
+
+// whole returns the guest with the layout, whose expander buses have no number and no slot yet. Of
+// it, and not of the rest without the layout, is known what libvirt makes: the indexes that the
+// layout takes would be missing. Where it takes too many there is no such guest.
+func (r reservation) whole(rest domain.Domain, rep Replacement) bus.Guest {
+	if r.highest+countControllers(r.expanders)-len(r.freed) > libvirt.MaxIndex {
+		return r.guest
+	}
+
+	n := r.numbers(rep.HotplugOff)
+	rest.Controllers = slices.Concat(rest.Controllers, n.Controllers[len(r.ports):])
+	rest.Hostdevs = slices.Clip(rest.Hostdevs)
+	for id, at := range n.Addresses {
+		rest.Hostdevs = append(rest.Hostdevs, domain.Hostdev{ID: id, Address: &at})
+	}
+
+	return rep.Current.With(&rest)
 }
 
 // missingIndexes returns the indexes without a controller in two parts. Named are those past all

@@ -1,0 +1,170 @@
+package matrix_test
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"testing"
+
+	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/plan"
+	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/test/expect"
+	"hook-sidecar/test/oracle"
+	"hook-sidecar/test/readback"
+)
+
+// TestCalls: all calls of a boot give one answer, beside expander buses, switches, bridges and ports
+// of the user's, and with any number of hotplug ports. Every device has one place and one outcome,
+// strict refuses all calls or none, and a call with what libvirt reads back of the last answer
+// changes nothing. The domains are those of TestShapes and of TestBesideStaying. SHAPES is how many
+// there are, CALLS_SEED the seed of the first, by default a random one.
+//
+// Left out and counted are boots whose first call could not build the layout, since libvirt would
+// move something: later calls know all addresses, and can.
+func TestCalls(t *testing.T) {
+	libvirt := oracle.New(t)
+	count, seed := 60, uint64(rand.IntN(1_000_000))
+	for variable, set := range map[string]func(n int){
+		"SHAPES":     func(n int) { count = n },
+		"CALLS_SEED": func(n int) { seed = uint64(n) },
+	} {
+		if text := os.Getenv(variable); text != "" {
+			n, err := strconv.Atoi(text)
+			expect.NoError(t, err)
+			set(n)
+		}
+	}
+
+	t.Logf("CALLS_SEED=%d", seed)
+	played, placed, stopped := 0, 0, 0
+	for end := seed + uint64(count); seed < end; seed++ {
+		m := newCalled(t, seed, libvirt.Readback)
+		if _, err := libvirt.Readback(m.domain); err != nil || withoutIndex.Match(m.domain) {
+			continue // libvirt refuses it with the hook or without, or KubeVirt writes none such
+		}
+
+		played++
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			first, isStopped := m.play(t, libvirt.Readback)
+			switch {
+			case isStopped:
+				stopped++
+			case len(first.Plan.Changes.Place) > 0:
+				placed++
+			}
+
+			if t.Failed() {
+				t.Logf("%v\n%s", m.hook.Flags, m.domain)
+			}
+		})
+	}
+
+	t.Logf("%d boots, in %d of them a device is placed, %d are left out", played, placed, stopped)
+	if played < count/4 || placed < played/4 {
+		t.Error("that shows little")
+	}
+}
+
+// newCalled returns a random domain of either kind, with a number of hotplug ports.
+func newCalled(t *testing.T, seed uint64, lib readback.Lib) (m mixed) {
+	t.Helper()
+	if seed%2 == 0 {
+		m = newShape(t, seed/2)
+	} else {
+		m = newMixed(t, seed/2, lib)
+	}
+
+	ports := []string{"auto", "auto", "auto", "0", "20", "255"}
+	m.hook.Flags = maps.Clone(m.hook.Flags)
+	m.hook.Flags[policy.KeyHotplugPorts] = ports[m.IntN(len(ports))]
+	return m
+}
+
+// withoutIndex matches a PCI controller without an index. KubeVirt would give it an empty one
+// (virtwrap/api/schema.go, Controller).
+var withoutIndex = regexp.MustCompile(`<controller type='pci' model=`)
+
+// version matches the machine that libvirt writes; KubeVirt has plain q35 in all calls.
+var version = regexp.MustCompile(`machine=(['"])pc-q35[^'"]*['"]`)
+
+// play plays the calls of a boot: with the domain, with what libvirt reads back of the first answer,
+// and with that of the second and root ports for hotplug; then one with what libvirt reads back of
+// the last answer. It returns the first result, and whether that is all.
+func (m mixed) play(t *testing.T, lib readback.Lib) (first plan.Result, isStopped bool) {
+	t.Helper()
+	domain := m.domain
+	for call := range 4 {
+		result := m.hook.Read(plan.Request{Domain: domain, VMI: m.vmi}).Plan()
+		expect.NoError(t, result.Err)
+		if call == 0 {
+			first = result
+			if slices.ContainsFunc(first.Plan.Warnings, func(w reasons.Warning) bool {
+				return w.Code == reasons.CodeBrokenRule || w.Code == reasons.CodeCoarserLayout
+			}) {
+				return first, true
+			}
+		} else {
+			expect.Same(t, answerOf(first.Plan, first.Plan), answerOf(result.Plan, first.Plan),
+				"call %d gives another answer (-first +now)", call+1)
+		}
+
+		if t.Failed() {
+			t.Fatalf("%s\nfirst %s", describe(result), describe(first))
+		}
+
+		if isFirst := m.isRefused(m.domain); isFirst != m.isRefused(domain) {
+			t.Errorf("strict refuses the first call: %v, not so call %d", isFirst, call+1)
+		}
+
+		if call == 3 && !bytes.Equal(result.Domain, domain) {
+			t.Errorf("a call after the last changes %+v", result.Plan.Changes)
+		}
+
+		back, err := lib(result.Domain)
+		expect.NoError(t, err)
+		domain = version.ReplaceAll(back, []byte("machine=${1}q35${1}"))
+		if call == 1 {
+			domain, err = readback.AppendRootPorts(domain, 6)
+			expect.NoError(t, err)
+		}
+	}
+
+	return first, false
+}
+
+// isRefused reports whether strict refuses a call.
+func (m mixed) isRefused(domain []byte) bool {
+	m.hook.Flags = maps.Clone(m.hook.Flags)
+	m.hook.Flags[policy.KeyStrict] = "true"
+	return m.hook.Read(plan.Request{Domain: domain, VMI: m.vmi}).Plan().IsRefused()
+}
+
+// answerOf returns the outcome of each device, and its place if the first call knows it: that call may
+// leave a device to libvirt, which plugs it in where it should be.
+func answerOf(p, first *placement.Plan) map[string]string {
+	all := map[string]string{}
+	for i, d := range p.Devices {
+		if first.Devices[i].Reason == reasons.Conventional {
+			continue // the bridge that libvirt adds for it may be under an expander bus
+		}
+
+		is := string(d.Outcome)
+		if d.Outcome == placement.Placed || d.Reason == reasons.AlreadyAligned {
+			is = "in its place"
+			if first.Devices[i].Address != nil {
+				is = fmt.Sprint("at ", d.Address, " under ", d.GuestPath)
+			}
+		}
+
+		all[d.ID.String()] = is
+	}
+
+	return all
+}
