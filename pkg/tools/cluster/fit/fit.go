@@ -6,7 +6,8 @@
 // objects.go reads a cluster's objects, shape.go makes of a VM what it needs, fleet.go and node.go
 // of the cluster what it offers. room.go counts CPUs, memory and what else a node has, allocate.go
 // the devices of claims, by the allocator of allocator.go; obstacle.go says what they lack; pairs.go
-// and bounds.go say how near devices are; wish.go writes a claim.
+// and bounds.go say how near devices are; wish.go writes a claim; check.go compares one with what a
+// VM got.
 // The package reads no cluster.
 package fit
 

@@ -74,8 +74,13 @@ type File struct {
 // or that of the list. Objects of other kinds are ignored, and those that were read before: a
 // claim's template may be in the user's file and in the cluster. Of each object only the fields are
 // kept that decide what fits. An error names the file and the object.
-func Parse(files ...File) (Objects, error) {
-	p := parser{seen: map[string]bool{}, objects: Objects{ignored: map[string]int{}}}
+func Parse(files ...File) (Objects, error) { return ParseBeside(nil, files...) }
+
+// ParseBeside reads files as Parse does, beside claims that were read.
+func ParseBeside(claims []*resourceapi.ResourceClaim, files ...File) (Objects, error) {
+	p := parser{
+		seen: map[string]bool{}, objects: Objects{Claims: claims, ignored: map[string]int{}},
+	}
 	for _, file := range files {
 		p.name = file.Name
 		if err := p.file(file.Data); err != nil {
