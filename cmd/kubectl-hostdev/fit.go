@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,7 @@ type fitFlags struct {
 	kubernetes  string
 	minor       int // of kubernetes
 	claim       bool
+	checked     string                                   // the claim that is checked
 	snapshots   map[string]string                        // file per node
 	partitions  map[string]string                        // file per node
 	named       struct{ snapshots, partitions []string } // NODE=FILE, from which these are made
@@ -35,7 +37,7 @@ type fitFlags struct {
 func (a *app) newFit() *cobra.Command {
 	var flags fitFlags
 	cmd := &cobra.Command{
-		Use:   "fit (-f FILE | --gpus N [--nics N]) [flags]",
+		Use:   "fit (-f FILE | --gpus N [--nics N] | --check CLAIM) [flags]",
 		Short: "Count how often a VM with devices fits on each node, and how near they would be",
 		Long: `fit prints per node how many VMs fit now, how many would if nothing ran, how near to
 each other the devices of the next one would be, on the host and in the guest with the
@@ -48,11 +50,20 @@ Where a node's NVLink partitions are published, or listed with --partitions, a V
 GPUs are one of them. See ` + reasons.Page("docs/aligned-devices.md") + `
 and ` + reasons.Page("docs/nvlink.md") + `.
 
-` + exitStatus,
+With --check it compares what a claim asks for with what the VM got that runs with it: a
+line per device and per constraint, as published, on the host and in the guest. CLAIM is
+a ResourceClaim, the name that VMs have for it, or its template; a claim or template in a
+file of -f says in its place what is asked for.
+
+Exit status:
+  0  success; with --check: all devices are in the VM and as near as the claim asks
+  1  --check found that one is not, or could not tell
+  2  usage error or failure`,
 		Example: `  kubectl hostdev fit -f dgx.yaml
   kubectl hostdev fit --gpus 4 --gpu-class vfio.gpu.nvidia.com --nics 4 --nic-class sriov --claim
   kubectl get -A -o json ` + strings.Join(fitResources(), ",") + ` > cluster.json
-  kubectl hostdev fit -f dgx.yaml --from cluster.json --node gpu-7`,
+  kubectl hostdev fit -f dgx.yaml --from cluster.json --node gpu-7
+  kubectl hostdev fit --check gpus-4-nics-4 -n ml`,
 		Args: cli.NoArguments,
 	}
 
@@ -61,7 +72,7 @@ and ` + reasons.Page("docs/nvlink.md") + `.
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		flags.wish.MustPair = cmd.Flags().Changed("pair")
 		if len(flags.files) == 0 && flags.wish == (fit.Wish{Pair: true}) &&
-			!slices.Contains(flags.from, "-") {
+			!slices.Contains(flags.from, "-") && flags.checked == "" {
 			isPiped, err := a.IsPiped()
 			if err != nil {
 				return err
@@ -74,6 +85,10 @@ and ` + reasons.Page("docs/nvlink.md") + `.
 
 		if err := flags.check(cmd); err != nil {
 			return err
+		}
+
+		if flags.checked != "" {
+			return a.checkClaims(cmd.Context(), flags)
 		}
 
 		return a.fit(cmd.Context(), flags)
@@ -97,6 +112,8 @@ func (flags *fitFlags) add(f *pflag.FlagSet) {
 	f.BoolVar(&flags.wish.OneSocket, "one-socket", false, "all devices are of one NUMA node")
 	f.BoolVar(&flags.claim, "claim", false,
 		"print a ResourceClaimTemplate for the numbers, and a VM that uses it")
+	f.StringVar(&flags.checked, "check", "",
+		"compare this claim with what the running VM got that has it")
 	f.StringVar(&flags.kubernetes, "kubernetes", "",
 		"allocate as this version does, such as 1.36, where nothing tells the cluster's")
 	f.StringVar(&flags.node, "node", "", "this node alone, and its devices")
@@ -112,6 +129,10 @@ func (flags *fitFlags) add(f *pflag.FlagSet) {
 
 // check checks the flags of fit.
 func (f *fitFlags) check(cmd *cobra.Command) (err error) {
+	if cmd.Flags().Changed("check") {
+		return f.checkChecked(cmd)
+	}
+
 	hasFile, hasNumbers := len(f.files) > 0, f.wish.GPUs+f.wish.NICs > 0
 	switch {
 	case f.wish.GPUs < 0 || f.wish.NICs < 0:
@@ -147,6 +168,27 @@ func (f *fitFlags) check(cmd *cobra.Command) (err error) {
 	}
 
 	return f.Check()
+}
+
+// checkChecked checks the flags beside --check, which reads running VMs.
+func (f *fitFlags) checkChecked(cmd *cobra.Command) (err error) {
+	name, isName := nameOf(f.checked, "resourceclaim", "resourceclaims", "resourceclaimtemplate",
+		"resourceclaimtemplates")
+	if !isName {
+		return cli.Failed("name a claim, and its namespace with -n; kubectl get resourceclaims "+
+			"lists them", fmt.Errorf("invalid --check %q", words.Abridge(f.checked)))
+	}
+
+	f.checked = name
+	cmd.Flags().Visit(func(set *pflag.Flag) {
+		isAllowed := slices.Contains([]string{"check", "filename", "output", "output-file"}, set.Name)
+		if cmd.LocalNonPersistentFlags().Lookup(set.Name) != nil && !isAllowed && err == nil {
+			err = cli.Failed("leave out one of them",
+				fmt.Errorf("--check cannot be combined with --%s", set.Name))
+		}
+	})
+
+	return cmp.Or(err, f.Check())
 }
 
 // filesOfNodes parses the values NODE=FILE of a flag.

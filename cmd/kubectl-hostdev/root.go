@@ -176,24 +176,27 @@ func newRunning(vm cluster.RunningVM, planner plan.Planner) (running cli.Running
 
 // vmName returns the VM that an argument names: "dgx", or "vm/dgx" as kubectl prints it.
 func vmName(namespace, argument string) (types.NamespacedName, error) {
-	kind, name, isTyped := strings.Cut(argument, "/")
-	if !isTyped {
-		kind, name = "vm", argument
-	}
-
-	kind, _, _ = strings.Cut(kind, ".") // virtualmachine.kubevirt.io
-	kinds := []string{
-		"vm", "vms", "vmi", "vmis", "virtualmachine", "virtualmachines", "virtualmachineinstance",
-		"virtualmachineinstances",
-	}
-
-	if name == "" || strings.Contains(name, "/") || !slices.Contains(kinds, kind) {
+	name, isName := nameOf(argument, "vm", "vms", "vmi", "vmis", "virtualmachine",
+		"virtualmachines", "virtualmachineinstance", "virtualmachineinstances")
+	if !isName {
 		return types.NamespacedName{},
 			cli.Failed("name a VM, as in dgx or vm/dgx, and its namespace with -n",
 				fmt.Errorf("invalid VM %q", words.Abridge(argument)))
 	}
 
 	return types.NamespacedName{Namespace: namespace, Name: name}, nil
+}
+
+// nameOf returns the name of an argument that has it alone, or after one of these kinds as kubectl
+// prints it: virtualmachine.kubevirt.io/dgx.
+func nameOf(argument string, kinds ...string) (name string, isName bool) {
+	kind, name, isTyped := strings.Cut(argument, "/")
+	if !isTyped {
+		return argument, argument != ""
+	}
+
+	kind, _, _ = strings.Cut(kind, ".")
+	return name, name != "" && !strings.Contains(name, "/") && slices.Contains(kinds, kind)
 }
 
 // kinds are the kinds that kubectl takes before a name, and what this program has before that name.

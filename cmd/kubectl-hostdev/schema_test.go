@@ -25,6 +25,9 @@ func TestGeneratedSchema(t *testing.T) {
 
 	schema.Check[fit.Answer](t, "../../docs/schema/fit.json", "kubectl hostdev fit -o json",
 		*update, outputs(t, "fit", "plugin.json")...)
+
+	schema.Check[fit.Check](t, "../../docs/schema/fit-check.json",
+		"kubectl hostdev fit --check CLAIM -o json", *update, outputs(t, "fit-check", "pairs.json")...)
 }
 
 // outputs returns files of a script.

@@ -47,6 +47,7 @@ The schema version rises when a field is removed or changes its meaning, not whe
 		{"`doctor --format json`", "pkg/tools/doctor", "Report"},
 		{"`kubectl hostdev explain -o json`: the table of VMs", "cmd/kubectl-hostdev", "vmTable"},
 		{"`kubectl hostdev fit -o json`", "pkg/tools/cluster/fit", "Answer"},
+		{"`kubectl hostdev fit --check CLAIM -o json`", "pkg/tools/cluster/fit", "Check"},
 		{"`kubectl hostdev why -o json`", "pkg/tools/cluster/why", "Report"},
 	} {
 		fmt.Fprintf(&b, "\n## %s\n\n| field | meaning |\n|---|---|\n", part.title)
