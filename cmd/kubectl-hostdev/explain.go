@@ -179,8 +179,8 @@ func (a *app) addClaims(
 	}
 
 	objects, err := fit.Parse(a.list(ctx, client, resourcesOf{
-		resourceapi.GroupName, []string{"resourceslices", "resourceclaims"},
-	})...)
+		resourceapi.GroupName, []string{"resourceslices", "resourceclaims"}, nil,
+	}, taintRules)...)
 	if err != nil {
 		return err
 	}

@@ -212,21 +212,31 @@ func (a *app) readHosts(
 type resourcesOf struct {
 	group string
 	names []string
+	versions []string // of which a cluster may serve none; nil for v1
 }
 
 // fitReads are the objects that fit reads from a cluster.
 var fitReads = []resourcesOf{
-	{"", []string{"nodes", "pods"}},
-	{core.GroupName, []string{"kubevirts"}},
+	{"", []string{"nodes", "pods"}, nil},
+	{core.GroupName, []string{"kubevirts"}, nil},
 	{resourceapi.GroupName, []string{
 		"resourceslices", "deviceclasses", "resourceclaims", "resourceclaimtemplates",
-	}},
+	}, nil},
+	taintRules,
 }
 
-// fitResources returns the resources that fit reads, as kubectl get takes them.
+// taintRules are the rules that taint devices.
+var taintRules = resourcesOf{
+	resourceapi.GroupName, []string{"devicetaintrules"}, cluster.TaintRuleVersions,
+}
+
+// fitResources returns the resources that fit reads and each cluster serves, as kubectl get takes
+// them.
 func fitResources() (names []string) {
 	for _, resources := range fitReads {
-		names = append(names, resources.names...)
+		if resources.versions == nil {
+			names = append(names, resources.names...)
+		}
 	}
 	return names
 }
@@ -242,8 +252,10 @@ func (a *app) list(
 	for _, resources := range all {
 		missing := resourcesOf{group: resources.group}
 		for _, resource := range resources.names {
-			data, err := client.Get(ctx, cluster.Query{Group: resources.group, Resource: resource})
+			q := cluster.Query{Group: resources.group, Resource: resource}
+			data, err := client.GetServed(ctx, q, resources.versions...)
 			switch {
+			case resources.versions != nil && apierrors.IsNotFound(err): // which serves none
 			case err == nil:
 				file := fit.File{Name: "the cluster's " + resource, Data: data}
 				lists = append(lists, file)

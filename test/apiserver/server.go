@@ -46,6 +46,7 @@ func (c *Cluster) Start() *httptest.Server {
 	}
 
 	mux := http.NewServeMux()
+	c.serveTaintRules(mux)
 	for path, group := range groups {
 		list := func(w http.ResponseWriter, r *http.Request) { c.list(w, r, group) }
 		mux.HandleFunc("GET "+path+"/{resource}", list)
@@ -60,6 +61,36 @@ func (c *Cluster) Start() *httptest.Server {
 	mux.HandleFunc("/api/v1/namespaces/{namespace}/pods/{name}/exec", c.exec)
 	mux.HandleFunc("GET /api/v1/namespaces/{namespace}/pods/{name}/log", c.log)
 	return httptest.NewServer(mux)
+}
+
+// serveTaintRules serves DeviceTaintRules in the version that one has, as an API server of that time
+// does, and in none without one.
+func (c *Cluster) serveTaintRules(mux *http.ServeMux) {
+	served := ""
+	for _, d := range c.objects {
+		if d.Kind == "DeviceTaintRule" {
+			served = fmt.Sprint(d.object["apiVersion"])
+		}
+	}
+
+	for _, version := range []string{"v1", "v1beta2", "v1alpha3"} {
+		const group, resource = "resource.k8s.io", "devicetaintrules"
+		mux.HandleFunc("GET /apis/"+group+"/"+version+"/"+resource, func(
+			w http.ResponseWriter, r *http.Request,
+		) {
+			rules := schema.GroupResource{Group: group, Resource: resource}
+			if err := c.refuse(r, "list", rules); err != nil {
+				fail(w, err) // whether it is served or not
+				return
+			}
+			if served != group+"/"+version {
+				http.NotFound(w, r)
+				return
+			}
+			r.SetPathValue("resource", resource)
+			c.list(w, r, group)
+		})
+	}
 }
 
 // resource returns what the API server calls the objects of a kind.

@@ -40,22 +40,26 @@ func listOf(data []byte) list {
 }
 
 // resource is a resource whose objects are all collected.
-type resource struct{ group, name string }
+type resource struct {
+	group, name string
+	versions    []string // nil for v1
+}
 
 // resources are the cluster's objects that say what a VM can have and what KubeVirt does.
 var resources = []resource{
-	{"", "nodes"},
-	{resourceapi.GroupName, "deviceclasses"},
-	{resourceapi.GroupName, "resourceslices"},
-	{resourceapi.GroupName, "resourceclaims"},
-	{resourceapi.GroupName, "resourceclaimtemplates"},
+	{"", "nodes", nil},
+	{resourceapi.GroupName, "deviceclasses", nil},
+	{resourceapi.GroupName, "resourceslices", nil},
+	{resourceapi.GroupName, "resourceclaims", nil},
+	{resourceapi.GroupName, "resourceclaimtemplates", nil},
+	{resourceapi.GroupName, "devicetaintrules", cluster.TaintRuleVersions},
 }
 
 // clusterObjects reads the objects of the cluster, and the pods that use its nodes.
 func (c *Collector) clusterObjects(ctx context.Context) {
 	for _, r := range resources {
 		q := cluster.Query{Group: r.group, Resource: r.name}
-		found, err := c.list(ctx, q)
+		found, err := c.list(ctx, q, r.versions...)
 		isOfNamespace := r.name == "resourceclaims" || r.name == "resourceclaimtemplates"
 		if apierrors.IsForbidden(err) && isOfNamespace {
 			c.gap(r.name, err)
@@ -76,9 +80,11 @@ func (c *Collector) clusterObjects(ctx context.Context) {
 }
 
 // list reads a list.
-func (c *Collector) list(ctx context.Context, q cluster.Query) (list, error) {
+func (c *Collector) list(
+	ctx context.Context, q cluster.Query, versions ...string,
+) (list, error) {
 	c.progress(strings.TrimSpace(q.Resource + " " + q.Namespace))
-	data, err := c.Client.Get(ctx, q)
+	data, err := c.Client.GetServed(ctx, q, versions...)
 	if err != nil {
 		return list{}, err
 	}

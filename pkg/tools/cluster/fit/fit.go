@@ -79,6 +79,7 @@ func (f *Fleet) Count(ctx context.Context, s Shape) (Answer, error) {
 			gatesOfClaims(s.Claims)))
 		answer.Kubernetes = f.version.String()
 		answer.Notes = append(answer.Notes, f.gateNotes(s.Claims)...)
+		answer.Notes = append(answer.Notes, f.notes...)
 	}
 
 	objects := slices.SortedFunc(slices.Values(f.Nodes), func(a, b *corev1.Node) int {

@@ -71,7 +71,8 @@ func New(o Objects) *Fleet {
 }
 
 // withTaintRules returns slices with the taints that rules add to their devices, as the scheduler
-// sees them (k8s.io/dynamic-resource-allocation resourceslice/tracker).
+// sees them (k8s.io/dynamic-resource-allocation resourceslice/tracker). Slices that no rule is about
+// stay as they are.
 func withTaintRules(
 	all []*resourceapi.ResourceSlice, rules []*resourceapi.DeviceTaintRule,
 ) []*resourceapi.ResourceSlice {
@@ -79,24 +80,36 @@ func withTaintRules(
 		return all
 	}
 
-	is := func(wanted *string, name string) bool { return wanted == nil || *wanted == name }
 	return topology.Map(all, func(s *resourceapi.ResourceSlice) *resourceapi.ResourceSlice {
-		s = s.DeepCopy()
+		tainted := *s
 		for _, rule := range rules {
-			selector := rule.Spec.DeviceSelector
-			if selector == nil || !is(selector.Driver, s.Spec.Driver) ||
-				!is(selector.Pool, s.Spec.Pool.Name) {
-				continue
-			}
-
-			for i := range s.Spec.Devices {
-				if d := &s.Spec.Devices[i]; is(selector.Device, d.Name) {
-					d.Taints = append(d.Taints, rule.Spec.Taint)
-				}
-			}
+			tainted.Spec.Devices = withTaint(&tainted, rule)
 		}
+		return &tainted
+	})
+}
 
-		return s
+// withTaint returns the devices of a slice, with the taint of a rule where it is about them.
+func withTaint(
+	s *resourceapi.ResourceSlice, rule *resourceapi.DeviceTaintRule,
+) []resourceapi.Device {
+	devices, selector := s.Spec.Devices, rule.Spec.DeviceSelector
+	is := func(wanted *string, name string) bool { return wanted == nil || *wanted == name }
+	if selector == nil || !is(selector.Driver, s.Spec.Driver) ||
+		!is(selector.Pool, s.Spec.Pool.Name) {
+		return devices
+	}
+
+	isSelected := func(d resourceapi.Device) bool { return is(selector.Device, d.Name) }
+	if !slices.ContainsFunc(devices, isSelected) {
+		return devices
+	}
+
+	return topology.Map(devices, func(d resourceapi.Device) resourceapi.Device {
+		if isSelected(d) {
+			d.Taints = append(slices.Clip(d.Taints), rule.Spec.Taint)
+		}
+		return d
 	})
 }
 

@@ -50,6 +50,7 @@ type Objects struct {
 	AssumedMinor  int    // of Kubernetes 1, where no object tells the version; 0 for Latest
 
 	ignored map[string]int // objects of other kinds, by kind
+	notes   []string       // which objects do not count
 }
 
 // Pod is a pod and what it requests of its node.
@@ -334,7 +335,7 @@ func (o *Objects) add(kind string, data []byte) error {
 	case "ResourceClaimTemplate":
 		return decode(&o.Templates, data, nil)
 	case "DeviceTaintRule":
-		return decode(&o.TaintRules, data, nil)
+		return o.addTaintRule(data)
 	case "KubeVirt":
 		return decode(&o.KubeVirts, data, nil)
 	case "VirtualMachine":
@@ -392,6 +393,31 @@ func (o *Objects) addPod(data []byte) error {
 	}
 
 	return nil
+}
+
+// addTaintRule adds a rule, unless Kubernetes 1.34 or older has it for devices of a class or with an
+// expression: without these fields, which 1.35 removed, it would be about others, too.
+func (o *Objects) addTaintRule(data []byte) error {
+	var old struct {
+		Metadata struct{ Name string }
+		Spec     struct {
+			DeviceSelector struct {
+				DeviceClassName *string
+				Selectors       []resourceapi.DeviceSelector
+			}
+		}
+	}
+	if err := json.Unmarshal(data, &old); err != nil {
+		return err
+	}
+
+	if s := old.Spec.DeviceSelector; s.DeviceClassName != nil || len(s.Selectors) > 0 {
+		o.notes = append(o.notes, fmt.Sprintf("not counted: DeviceTaintRule %s, which selects "+
+			"devices by class or expression, as Kubernetes until 1.34", old.Metadata.Name))
+		return nil
+	}
+
+	return decode(&o.TaintRules, data, nil)
 }
 
 // keptOfClaim returns what a claim requests and what it got.
