@@ -210,8 +210,8 @@ func (a *app) readHosts(
 
 // resourcesOf has the objects of a group that fit reads.
 type resourcesOf struct {
-	group string
-	names []string
+	group    string
+	names    []string
 	versions []string // of which a cluster may serve none; nil for v1
 }
 

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bufio"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,8 +15,12 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+
 	"hook-sidecar/test/apiserver"
 	"hook-sidecar/test/expect"
+	published "hook-sidecar/test/fleet"
 	"hook-sidecar/test/program"
 )
 
@@ -118,4 +124,76 @@ func BenchmarkCollect(b *testing.B) {
 			b.ReportMetric(float64(len(log))/(1<<20), "MiB")
 		})
 	}
+}
+
+// BenchmarkFit counts VMs of two GPUs and their NICs on clusters, as kubectl get -o json prints
+// them: each node has eight GPUs and eight NICs, and a claim has two of the GPUs.
+func BenchmarkFit(b *testing.B) {
+	binary := filepath.Join(b.TempDir(), "kubectl-hostdev")
+	expect.NoError(b, program.BuildPackage(binary, "../..", "./cmd/kubectl-hostdev"))
+	for _, nodes := range []int{500, 5000} {
+		b.Run(fmt.Sprint("nodes=", nodes), func(b *testing.B) {
+			file := filepath.Join(b.TempDir(), "cluster.json")
+			writeCluster(b, file, nodes)
+			for b.Loop() {
+				cmd := exec.Command(binary, "fit", "--from", file,
+					"--gpus", "2", "--gpu-class", published.NVIDIA().Class,
+					"--nics", "2", "--nic-class", published.SRIOV().Class)
+				out, err := cmd.Output()
+				expect.NoError(b, err)
+				if rows := strings.Count(string(out), "\nnode"); rows != nodes {
+					b.Fatalf("%d nodes, want %d:\n%.600s", rows, nodes, out)
+				}
+
+				ended := cmd.ProcessState
+				b.ReportMetric((ended.UserTime() + ended.SystemTime()).Seconds(), "s-CPU")
+				b.ReportMetric(float64(ended.SysUsage().(*syscall.Rusage).Maxrss)/1024, "MiB")
+			}
+		})
+	}
+}
+
+// writeCluster writes a cluster's objects one by one: the kernel counts the peak of this process as
+// one of the program that it starts.
+func writeCluster(b *testing.B, file string, nodes int) {
+	b.Helper()
+	f, err := os.Create(file)
+	expect.NoError(b, err)
+	out := bufio.NewWriter(f)
+	gpus, nics := published.Host(b, "../../"+inputs["host.txtar"])
+	separator := "{\"kind\": \"List\", \"apiVersion\": \"v1\", \"items\": ["
+	write := func(object any) {
+		data, err := json.MarshalIndent(object, "        ", "    ")
+		expect.NoError(b, err)
+		out.WriteString(separator + "\n        ")
+		out.Write(data)
+		separator = ","
+	}
+
+	write(published.NVIDIA().DeviceClass())
+	write(published.SRIOV().DeviceClass())
+	for i := range nodes {
+		name := fmt.Sprint("node", i)
+		node := published.Node(name)
+		node.Kind, node.APIVersion = "Node", "v1"
+		pod := &corev1.Pod{Spec: corev1.PodSpec{NodeName: name}}
+		pod.Kind, pod.APIVersion, pod.Name, pod.Namespace = "Pod", "v1", name, "kube-system"
+		slice := published.NVIDIA().Slice(name, gpus)
+		for j := range slice.Spec.Devices {
+			uuid := fmt.Sprintf("GPU-%08x-0000-0000-0000-%012x", i, j)
+			slice.Spec.Devices[j].Attributes["uuid"] = resourceapi.DeviceAttribute{
+				StringValue: &uuid,
+			}
+		}
+
+		for _, object := range []any{
+			node, pod, slice, published.SRIOV().Slice(name, nics),
+			published.Allocated(name, slice, i%3, i%3+3),
+		} {
+			write(object)
+		}
+	}
+
+	out.WriteString("]}\n")
+	expect.NoError(b, errors.Join(out.Flush(), f.Close()))
 }

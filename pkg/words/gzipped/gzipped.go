@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 )
 
 // Decompress returns data that gzip has compressed as it was before, and other data as it
@@ -23,7 +24,7 @@ func Decompress(data []byte, limit int) ([]byte, error) {
 // error, before they take memory.
 func Read(from io.Reader, limitOf func(head []byte) int) ([]byte, error) {
 	plain, err := newReader(from)
-	var head, data []byte
+	var head []byte
 	if err == nil {
 		head, err = plain.Peek(plain.Size())
 	}
@@ -33,11 +34,28 @@ func Read(from io.Reader, limitOf func(head []byte) int) ([]byte, error) {
 	}
 
 	limit := limitOf(head)
-	if data, err = io.ReadAll(io.LimitReader(plain, int64(limit)+1)); err != nil {
+	all := bytes.NewBuffer(make([]byte, 0, min(sizeOf(from), limit)+bytes.MinRead))
+	if _, err = all.ReadFrom(io.LimitReader(plain, int64(limit)+1)); err != nil {
 		return nil, err
 	}
 
-	return data, checkLength(data, limit)
+	return all.Bytes(), checkLength(all.Bytes(), limit)
+}
+
+// sizeOf returns the size of a regular file: to grow a buffer to it takes its memory twice. It is 0
+// of all else.
+func sizeOf(from io.Reader) int {
+	file, isFile := from.(interface{ Stat() (fs.FileInfo, error) })
+	if !isFile {
+		return 0
+	}
+
+	info, err := file.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return 0
+	}
+
+	return int(info.Size())
 }
 
 // isCompressed reports whether data begins as gzip's (RFC 1952, 2.3.1).
