@@ -266,7 +266,12 @@ func (a *app) list(
 			}
 		}
 
-		if len(missing.names) > 0 {
+		last := len(refused) - 1
+		switch {
+		case len(missing.names) == 0:
+		case last >= 0 && refused[last].group == missing.group:
+			refused[last].names = append(refused[last].names, missing.names...)
+		default:
 			refused = append(refused, missing)
 		}
 	}

@@ -455,7 +455,8 @@ func (c *CheckedClaim) toDo(ofGuest string) string {
 	for _, constraint := range c.Constraints {
 		switch {
 		case constraint.Published.IsMet == isNotMet:
-			return "stop the VM and start it again: a claim keeps its devices while a pod has it"
+			return "restart the VM with a claim that asks for this: a claim keeps its devices " +
+				"while a pod has it"
 		case !constraint.Host.isOpen() && constraint.Guest.isOpen():
 			return ofGuest
 		}
