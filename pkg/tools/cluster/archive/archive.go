@@ -92,6 +92,9 @@ func (f File) Snapshot() (namespace, pod string, isSnapshot bool) {
 	return namespace, pod, isSnapshot
 }
 
+// OfPod returns the pod that a file is about, and the file's name of it.
+func (f File) OfPod() (namespace, pod, name string, isOfPod bool) { return f.podFile("") }
+
 // podFile returns the pod that a file with an ending is about, and the file's name without it.
 func (f File) podFile(ending string) (namespace, pod, name string, hasEnding bool) {
 	parts := strings.Split(f.Name, "/")

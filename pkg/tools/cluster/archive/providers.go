@@ -1,0 +1,68 @@
+package archive
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// providers are parts of the names of pods, or of their namespaces, that make or offer passthrough
+// devices: of device plugins, DRA drivers, drivers of nodes, and their operators.
+var providers = []string{
+	"device-plugin", "deviceplugin", "device-manager", "gpu", "nvidia", "amd-", "vfio", "vgpu", "mdev",
+	"sriov", "sr-iov", "rdma", "kubelet-plugin", "dra-driver", "pcidevices", "network-operator", "i915",
+}
+
+// IsNamedProvider reports whether a name, with or without a namespace, is of what makes or offers
+// passthrough devices.
+func IsNamedProvider(name string) bool {
+	name = strings.ToLower(name)
+	return slices.ContainsFunc(providers, func(part string) bool {
+		return strings.Contains(name, part)
+	})
+}
+
+// bystanders are parts of the names of pods that only watch devices.
+var bystanders = []string{"exporter", "dcgm", "dashboard", "metrics", "monitor"}
+
+// OffersDevices reports whether a pod makes or offers passthrough devices: its name says so, or its
+// namespace's and that it is of a DaemonSet; it is no VM's, and it requests no device itself.
+func OffersDevices(pod *corev1.Pod) bool {
+	isBystander := slices.ContainsFunc(bystanders, func(part string) bool {
+		return strings.Contains(pod.Name, part)
+	})
+	if strings.HasPrefix(pod.Name, "virt-") || isBystander {
+		return false
+	}
+
+	isOfSet := slices.ContainsFunc(pod.OwnerReferences, func(owner metav1.OwnerReference) bool {
+		return owner.Kind == "DaemonSet"
+	})
+	isOwned := isOfSet || len(pod.OwnerReferences) == 0 || strings.Contains(pod.Name, "operator") ||
+		strings.Contains(pod.Name, "controller")
+	isNamed := IsNamedProvider(pod.Name) && isOwned || IsNamedProvider(pod.Namespace) && isOfSet
+
+	return isNamed && !slices.ContainsFunc(pod.Spec.Containers, requestsDevice)
+}
+
+// requestsDevice reports whether a container requests a device, but for those of KubeVirt's own.
+func requestsDevice(c corev1.Container) bool {
+	for name := range c.Resources.Requests {
+		vendor, _, isExtended := strings.Cut(string(name), "/")
+		if isExtended && vendor != "devices.kubevirt.io" {
+			return true
+		}
+	}
+	return len(c.Resources.Claims) > 0
+}
+
+// IsAboutOffers reports whether a message of virt-handler is about the devices that it offers on its node
+// (KubeVirt pkg/virt-handler/device-manager).
+func IsAboutOffers(message string) bool {
+	parts := []string{"device plugin", "device-plugin", "mdev", "mediated", "host device"}
+	return slices.ContainsFunc(parts, func(part string) bool {
+		return strings.Contains(message, part)
+	})
+}
