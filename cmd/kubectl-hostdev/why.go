@@ -32,7 +32,7 @@ its VMI, events, pods and logs, and names what you may not read. Where the VM re
 hook, which did not place its devices, it also checks the cluster as doctor does. All causes:
 ` + reasons.Page("docs/causes.md") + `
 
-With -f it reads files instead: an archive of collect, of whose only VM it needs no name;
+With -f it reads files instead, of whose only VM it needs no name: an archive of collect;
 or objects as kubectl get -o yaml prints them, its tables of VMs, VMIs and events, what it
 describes, logs, the node's dmesg, and the domain; also packed by gzip or in a tar archive
 or a directory. It says what it found in each file. It prints no value of a variable, a
@@ -133,7 +133,7 @@ func found(r why.Report) error {
 }
 
 // askedVM returns the VM that a user asks for: the argument's or, without one, the only one of
-// the archives.
+// the files.
 func askedVM(
 	namespace string, arguments []string, inputs []archive.Input,
 ) (name types.NamespacedName, err error) {
@@ -141,12 +141,7 @@ func askedVM(
 		return vmName(namespace, arguments[0])
 	}
 
-	var vms []string
-	for _, in := range inputs {
-		if in.Collected != nil {
-			vms = append(vms, in.Collected.VMs...)
-		}
-	}
+	vms := why.VMsOf(inputs)
 
 	slices.Sort(vms)
 	vms = slices.Compact(vms)
@@ -160,7 +155,7 @@ func askedVM(
 	switch all := words.FirstOf(vms, shown, ", "); {
 	case len(vms) == 0:
 		return name, cli.Failed("name a VM, as in why dgx -f FILE",
-			errors.New("the files have no archive of a VM, which names it"))
+			errors.New("the files have no VM, VMI or archive, which names it"))
 	case len(found) == 0:
 		return name, fmt.Errorf("the files have no VM of namespace %s; they have %s", namespace,
 			all)

@@ -76,16 +76,19 @@ func isUnknown(r why.Report) bool {
 	return r.Fails() && len(r.Causes) == 0 && r.State.ToDo == "" && r.State.Name != "migrating"
 }
 
-// unexplained returns the last errors in the files that have no known cause: what a user gives is
-// mentioned, whatever the cause is.
+// unexplained returns the last errors that have no known cause. What a user gives is mentioned,
+// whatever the cause is, and so are logs of other pods than the VM's; of its own, what says why it
+// does not run where no cause is known.
 func unexplained(r why.Report) (lines []why.Line) {
 	const shown = 3
 	for _, line := range r.Errors {
 		isGiven := slices.ContainsFunc(r.Files, func(name string) bool {
 			return line.Source == name || line.Source == "guest, "+name
 		})
+		isOwn := strings.Contains(line.Source, " of pod virt-launcher-")
+		isTold := strings.HasPrefix(line.Source, "log of ") && (!isOwn || len(r.Causes) == 0)
 		isOfCause := len(r.Causes) > 0 && r.Causes[0].Line.Source == line.Source
-		if isGiven && !isOfCause && len(lines) < shown {
+		if (isGiven || isTold) && !isOfCause && len(lines) < shown {
 			lines = append(lines, line)
 		}
 	}
@@ -127,6 +130,10 @@ func contents(read why.Read) string {
 		text += fmt.Sprintf(", %d known", read.Known)
 	}
 
+	if read.Others > 0 {
+		text += fmt.Sprintf("; %d of other devices or nodes than the VM's", read.Others)
+	}
+
 	return text
 }
 
@@ -143,6 +150,10 @@ func writeCause(say func(string, ...any), r why.Report) {
 
 	say("cause:   %s", f.What)
 	say("message: %s", f.Line.Text)
+	if f.First != nil {
+		say("first:   %s", f.First.Text)
+	}
+
 	say("from:    %s", f.Line.Where())
 	for _, share := range f.Shares {
 		say("nodes:   %s", share)
@@ -155,7 +166,7 @@ func writeCause(say func(string, ...any), r why.Report) {
 
 	say("more:    %s%s, %s", reasons.Page("docs/causes.md#"), f.Name, f.Seen[0])
 	for _, before := range r.Causes[1:] {
-		say("before:  %s, %s", before.Name, before.Line.Where())
+		say("before:  %s: %s (%s)", before.Name, before.Line.Text, before.Line.Where())
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -123,7 +124,7 @@ func (a *app) readVM(
 	vmiErr := read(cluster.Object(cluster.VMIs, name))
 	read(cluster.Query{Resource: "pods", Namespace: name.Namespace})
 	read(cluster.Query{Resource: "events", Namespace: name.Namespace})
-	readLogs(ctx, client, name.Namespace, e)
+	readLogs(ctx, client, e.Logs, "5000", e)
 
 	r := e.Diagnose()
 	if vmiErr != nil && r.State.Name == "unknown" &&
@@ -132,11 +133,10 @@ func (a *app) readVM(
 		return err // says what there is
 	}
 
+	waitsFor := []string{"no-node", "claim-not-allocated"}
 	switch {
-	case len(r.Causes) > 0 && r.Causes[0].Name == "no-node": // who has what it lacks, and offers it
-		read(cluster.Query{Resource: "nodes"})
-		read(cluster.Query{Resource: "pods"})
-		read(cluster.Query{Group: "kubevirt.io", Resource: "kubevirts"})
+	case len(r.Causes) > 0 && slices.Contains(waitsFor, r.Causes[0].Name):
+		readProviders(ctx, client, e)
 
 	case isUnknown(r) && r.Node != "": // what does not run there
 		read(cluster.Query{
@@ -171,18 +171,44 @@ func readInto(
 	return err
 }
 
-// readLogs adds the logs of the VM's containers, which its pods name.
-func readLogs(ctx context.Context, client *cluster.Client, namespace string, e *why.Evidence) {
-	for _, l := range e.Logs {
+// readProviders adds who has what the VM lacks, and what makes or offers it: nodes, pods, their events
+// and the ends of their logs.
+func readProviders(ctx context.Context, client *cluster.Client, e *why.Evidence) {
+	read := func(q cluster.Query) error { return readInto(ctx, client, q, e) }
+	read(cluster.Query{Resource: "nodes"})
+	if read(cluster.Query{Resource: "pods"}) != nil {
+		return
+	}
+
+	read(cluster.Query{Group: "kubevirt.io", Resource: "kubevirts"})
+	logs := e.ProviderLogs()
+	if len(logs) == 0 {
+		return
+	}
+
+	read(cluster.Query{Resource: "events"})
+	if e.HasNodeNetworks() {
+		read(cluster.Query{Group: "sriovnetwork.openshift.io", Resource: "sriovnetworknodestates"})
+	}
+
+	const most = 32
+	readLogs(ctx, client, logs[:min(len(logs), most)], "500", e)
+}
+
+// readLogs adds the last lines of logs.
+func readLogs(
+	ctx context.Context, client *cluster.Client, logs []why.Log, lines string, e *why.Evidence,
+) {
+	for _, l := range logs {
 		err := readInto(ctx, client, cluster.Query{
 			Resource:  "pods",
-			Namespace: namespace,
+			Namespace: l.Namespace,
 			Name:      l.Pod,
 			Part:      "log",
 			Parameters: map[string]string{
 				"container":  l.Container,
 				"previous":   fmt.Sprint(l.Before),
-				"tailLines":  "5000",
+				"tailLines":  lines,
 				"limitBytes": "8000000",
 			},
 		}, e)

@@ -1,6 +1,7 @@
 package why
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -16,7 +17,7 @@ var (
 	namedProcess  = lazyregexp.New(`\bpid[ =]+(\d+)(?: \(([\w.-]+)\))?`)
 	namedDriver   = lazyregexp.New(`\bdriver(?: name)? ([\w-]+(?:\.[\w-]+)+)`)
 	namedResource = lazyregexp.New(`Insufficient ([\w.-]+/[\w.-]*\w)`)
-	namedGroup    = lazyregexp.New(`\bgroup (\d+)\b`)
+	namedGroup    = lazyregexp.New(`(?:\bgroup |/dev/vfio/)(\d+)\b`)
 )
 
 // about returns what the evidence names of the cause that a line names, with what each is.
@@ -61,10 +62,11 @@ func (e *Evidence) about(n entry, line Line) []string {
 		add("pod ", pod[1])
 	}
 
-	if f := namedNode.FindStringSubmatch(line.Text); f != nil && n.source == factSource {
+	isFact := n.source == factSource || strings.HasPrefix(line.Text, providerFails)
+	if f := namedNode.FindStringSubmatch(line.Text); f != nil && isFact {
 		add("node ", f[1])
-	} else if e.Node != "" {
-		add("node ", e.Node)
+	} else if node := cmp.Or(e.Node, e.nodeOfLog(n)); node != "" {
+		add("node ", node)
 	}
 
 	return all

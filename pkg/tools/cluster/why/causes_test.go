@@ -134,7 +134,8 @@ func TestTable(t *testing.T) {
 // isFact reports whether objects have a fact that names a cause.
 func isFact(cause Cause, objects string) bool {
 	return slices.ContainsFunc(evidence(objects).Diagnose().Causes, func(f Finding) bool {
-		return f.Line.Source == factSource && f.Name == cause.Name
+		isFact := f.Line.Source == factSource || strings.HasPrefix(f.Line.Text, providerFails)
+		return isFact && f.Name == cause.Name
 	})
 }
 

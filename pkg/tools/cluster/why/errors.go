@@ -14,13 +14,19 @@ const maxErrors = 5
 // sinceStart returns the errors of a VM that runs: those since its start, of its migration, and those
 // that a user gives because it does not work, of the guest and of the node's kernel. What kept it
 // from a node is over.
-func sinceStart(errors, passed []entry) []entry {
+func (e *Evidence) sinceStart(errors, passed []entry) []entry {
 	return slices.DeleteFunc(errors, func(n entry) bool {
-		switch n.stage {
-		case StageGuest, StageNode, StageMigrate:
+		isBefore := func(start entry) bool {
+			return start.passed == StageStart && n.isSurelyBefore(start)
+		}
+
+		switch {
+		case n.stage == StageGuest || n.stage == StageNode || n.stage == StageMigrate:
 			return false
-		case StageSchedule:
+		case n.stage == StageSchedule:
 			return true
+		case n.program != "":
+			return !n.isSaid(e) || slices.ContainsFunc(passed, isBefore)
 		}
 
 		return !slices.ContainsFunc(passed, func(start entry) bool {
@@ -59,12 +65,29 @@ func mostTelling(errors []entry) []Line {
 		return -1
 	})
 
+	beginFirst(shown)
 	lines := []Line{}
 	for _, n := range shown {
 		lines = append(lines, n.show())
 	}
 
 	return lines
+}
+
+// beginFirst turns the lines around that a source printed one after the other about one failure: the
+// first says why, and the others what follows from it.
+func beginFirst(shown []entry) {
+	for start := 0; start < len(shown); {
+		end := start + 1
+		isOf := shown[start].isLog && shown[start].origin != guests && shown[start].origin != nodes
+		for isOf && end < len(shown) && shown[end].kind() == shown[start].kind() &&
+			shown[end].isNear(shown[end-1]) {
+			end++
+		}
+
+		slices.Reverse(shown[start:end])
+		start = end
+	}
 }
 
 // kind returns the kind of an entry's source: events, conditions and states of objects, and each

@@ -25,11 +25,20 @@ type Evidence struct {
 	read        []*Read         // of each file
 	hasText     bool            // a file has lines that name no VM
 	found       map[string]bool // the VMs that the files name, as NAMESPACE/NAME
+	names       map[string]bool // the VMs and VMIs whose objects there are; nil if nobody asks
 	nodes, pods []object        // of all VMs
+	warnings    []warning       // about objects that are not the VM's
+	networks    []nodeNetworks  // that failed
+	claims      bool            // the VM waits for claims
+	slices      map[string]bool // nodes of which a DRA driver offers devices; nil if none were read
 	vm, vmi     *kubeVirtState  // nil if it was not read
 	qemu        *Line           // of libvirt that started QEMU last; nil if no log says so
 	permitted   *permitted      // by the KubeVirt object; nil if it was not read
 	domain      string          // XML of the domain that was last defined; "" if it was not read
+	variables   string          // of compute, a line each; "" if they were not read
+	made        []string        // addresses of devices that virt-launcher put into the domain
+	topology    string          // lines of the node's kernel and its sysfs: where devices are
+	hardware    hardware        // which the VM has
 	drains      bool            // the API server or virt-handler refused to evict the VM
 	reading     *Read           // the file that is being read; nil for the cluster
 }
@@ -44,8 +53,8 @@ type kubeVirtState struct {
 
 // Log names the log of a container, or that from before its restart.
 type Log struct {
-	Pod, Container string
-	Before         bool
+	Namespace, Pod, Container string
+	Before                    bool
 }
 
 // entry is a line of a message that names a cause, is an error, or says that a stage is passed.
@@ -78,6 +87,12 @@ type message struct {
 	isError    bool
 	origin     string // the program that prints it; "" if that is not known
 	isLibvirts bool   // libvirt prints it, in virt-launcher's log
+	isQEMUs    bool   // QEMU prints it, in virt-launcher's log
+	host       string // that the line of a node's log names; "" if it names none
+	program    string // of that host that prints it, but for its kernel; "" if that is not known
+	printed    string // when, as that line says; "" if it does not
+	read       *Read  // the file that has it; nil for the cluster
+	made       string // address of a device that virt-launcher has put into the domain
 	isLog      bool   // a line of a log, of which healthy VMs have errors, too
 	isState    bool   // an object's state when it was read, which no event ends
 	text       string
@@ -102,7 +117,7 @@ var harmless = []string{
 	"migration statistics are available only", "backend-storage-meta/migrated",
 	"Failed to get block info", "Break reap loop", "Error detecting pid", "virt-serial0-log",
 	"failed to read libvirt logs", "failed to read qemu log directory", "domain notify event",
-	"notify domain event", ": warning: ",
+	"notify domain event", ": warning: ", "the object has been modified",
 }
 
 // add adds a message, one line per line of its text: KubeVirt's messages quote libvirt's, and
@@ -114,6 +129,15 @@ func (e *Evidence) add(m message) {
 
 	if m.startsQEMU && (e.qemu == nil || m.at.After(e.qemu.Time)) {
 		e.qemu = &Line{Source: m.source, Time: m.at}
+	}
+
+	m.read = e.reading
+	if m.made != "" {
+		e.made = append(e.made, m.made)
+	}
+
+	if m.origin == nodes && isTopology(m.text) {
+		e.topology += m.text + "\n"
 	}
 
 	if m.passes != "" {
@@ -136,13 +160,21 @@ func (e *Evidence) add(m message) {
 		}
 
 		isFailure := m.isError && !(m.isLog && isHarmless(line))
+		if m.isLog && cause == nil && !isFailure && isHint(line) {
+			e.keep(entry{message: m, line: i})
+		}
+
 		if cause != nil || isFailure {
 			e.reading.count(cause != nil)
 			n := entry{message: m, line: i, cause: cause}
-			if cause != nil && cause.Stage == StageGuest {
+			if cause != nil && cause.Stage == StageGuest || m.origin == nodes {
 				n.message = m.about(device(line))
 			}
 			e.keep(n)
+		}
+
+		if m.origin == nodes && isRecovered(line) && device(line) != "" {
+			e.keep(entry{message: m.about(device(line)), line: i, passed: StageNode})
 		}
 
 		if m.isLog && isWorking(line) && device(line) != "" {

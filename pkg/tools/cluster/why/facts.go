@@ -32,6 +32,7 @@ func (e *Evidence) addFacts() {
 
 	message := e.waitsFor()
 	names := lacking(message)
+	e.claims = strings.Contains(message, "cannot allocate all claims")
 	if e.Node == "" && message == "" {
 		return
 	}
@@ -49,6 +50,11 @@ func (e *Evidence) addFacts() {
 
 	if len(names) > 0 {
 		e.addOperators()
+	}
+
+	if len(names) > 0 || e.claims {
+		e.addFailedSets()
+		e.addFailures(names)
 	}
 
 	if strings.Contains(message, "node affinity/selector") {
@@ -125,60 +131,6 @@ func (e *Evidence) isOffered(name corev1.ResourceName, node string) bool {
 		has := o.Status.Allocatable[name]
 		return (node == "" || o.Name == node) && !has.IsZero()
 	})
-}
-
-// providers are parts of the names of pods that make or offer devices.
-var providers = []string{
-	"device-plugin", "device-manager", "gpu-dp", "sandbox-", "vfio-manager", "vgpu-manager",
-	"kubelet-plugin", "sriov-network-config-daemon", "pcidevices-controller", "vfio-bind",
-}
-
-// isProviderOf reports whether a pod makes or offers devices of one of the resources on a node that
-// offers none of it. The pod's name has the vendor's name, or says that it is for NICs or GPUs.
-func (e *Evidence) isProviderOf(pod object, names []corev1.ResourceName) bool {
-	return hasAny(pod.Name, providers) && slices.ContainsFunc(names, func(n corev1.ResourceName) bool {
-		vendor, _, _ := strings.Cut(string(n), ".")
-		isOfNICs := strings.Contains(pod.Name, "sriov") || strings.Contains(pod.Name, "rdma")
-		isOfVendor := strings.Contains(pod.Namespace+"/"+pod.Name, vendor) ||
-			hasAny(pod.Namespace+"/"+pod.Name, []string{"gpu", "vfio", "pcidevices"})
-		isForNIC := hasAny(strings.ToLower(string(n)),
-			[]string{"sriov", "rdma", "_vf", "-vf", "cx", "mlx", "nic", "mellanox", "ice", "iavf"})
-		return isOfNICs == isForNIC && (isOfVendor || isOfNICs) && !e.isOffered(n, pod.Spec.NodeName)
-	})
-}
-
-// addPod adds that a pod does not run without which its node offers no devices.
-func (e *Evidence) addPod(pod object) {
-	about := fmt.Sprintf("pod %s/%s", pod.Namespace, pod.Name)
-	program := "what offers or makes devices"
-	if isHandler(pod) {
-		program = "virt-handler"
-	}
-
-	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
-		waiting := c.State.Waiting
-		if waiting == nil || waiting.Reason == "PodInitializing" ||
-			waiting.Reason == "ContainerCreating" {
-			continue
-		}
-
-		text := fmt.Sprintf("%s does not run on node %s: container %s of %s is in %s", program,
-			pod.Spec.NodeName, c.Name, about, waiting.Reason)
-		if c.RestartCount > 0 {
-			text += fmt.Sprintf(" after %d restarts", c.RestartCount)
-		}
-
-		e.addFact(StageSchedule, strings.TrimSuffix(text+": "+waiting.Message, ": "))
-		return
-	}
-
-	for _, c := range pod.Status.InitContainerStatuses {
-		if pod.Status.Phase == corev1.PodPending && c.State.Running != nil {
-			e.addFact(StageSchedule, fmt.Sprintf("%s does not run on node %s: %s waits in its init "+
-				"container %s", program, pod.Spec.NodeName, about, c.Name))
-			return
-		}
-	}
 }
 
 // addOffers adds that a node offers none of a resource that it has, or that pods there have.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/tools/cluster/archive"
+	"hook-sidecar/pkg/words/lazyregexp"
 )
 
 // AddGuestFile adds what a program in the guest printed, such as dmesg or nvidia-smi.
@@ -57,6 +58,10 @@ func (e *Evidence) AddInput(in archive.Input) {
 	defer func() { e.reading = nil }()
 	for _, f := range in.Files {
 		namespace, pod, container, isLog := f.Log()
+		if in.Collected != nil && e.addOfPod(f) {
+			continue
+		}
+
 		switch {
 		case !in.IsPacked:
 			e.Add(in.Name, f.Data)
@@ -76,6 +81,73 @@ func (e *Evidence) AddInput(in archive.Input) {
 			e.Unread = append(e.Unread, gap.Why)
 		}
 	}
+}
+
+// VMsOf returns the VMs of a user's files, as NAMESPACE/NAME: those that an archive was collected for
+// and, of other files, those whose objects are there, or the domain.
+func VMsOf(inputs []archive.Input) (all []string) {
+	for _, in := range inputs {
+		if in.Collected != nil {
+			all = append(all, in.Collected.VMs...)
+			continue
+		}
+
+		names := &Evidence{names: map[string]bool{}}
+		for _, f := range in.Files {
+			if bytes.HasPrefix(bytes.TrimSpace(f.Data), []byte("<domain")) {
+				if name := domainTitle.FindStringSubmatch(string(f.Data)); name != nil {
+					all = append(all, name[1]+"/"+name[2])
+				}
+				continue
+			}
+			names.Add(in.Name, f.Data)
+		}
+
+		all = append(all, slices.Collect(maps.Keys(names.names))...)
+	}
+
+	return all
+}
+
+// domainTitle is the name of a domain (KubeVirt pkg/virt-launcher/virtwrap/api/defaults.go,
+// VMINamespaceKeyFunc in pkg/controller).
+var domainTitle = lazyregexp.New(`<name>([a-z0-9-]+)_([a-z0-9.-]+)</name>`)
+
+// addOfPod adds what an archive has of a pod of the VM, beside its logs: the domain, the variables and
+// the node's devices. It reports whether a file has it.
+func (e *Evidence) addOfPod(f archive.File) bool {
+	namespace, pod, name, isOfPod := f.OfPod()
+	switch {
+	case !isOfPod || !e.isOwn("Pod", namespace, pod):
+		return false
+	case name == archive.DomainName:
+		e.domain, e.hasText = string(f.Data), true
+		e.reading.countObject()
+	case name == archive.VariablesName:
+		e.variables += string(f.Data)
+	case strings.HasSuffix(name, ".txtar"):
+		e.topology += linksOf(string(f.Data))
+	default:
+		return false
+	}
+
+	return true
+}
+
+// linksOf returns the names of a snapshot's files that say where devices are.
+func linksOf(snapshot string) string {
+	var b strings.Builder
+	for line := range strings.Lines(snapshot) {
+		_, to, isLink := strings.Cut(line, " -> ")
+		switch {
+		case isLink && hasAnyPrefix(line, "-- bus/pci/devices/", "-- bus/mdev/devices/"):
+			b.WriteString(to)
+		case isLink && strings.Contains(line, "/iommu_group -> "):
+			b.WriteString(line)
+		}
+	}
+
+	return b.String()
 }
 
 // Missing returns an error if the files that were added are about other VMs alone, about several of

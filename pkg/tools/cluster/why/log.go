@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"hook-sidecar/pkg/kubevirt"
+	"hook-sidecar/pkg/tools/cluster/archive"
 	"hook-sidecar/pkg/words/lazyregexp"
 )
 
@@ -98,10 +99,15 @@ func (r *logReader) add(line string) {
 	m := message{
 		source: r.source, isLog: true, at: r.time(cmp.Or(logged.Timestamp, logged.Time)),
 		origin: logged.origin(), isLibvirts: logged.Subcomponent == libvirt,
+		isQEMUs: logged.Subcomponent == "qemu",
 		isError: slices.Contains([]string{"error", "panic", "fatal"},
 			strings.ToLower(logged.Level)),
-		text: logged.Msg,
+		text: strings.TrimSpace(logged.Msg),
 	}
+
+	// virt-launcher logs whatever QEMU prints at level info (KubeVirt
+	// pkg/virt-launcher/virtwrap/util/libvirt_helper.go, LogQemuLogLine).
+	m.isError = m.isError || m.isQEMUs && looksFailed(m.text) && !hasAny(m.text, quietQEMU)
 
 	if detail := cmp.Or(logged.Reason, logged.Error); detail != "" {
 		m.text += ": " + detail
@@ -113,7 +119,17 @@ func (r *logReader) add(line string) {
 
 	m.passes = passedBy(logged.Msg)
 	m.startsQEMU = strings.Contains(logged.Msg, ": starting up libvirt version: ")
+	if f := madeDevice.FindStringSubmatch(logged.Msg); f != nil && m.origin == "virt-launcher" {
+		m.made = f[1]
+	}
+
 	r.addMessage(m, r.ownerOf(prefix, logged))
+}
+
+// quietQEMU are parts of lines that QEMU prints of devices that work: one without a reset, and a BAR
+// that others cannot reach (QEMU hw/vfio/pci.c, hw/vfio/container.c).
+var quietQEMU = []string{
+	"no available reset mechanism", "qemu-kvm: vfio_container_dma_map(", "qemu-kvm: vfio_dma_map(",
 }
 
 // origin returns the program that a line is of.
@@ -128,17 +144,16 @@ func (l entryOfLog) origin() string {
 }
 
 // isOfDevices reports whether a line is virt-handler's about what it offers on its node, which is
-// about each VM that waits for it (KubeVirt pkg/virt-handler/device-manager).
+// about each VM that waits for it.
 func (l entryOfLog) isOfDevices(text string) bool {
 	isError := strings.HasPrefix(l.Level, "e") || strings.HasPrefix(l.Level, "p")
-	return isError && l.Component == "virt-handler" && l.Name == "" &&
-		hasAny(text, []string{"device plugin", "device-plugin", "mdev", "mediated", "host device"})
+	return isError && l.Component == "virt-handler" && l.Name == "" && archive.IsAboutOffers(text)
 }
 
 // marks are in lines that say whose they are, or which stage is passed.
 var marks = []string{
 	`"name":`, `"vmi":`, "sidecar-shim", "Collected all", "Domain started", "Synced vmi",
-	"starting up libvirt",
+	"starting up libvirt", "device created: ", `"subcomponent":"qemu"`,
 }
 
 // isTalk reports whether a line of JSON has nothing that counts: most of a log is such lines, and
@@ -330,9 +345,11 @@ func (r *logReader) addText(line string) {
 
 // setText sets the text of a line that is not JSON, and who prints it where the line says so.
 func (m *message) setText(line string) {
-	m.text, m.isError, m.isBoot = line, isFailure(line), isBoot(line)
+	rest := m.setHost(line)
+	m.text, m.isError, m.isBoot = line, isFailure(rest), isBoot(line)
 	if isKernels(line) {
-		m.origin, m.stage, m.at = nodes, StageNode, time.Time{} // its time is of no time zone
+		m.origin, m.stage, m.at = nodes, StageNode, m.stamp().at
+		m.isBoot = m.isBoot || strings.HasPrefix(rest, "Linux version ")
 	}
 }
 
@@ -416,13 +433,5 @@ func isErrorText(line string) bool {
 		return true
 	}
 
-	line = strings.TrimPrefix(line, stamp.FindString(line))
-	isOther := func(c rune) bool { return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') }
-	line = strings.TrimLeftFunc(line, isOther)
-	if end := strings.IndexFunc(line, isOther); end > 0 {
-		line = line[:end]
-	}
-
-	isWord := func(word string) bool { return strings.EqualFold(line, word) }
-	return slices.ContainsFunc([]string{"panic", "fatal", "error"}, isWord)
+	return firstWord(line, "panic", "fatal", "error") != ""
 }

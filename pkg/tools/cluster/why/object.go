@@ -44,6 +44,7 @@ type object struct {
 func (e *Evidence) Add(source string, data []byte) {
 	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("<domain")) {
 		e.domain, e.hasText = string(data), true
+		e.reading.countObject()
 		return
 	}
 	if e.addObject(data, "") {
@@ -60,6 +61,8 @@ func (e *Evidence) addDocument(source string, document []byte) {
 	isFirst := true
 	for object := range archive.ObjectsIn(document) {
 		switch isObject := e.addYAML(string(object)); {
+		case !isObject && e.names != nil: // only objects are asked for
+			return
 		case !isObject && isFirst:
 			e.AddLog(source, string(document))
 			return
@@ -101,6 +104,10 @@ func (e *Evidence) addObject(data []byte, kind string) bool {
 		return false
 	}
 
+	if strings.HasPrefix(o.Kind, "ResourceSlice") && e.slices == nil {
+		e.slices = map[string]bool{}
+	}
+
 	if kind, isList := strings.CutSuffix(o.Kind, "List"); isList {
 		for _, item := range o.Items {
 			e.addObject(item, kind)
@@ -115,6 +122,15 @@ func (e *Evidence) addObject(data []byte, kind string) bool {
 	switch o.Kind {
 	case "Event":
 		about = o.InvolvedObject
+		e.addWarning(o)
+	case "ResourceSlice":
+		e.addSlice(data)
+	case "SriovNetworkNodeState":
+		e.addNodeNetworks(o, data)
+	case "VirtualMachine", "VirtualMachineInstance":
+		if e.names != nil {
+			e.names[o.Namespace+"/"+o.Name] = true
+		}
 	case "KubeVirt":
 		e.permitted = &o.Spec.Configuration.PermittedHostDevices
 	case "Node":
@@ -318,7 +334,7 @@ func (e *Evidence) addContainers(o object, source string) {
 		for i, state := range []corev1.ContainerState{c.LastTerminationState, c.State} {
 			isNow := i == 1
 			if state.Running != nil || state.Terminated != nil {
-				e.Logs = append(e.Logs, Log{Pod: o.Name, Container: c.Name, Before: !isNow})
+				e.Logs = append(e.Logs, Log{o.Namespace, o.Name, c.Name, !isNow})
 			}
 
 			m := message{

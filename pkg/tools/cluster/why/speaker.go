@@ -1,6 +1,8 @@
 package why
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 
 	"hook-sidecar/pkg/words/lazyregexp"
@@ -11,6 +13,8 @@ const (
 	libvirt   = "libvirt"
 	qemu      = "QEMU"
 	nodes     = "the node's kernel"
+	nodeKVM   = "KVM of the node's kernel"
+	nodeVFIO  = "VFIO of the node's kernel"
 	guests    = "the guest"
 	kubelet   = "the kubelet"
 	scheduler = "the scheduler"
@@ -66,15 +70,34 @@ func (m message) speaker(line string) string {
 		return kubelet
 	case strings.Contains(line, "Failed to call OnDefineDomain"):
 		return "a hook"
-	case isOfLauncher && (strings.Contains(line, "qemu-kvm: ") ||
+	case isOfLauncher && (m.isQEMUs || strings.Contains(line, "qemu-kvm: ") ||
 		strings.Contains(line, "qemu-system-")):
-		return qemu
+		return asked(line)
 	case isOfLauncher && (m.isLibvirts || strings.Contains(line, "LibvirtError(") ||
 		strings.Contains(line, "virError(")):
 		return libvirt
 	}
 
-	return m.origin
+	return cmp.Or(m.origin, m.program)
+}
+
+// What QEMU asks the node's kernel, and passes on with the error's number or its words (QEMU
+// accel/kvm/kvm-all.c, hw/vfio/container.c and hw/vfio/helpers.c).
+var (
+	askedKVM = lazyregexp.New(`\bKVM_[A-Z]\w+ failed|kvm run failed|` +
+		`\bkvm_\w+: .*(?:: [A-Z][a-z ]+|\([A-Z][a-z ]+\))$`)
+	askedVFIO = lazyregexp.New(`\bVFIO_[A-Z]\w+ failed|\bvfio_\w*dma_map\(.*\) = -\d+ `)
+)
+
+// asked returns who refuses what a line of QEMU says: KVM or VFIO, if QEMU passes on what these say.
+func asked(line string) string {
+	switch {
+	case askedKVM.MatchString(line):
+		return nodeKVM
+	case askedVFIO.MatchString(line):
+		return nodeVFIO
+	}
+	return qemu
 }
 
 // isLast reports whether a speaker's word ends a start, and is not made of another one's.
@@ -110,7 +133,7 @@ var failureWords = []string{
 	"not able to", "denied", "refus", "timed out", "timeout", "giving up", "not found", "no such ",
 	"invalid", "not permitted", "not allowed", "aborting", "stuck", "unknown chipset", "mismatch",
 	"fallen off", "no space", "not respond", "unrecoverable", "incompatible", "out of memory",
-	"unexpected", "blocked for more than",
+	"unexpected", "blocked for more than", "not enough",
 }
 
 // harmlessFailures are parts of lines of guests and nodes that are well, in lower case: what
@@ -122,7 +145,8 @@ var harmlessFailures = []string{
 	"errors=", "error recovery", "edac", "i8042", "piix4", "bluetooth", "uncorr. ecc", "ecc error",
 	"hiding ecap", "[12] timeout", "tpm", "rtc_cmos", "tsc:", "watchdog", "apparmor", "invalid rom contents",
 	"rom header", "fail-safe", "failsafe", "link down", "gpio", "systemd", "erst:", "hest:",
-	"ghes:", "integrity:", "x.509",
+	"ghes:", "integrity:", "x.509", "aer: correctable", "error status/mask", ", continuing",
+	"bar 13: ", "nvassert",
 }
 
 // looksFailed reports whether a line of a program that says no level reports a failure, as nothing
@@ -148,10 +172,27 @@ func level(line string) string {
 
 	_, word, isLogfmt := strings.Cut(line, "level=")
 	if !isLogfmt {
-		return ""
+		return firstWord(line, "notice", "info", "debug", "trace")
 	}
 
 	return strings.ToLower(strings.TrimLeft(word[:min(len(word), 6)], `"`))
+}
+
+// firstWord returns the first word of a line, after its time, if it is one of some.
+func firstWord(line string, words ...string) string {
+	line = strings.TrimPrefix(line, stamp.FindString(line))
+	isOther := func(c rune) bool { return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') }
+	line = strings.TrimLeftFunc(line, isOther)
+	if end := strings.IndexFunc(line, isOther); end > 0 {
+		line = line[:end]
+	}
+
+	at := slices.IndexFunc(words, func(word string) bool { return strings.EqualFold(line, word) })
+	if at < 0 {
+		return ""
+	}
+
+	return words[at]
 }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }

@@ -56,6 +56,8 @@ type Finding struct {
 	Past *Line `json:"past"` // says that the VM got further later; null if nothing does
 	// what the evidence names of it: the node, the pod, the device, who holds it
 	About []string `json:"about"`
+	// the first line of the same failure in the same log, which mostly says why; null if line is it
+	First *Line `json:"first"`
 	// of each resource that is insufficient: how much each node has, and who uses it
 	Shares []string `json:"shares"`
 }
@@ -89,17 +91,19 @@ func (r Report) Fails() bool {
 // Diagnose returns the report with causes and errors. Of several attempts to start, the last
 // counts; of a VM that runs, what its guest reports, and what keeps it from migrating.
 func (e *Evidence) Diagnose() Report {
+	e.hardware = e.findHardware()
 	e.addFacts()
 	r := e.Report
 	r.State, r.Files = e.State(), append([]string{}, e.Files...)
 	r.Unread, r.Installation = safe(e.Unread), safe(e.Installation)
 	r.SchemaVersion, r.Causes, r.History, r.Errors = 2, []Finding{}, []Finding{}, []Line{}
+	all, others := e.ofVM(e.inOrder(), r)
 	r.Read = []Read{}
 	for _, read := range e.read {
+		read.Others = others[read]
 		r.Read = append(r.Read, *read)
 	}
 
-	all := e.inOrder()
 	var passed, errors []entry
 	for _, n := range all {
 		if n.passed != "" {
@@ -117,7 +121,7 @@ func (e *Evidence) Diagnose() Report {
 		case n.passed != "":
 		case n.cause != nil:
 			r.addFinding(n, past, e)
-		case past == nil && !isPrivate(n):
+		case past == nil && n.isError && !isPrivate(n):
 			errors = append(errors, n)
 		}
 	}
@@ -138,11 +142,39 @@ func (e *Evidence) Diagnose() Report {
 	}
 
 	if r.State.Name == "running" { // whatever failed before it started
-		errors = sinceStart(errors, passed)
+		errors = e.sinceStart(errors, passed)
 	}
 
 	r.Errors = mostTelling(errors)
 	return r
+}
+
+// ofVM returns the entries that are about the VM: of the lines of a node, those of its node and its
+// devices. It counts the others by the file that has them. Of a VM that runs, of whose devices only some
+// are known, a line about another device names no cause, since it may be another VM's.
+func (e *Evidence) ofVM(all []entry, r Report) (own []entry, others map[*Read]int) {
+	others = map[*Read]int{}
+	for _, n := range all {
+		relation := namesOwn
+		if n.origin == nodes && n.passed == "" {
+			relation = e.hardware.relationOf(n.plainLine())
+		}
+
+		isKnown := e.hardware.isWhole
+		isRunning := r.State.Name == "running" || r.State.Name == "not-ready"
+		switch {
+		case n.origin != guests && e.isOnOtherNode(n), relation == namesOther && isKnown,
+			relation == namesNone && isKnown && isRunning && n.cause == nil:
+			others[n.read]++
+			continue
+		case relation == namesOther && isRunning && len(e.hardware.own) > 0:
+			n.cause, n.isError = nil, true
+		}
+
+		own = append(own, n)
+	}
+
+	return own, others
 }
 
 // safe returns texts without secrets: a server's answer, or a setting that a check quotes.
@@ -307,6 +339,7 @@ func (r *Report) addFinding(n entry, past *entry, e *Evidence) {
 
 	f := Finding{Cause: *n.cause, Line: n.show(), Shares: []string{}}
 	f.About = e.about(n, f.Line)
+	f.First = e.firstOf(n)
 	if n.stage == StageMigrate || n.stage == StageGuest {
 		f.Stage = n.stage // a migration's target, or the guest, fails as a start would
 	}
@@ -320,6 +353,49 @@ func (r *Report) addFinding(n entry, past *entry, e *Evidence) {
 	line := past.show()
 	f.Past = &line
 	r.History = append(r.History, f)
+}
+
+// firstOf returns the first line of the failure that an entry is the last of, in what a guest or a
+// node printed; nil if that is the entry.
+func (e *Evidence) firstOf(n entry) *Line {
+	if n.origin != guests && n.origin != nodes || n.isState {
+		return nil
+	}
+
+	var burst []entry
+	for _, o := range e.entries {
+		isSame := o.source == n.source && o.origin == n.origin && o.passed == "" &&
+			o.number < n.number && (o.subject == "" || n.subject == "" || o.subject == n.subject)
+		if isSame && !isPrivate(o) {
+			burst = append(burst, o)
+		}
+	}
+
+	first := n
+	slices.SortFunc(burst, func(x, y entry) int { return cmp.Compare(y.number, x.number) })
+	for _, o := range burst {
+		if !o.isNear(first) {
+			break
+		}
+		first = o
+	}
+
+	if first.number == n.number || first.isRemoved() {
+		return nil
+	}
+
+	line := first.show()
+	return &line
+}
+
+// isNear reports whether two lines of one source belong to one failure, by when they were printed.
+func (n entry) isNear(other entry) bool {
+	const longest = 2 * time.Second
+	x, y := n.at, other.at
+	if x.IsZero() || y.IsZero() {
+		x, y = n.stamp().clock, other.stamp().clock
+	}
+	return !x.IsZero() && !y.IsZero() && x.Sub(y).Abs() <= longest
 }
 
 // past returns the entry that says that the VM has got further since: past the stage that the entry
@@ -342,12 +418,24 @@ func (n entry) past(passed []entry) *entry {
 		isPassed := p.passed == stages[at] && n.endsWith(p) &&
 			(p.subject == n.subject || p.subject == "" || n.subject == "")
 		isAnew := stages[at] == StageMigrate && p.passed == StageCreate
+		if n.origin == nodes && n.isOverBy(p) {
+			return &p
+		}
+
 		if (isFurther || isPassed || isAnew) && !n.isState && !p.isBoot && p.isAfter(n) {
 			return &p
 		}
 	}
 
 	return nil
+}
+
+// isOverBy reports whether what the node's kernel says of a device is over: the VM started since, or
+// the device works again.
+func (n entry) isOverBy(p entry) bool {
+	isRecovered := p.passed == StageNode && p.subject != "" && p.subject == n.subject
+	return isRecovered && p.source == n.source && p.number > n.number ||
+		p.passed == StageStart && n.isSurelyBefore(p)
 }
 
 // endsWith reports whether what an entry says can be over once its stage is passed: in a guest only
@@ -376,7 +464,7 @@ func (n entry) show() Line {
 		return line
 	}
 
-	text, at := n.safeLine(), 0
+	text, at := strings.ReplaceAll(n.safeLine(), "\t", " "), 0
 	if n.cause != nil {
 		at, _ = n.cause.find(text)
 		// it was removed with what is before it
@@ -412,15 +500,16 @@ func (n entry) isNamedIn(line string) bool {
 	return at >= 0
 }
 
-// quote returns the part of a text from shortly before a place in it.
+// quote returns the part of a text from shortly before a place in it. What is long is cut in its
+// middle: QEMU says at the end of a line why it refuses what it names before.
 func quote(text string, at int) string {
-	const before, limit = 240, 360
+	const before, limit, end = 240, 480, 160
 	if start := min(at-before, len(text)-limit); start > 0 {
 		text = redact.Mark + text[start:]
 	}
 
 	if len(text) > limit+len(redact.Mark) {
-		text = text[:limit] + redact.Mark
+		text = text[:limit-end] + redact.Mark + text[len(text)-end:]
 	}
 
 	return strings.ToValidUTF8(text, "")

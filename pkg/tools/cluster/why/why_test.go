@@ -135,7 +135,7 @@ func TestBoot(t *testing.T) {
 			boot + lostDevice:              "reset-failed",
 		} {
 			starting := "kind: VirtualMachineInstance\nmetadata: {name: vm, namespace: ml}\n" +
-				"status: {phase: Scheduled, nodeName: gpu-1}\n"
+				"status: {phase: Scheduled, nodeName: gpu-3}\n"
 			expect.Same(t, want, causes(evidence(starting, text).Diagnose().Causes),
 				"causes of %q (-want +got)", text)
 		}
@@ -300,7 +300,8 @@ goroutine 1 [running]:`, event(vmi, "SyncFailed", "10:05:00", "no idea"))
 
 	want := []string{
 		"2026-11-22T10:04:00Z panic: all is lost",
-		("2026-11-22T10:03:00Z qemu-kvm: " + strings.Repeat("long ", 100))[:360] + "…",
+		("2026-11-22T10:03:00Z qemu-kvm: " + strings.Repeat("long ", 100))[:320] + "…" +
+			strings.Repeat(" long", 32),
 		"no idea",
 		"something else",
 		"process 22 failed",
