@@ -40,7 +40,9 @@ type Collector struct {
 	archive archive.Archive
 	vms     []cluster.Instance
 	volumes map[string][]string // names of their volumes, by namespace
-	pods    []*corev1.Pod       // of the VMs
+	pods    []*corev1.Pod       // of the VMs, and KubeVirt's
+	// pods that make or offer devices: device plugins, drivers and their operators
+	providers []*corev1.Pod
 }
 
 // Collect collects what there is about VMs. It fails if one of them does not exist.
@@ -226,14 +228,28 @@ func (c *Collector) removed(name string, removed redact.Removed) {
 
 // gap notes what could not be read.
 func (c *Collector) gap(what string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.archive.Unread = append(c.archive.Unread, gapOf(what, err))
+}
+
+// gapOnce notes what could not be read, unless it is noted: a right that one object lacks, the others
+// lack, too.
+func (c *Collector) gapOnce(what string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	isSame := func(g archive.Gap) bool { return g.What == what }
+	if !slices.ContainsFunc(c.archive.Unread, isSame) {
+		c.archive.Unread = append(c.archive.Unread, gapOf(what, err))
+	}
+}
+
+// gapOf returns what could not be read, and why.
+func gapOf(what string, err error) archive.Gap {
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = reasons.WithHint("try again, or give it longer with --timeout", err)
 	}
-
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	gap := archive.Gap{What: what, Why: redact.Text(reasons.Text(err))}
-	c.archive.Unread = append(c.archive.Unread, gap)
+	return archive.Gap{What: what, Why: redact.Text(reasons.Text(err))}
 }
 
 // decode decodes JSON, whose numbers stay as they are.

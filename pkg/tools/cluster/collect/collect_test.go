@@ -199,3 +199,122 @@ func TestCollectMisspelled(t *testing.T) {
 		t.Errorf("%v, error %v", a, err)
 	}
 }
+
+// offering has a VM that waits for a node, a driver's pod that crashes, whose log may not be read in
+// one namespace, an app that crashes, and virt-handler of a node.
+const offering = `
+kind: VirtualMachineInstance
+apiVersion: kubevirt.io/v1
+metadata: {name: one, namespace: default, uid: uid-one}
+status: {phase: Scheduling}
+---
+kind: Pod
+metadata:
+  name: virt-launcher-one
+  namespace: default
+  labels: {kubevirt.io: virt-launcher, kubevirt.io/created-by: uid-one}
+status: {phase: Pending}
+---
+kind: Pod
+metadata: {name: nvidia-driver-runtime-x, namespace: drivers, annotations: {note: of-the-driver}}
+spec: {nodeName: node-1, containers: [{name: ctr, image: of-the-driver, args: [of-the-driver]}]}
+status:
+  phase: Running
+  containerStatuses:
+  - name: ctr
+    restartCount: 14
+    state: {waiting: {reason: CrashLoopBackOff, message: back-off}}
+    lastState: {terminated: {exitCode: 1}}
+---
+kind: Pod
+metadata: {name: sriov-device-plugin-x, namespace: nics}
+spec: {nodeName: node-1}
+status: {phase: Running, containerStatuses: [{name: plugin, ready: true, state: {running: {}}}, {name: second, state: {running: {}}}]}
+---
+kind: Pod
+metadata: {name: shop, namespace: drivers}
+spec: {nodeName: node-1}
+status: {phase: Running, containerStatuses: [{name: app, state: {running: {}}}]}
+---
+kind: Pod
+metadata: {name: virt-handler-x, namespace: kubevirt, labels: {kubevirt.io: virt-handler}}
+spec: {nodeName: node-1}
+status: {phase: Running, containerStatuses: [{name: virt-handler, state: {running: {}}}]}
+---
+kind: Event
+metadata: {name: one, namespace: drivers}
+involvedObject: {kind: Pod, name: nvidia-driver-runtime-x, namespace: drivers}
+type: Warning
+reason: BackOff
+message: token=abcdefghijklmnop0123456789 of the driver
+---
+kind: Event
+metadata: {name: two, namespace: drivers}
+involvedObject: {kind: Pod, name: shop, namespace: drivers}
+type: Warning
+reason: BackOff
+---
+kind: Container
+metadata: {name: ctr, namespace: drivers}
+pod: nvidia-driver-runtime-x
+previous: |
+  ERROR: Unable to load the kernel module, password=abcdefghijklmnop
+---
+kind: Container
+metadata: {name: virt-handler, namespace: kubevirt}
+pod: virt-handler-x
+log: |
+  {"level":"error","component":"virt-handler","msg":"failed to create mdev type"}
+  {"level":"error","component":"virt-handler","msg":"failed to create mdev type","name":"two","namespace":"default"}
+  {"level":"info","component":"virt-handler","msg":"mdev types"}
+---
+kind: Refusal
+metadata: {namespace: nics}
+verb: get
+resource: pods/log
+`
+
+// TestCollectOffers: of a VM that waits for a node an archive has what says why nodes offer no devices:
+// the states, the logs and the events of pods that make or offer them, without secrets and within
+// limits. A right that is missing is said once.
+func TestCollectOffers(t *testing.T) {
+	a, err := start(t, offering).Collect(t.Context(), types.NamespacedName{
+		Namespace: "default", Name: "one",
+	})
+	expect.NoError(t, err)
+	files := map[string]string{}
+	for _, f := range a.Files {
+		files[f.Name] = string(f.Data)
+	}
+
+	pods, events := files[archive.ObjectsOf("pods")], files[archive.ObjectsOf("events")]
+	if !strings.Contains(pods, "CrashLoopBackOff") || strings.Contains(pods, "of-the-driver") {
+		t.Errorf("pods:\n%s", pods)
+	}
+
+	expect.Same(t, []string{"one"}, names(t, events), "events (-want +got)")
+	log := files[archive.OfPod("drivers", "nvidia-driver-runtime-x", archive.LogOf("ctr", true))]
+	if !strings.Contains(log, "Unable to load") || strings.Contains(log+events, "abcdefghijklmnop") {
+		t.Errorf("log %q, events:\n%s", log, events)
+	}
+
+	handler := files[archive.OfPod("kubevirt", "virt-handler-x", archive.LogOf("virt-handler", false))]
+	if n := strings.Count(handler, "mdev type"); n != 1 {
+		t.Errorf("virt-handler's log has %d lines, want the one about what it offers:\n%s", n, handler)
+	}
+
+	if log := files[archive.OfPod("drivers", "shop", archive.LogOf("app", false))]; log != "" {
+		t.Errorf("the log of an app: %q", log)
+	}
+
+	refused := 0
+	for _, gap := range a.Unread {
+		if strings.Contains(gap.What, "nics") {
+			refused++
+		}
+	}
+
+	if refused != 1 {
+		t.Errorf("%d gaps about logs that may not be read, want 1: %v", refused, a.Unread)
+	}
+}

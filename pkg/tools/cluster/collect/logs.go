@@ -1,6 +1,7 @@
 package collect
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -15,11 +16,18 @@ import (
 	"hook-sidecar/pkg/tools/cluster/redact"
 )
 
-// Limits of a log: of its last lines, and of bytes.
+// Limits of a log: of its last lines, and of bytes. Of what makes or offers devices the end says what
+// fails.
 const (
-	lastLines = 100_000
-	maxLog    = 64 << 20
+	lastLines      = 100_000
+	maxLog         = 64 << 20
+	providersLines = 500
+	maxProviders   = 1 << 20
 )
+
+// maxProviderLogs limits the logs of what makes or offers devices. Those of pods that do not run come
+// first.
+const maxProviderLogs = 64
 
 // console is the container that has what the guest prints on its serial console (KubeVirt
 // pkg/virt-controller/services/template.go). That is the guest's, and holds whatever cloud-init
@@ -37,6 +45,8 @@ type podLog struct {
 	pod       *corev1.Pod
 	container string
 	before    bool // its restart
+
+	isProviders bool // the pod makes or offers devices
 }
 
 // logs reads the logs of the VMs' pods, and what KubeVirt logs about the VMs, some at a time.
@@ -55,7 +65,58 @@ func (c *Collector) logs(ctx context.Context) {
 		}
 	}
 
+	for _, log := range c.providerLogs() {
+		group.Go(func() error {
+			c.readLog(ctx, log)
+			return nil
+		})
+	}
+
 	group.Wait()
+}
+
+// providerLogs returns the logs of what makes or offers devices on the VMs' nodes, or on all while a VM
+// waits for a node; those of pods that are not ready come first. What is more than the limit is a gap.
+func (c *Collector) providerLogs() (all []podLog) {
+	isWaiting := slices.ContainsFunc(c.pods, func(p *corev1.Pod) bool {
+		return !isComponent(p) && p.Spec.NodeName == ""
+	})
+
+	pods := slices.Clone(c.providers)
+	for _, pod := range c.pods { // virt-handler's near a VM is read with the logs about the VMs
+		if pod.Labels["kubevirt.io"] == "virt-handler" && !c.isNear(pod) {
+			pods = append(pods, pod)
+		}
+	}
+
+	for _, pod := range pods {
+		if !isWaiting && !c.isNear(pod) {
+			continue
+		}
+		for _, log := range logsOf(pod) {
+			log.isProviders = true
+			all = append(all, log)
+		}
+	}
+
+	slices.SortStableFunc(all, func(x, y podLog) int { return cmp.Compare(x.order(), y.order()) })
+	if len(all) > maxProviderLogs {
+		c.gap("logs of device plugins and drivers", fmt.Errorf("there are %d, and the first %d were read",
+			len(all), maxProviderLogs))
+		all = all[:maxProviderLogs]
+	}
+
+	return all
+}
+
+// order returns 0 for a log of a pod that is not ready, which says more than another's.
+func (l podLog) order() int {
+	isReady := func(s corev1.ContainerStatus) bool { return s.Ready }
+	if all := l.pod.Status.ContainerStatuses; len(all) > 0 && !slices.ContainsFunc(all, isReady) ||
+		l.before {
+		return 0
+	}
+	return 1
 }
 
 // isNear reports whether a component may log about one of the VMs: virt-handler does about those of
@@ -77,11 +138,11 @@ func logsOf(pod *corev1.Pod) (all []podLog) {
 		}
 
 		if s.State.Running != nil || s.State.Terminated != nil {
-			all = append(all, podLog{pod, s.Name, false})
+			all = append(all, podLog{pod: pod, container: s.Name})
 		}
 
 		if s.LastTerminationState.Terminated != nil {
-			all = append(all, podLog{pod, s.Name, true})
+			all = append(all, podLog{pod: pod, container: s.Name, before: true})
 		}
 	}
 
@@ -92,23 +153,31 @@ func logsOf(pod *corev1.Pod) (all []podLog) {
 func (c *Collector) readLog(ctx context.Context, log podLog) {
 	name := archive.OfPod(log.pod.Namespace, log.pod.Name, archive.LogOf(log.container, log.before))
 	c.progress("log of " + log.pod.Name + ", " + log.container)
+	lines, limit := lastLines, maxLog
+	if log.isProviders {
+		lines, limit = providersLines, maxProviders
+	}
+
 	data, err := c.Client.Get(ctx, cluster.Query{
 		Resource: "pods", Namespace: log.pod.Namespace, Name: log.pod.Name, Part: "log",
 		Parameters: map[string]string{
 			"container": log.container, "previous": fmt.Sprint(log.before),
-			"tailLines": fmt.Sprint(lastLines), "limitBytes": fmt.Sprint(maxLog),
+			"tailLines": fmt.Sprint(lines), "limitBytes": fmt.Sprint(limit),
 		},
 	})
 
 	switch {
 	case apierrors.IsNotFound(err) || apierrors.IsBadRequest(err):
 		return
+	case apierrors.IsForbidden(err) && log.isProviders: // so are the others of its namespace
+		c.gapOnce(archive.Objects(log.pod.Namespace, "pods/log"), err)
+		return
 	case err != nil:
 		c.gap(name, err)
 		return
 
-	case len(data) >= maxLog:
-		c.gap(name, fmt.Errorf("it has more than %d bytes: its end is missing", maxLog))
+	case len(data) >= limit:
+		c.gap(name, fmt.Errorf("it has more than %d bytes: its end is missing", limit))
 	}
 
 	text := string(data)
@@ -143,12 +212,19 @@ func (c *Collector) aboutVMs(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
 		isIn := func(name string) bool { return namesWhole(line, name) }
-		if slices.ContainsFunc(names, isIn) || c.isEntryOfVM(line) {
+		if slices.ContainsFunc(names, isIn) || c.isEntryOfVM(line) || isOfDevices(line) {
 			b.WriteString(line)
 		}
 	}
 
 	return b.String()
+}
+
+// isOfDevices reports whether a line of virt-handler is an error about what it offers on its node, which
+// is about each VM that waits for it. One that names a VM is about that.
+func isOfDevices(line string) bool {
+	return strings.Contains(line, `"level":"error"`) && !strings.Contains(line, `"name":`) &&
+		archive.IsAboutOffers(line)
 }
 
 // isEntryOfVM reports whether an entry of a log has a VM's name and namespace.

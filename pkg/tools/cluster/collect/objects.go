@@ -53,6 +53,8 @@ var resources = []resource{
 	{resourceapi.GroupName, "resourceclaims", nil},
 	{resourceapi.GroupName, "resourceclaimtemplates", nil},
 	{resourceapi.GroupName, "devicetaintrules", cluster.TaintRuleVersions},
+	// sriov-network-operator api/v1/groupversion_info.go
+	{"sriovnetwork.openshift.io", "sriovnetworknodestates", nil},
 }
 
 // clusterObjects reads the objects of the cluster, and the pods that use its nodes.
@@ -211,8 +213,8 @@ func (c *Collector) installation(ctx context.Context) {
 	}
 }
 
-// readPods reads the pods of the VMs and of KubeVirt and, of those of others, what they
-// take of their nodes.
+// readPods reads the pods of the VMs and of KubeVirt, of what makes or offers devices their state, and
+// of those of others what they take of their nodes.
 func (c *Collector) readPods(ctx context.Context) {
 	q := cluster.Query{Resource: "pods"}
 	found, err := c.list(ctx, q)
@@ -242,6 +244,9 @@ func (c *Collector) readPods(ctx context.Context) {
 		case isComponent(pod) || slices.ContainsFunc(c.vms, isOf):
 			c.pods = append(c.pods, pod)
 			kept.Items = append(kept.Items, item)
+		case archive.OffersDevices(pod) && !isEnded:
+			c.providers = append(c.providers, pod)
+			kept.Items = append(kept.Items, offering(item))
 		case pod.Spec.NodeName != "" && !isEnded:
 			kept.Items = append(kept.Items, used(item))
 		}
@@ -284,6 +289,19 @@ func used(item object) object {
 			"resourceClaims", "resources"),
 		"status": only(status, "phase", "resourceClaimStatuses"),
 	}
+}
+
+// offering returns what says whether a pod runs that makes or offers devices: beside what it takes of
+// its node its owner, and the states of its containers.
+func offering(item object) object {
+	metadata, _ := item["metadata"].(object)
+	status, _ := item["status"].(object)
+	kept := used(item)
+	kept["metadata"] = only(metadata, "name", "namespace", "labels", "uid", "creationTimestamp",
+		"ownerReferences")
+	kept["status"] = only(status, "phase", "reason", "message", "conditions",
+		"initContainerStatuses", "containerStatuses", "resourceClaimStatuses")
+	return kept
 }
 
 // only returns some fields of an object.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"kubevirt.io/api/core"
 
@@ -32,6 +33,7 @@ var related = []struct {
 
 // relatedObjects reads the volumes, the migrations and the events of the VMs.
 func (c *Collector) relatedObjects(ctx context.Context) {
+	c.providersEvents(ctx)
 	for _, r := range related {
 		for _, namespace := range c.namespaces() {
 			q := r.query
@@ -51,6 +53,42 @@ func (c *Collector) relatedObjects(ctx context.Context) {
 			c.keepObjects(q.Resource, found)
 		}
 	}
+}
+
+// providersEvents reads the events about what makes or offers devices, in its namespaces.
+func (c *Collector) providersEvents(ctx context.Context) {
+	var namespaces []string
+	for _, pod := range c.providers {
+		if !slices.Contains(namespaces, pod.Namespace) {
+			namespaces = append(namespaces, pod.Namespace)
+		}
+	}
+
+	for _, namespace := range namespaces {
+		found, err := c.list(ctx, cluster.Query{Resource: "events", Namespace: namespace})
+		if err != nil {
+			c.gapOnce(archive.Objects(namespace, "events"), err)
+			continue
+		}
+
+		found.Items = slices.DeleteFunc(found.Items, func(event object) bool {
+			return !c.isProvidersEvent(namespace, event)
+		})
+		c.keepObjects("events", found)
+	}
+}
+
+// isProvidersEvent reports whether an event warns about a pod that makes or offers devices, or about
+// their DaemonSet, and is not about a VM.
+func (c *Collector) isProvidersEvent(namespace string, event object) bool {
+	involved, _ := event["involvedObject"].(object)
+	kind, _ := involved["kind"].(string)
+	name, _ := involved["name"].(string)
+	isPod := slices.ContainsFunc(c.providers, func(p *corev1.Pod) bool {
+		return p.Namespace == namespace && p.Name == name
+	})
+	isSet := kind == "DaemonSet" && archive.IsNamedProvider(namespace+"/"+name)
+	return event["type"] == corev1.EventTypeWarning && (kind == "Pod" && isPod || isSet)
 }
 
 // isVolume reports whether an object is a volume that one of the VMs names.
