@@ -212,12 +212,16 @@ func TestReadPartialACS(t *testing.T) {
 }
 
 // TestReadCPU: vendor and family of x86 CPUs are in their modalias; other architectures have none.
+// Where sysfs does not show it, a root port of AMD tells the vendor.
 func TestReadCPU(t *testing.T) {
 	for text, want := range map[string]topology.CPU{
 		"cpu x86,ven0002fam0019mod0011": {Arch: "x86", Vendor: 2, Family: 0x19},
 		"cpu x86,ven0000fam0006mod008F": {Arch: "x86", Family: 6},
 		"cpu aarch64":                   {Arch: "aarch64"},
-		"cpus 0 0-3":                    {}, // sysfs does not show it
+		"cpus 0 0-3":                    {},
+
+		"pci0000:40/0000:40:01.0 vendor=0x1022\npci0000:40/0000:40:01.0/0000:41:00.0": {Vendor: 2},
+		"pci0000:40/0000:40:01.0 vendor=0x8086\npci0000:40/0000:40:01.0/0000:41:00.0": {},
 	} {
 		files := described(t, text+"\npci0000:00/0000:00:01.0")
 		whole, problems := readAll(files)
