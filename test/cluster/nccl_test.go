@@ -12,6 +12,7 @@ import (
 	"hook-sidecar/test/boot"
 	"hook-sidecar/test/expect"
 	"hook-sidecar/test/nccl"
+	"hook-sidecar/test/sys"
 )
 
 // judge: NCCL's own code decides by the guest's /sys as by the node's, with NVMe devices in place
@@ -32,7 +33,7 @@ func (v vm) judge(t *testing.T, c *cluster, seen map[string]boot.Expected) {
 		at[id] = place.Address
 	}
 
-	machine, err := nccl.Recorded(node)
+	machine, err := sys.Recorded(node)
 	expect.NoError(t, err)
 	ids := slices.Collect(maps.Keys(at))
 	nics := machine.NICs(ids)

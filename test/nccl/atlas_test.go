@@ -7,6 +7,7 @@ import (
 	"hook-sidecar/test/atlas"
 	"hook-sidecar/test/expect"
 	"hook-sidecar/test/nccl"
+	"hook-sidecar/test/sys"
 )
 
 // TestAtlas: NCCL's own code gives the figures of docs/atlas.md, which are the model's: GPUs with
@@ -21,7 +22,7 @@ func TestAtlas(t *testing.T) {
 			vm := m.VM(t)
 			c := nccl.Case{Name: m.Title, Sysfs: vm.Sysfs, Devices: vm.Devices, NUMA: vm.NUMA,
 				Hardware: nccl.Hardware{CPU: m.CPU, SM: m.SM, NVLinks: m.NVLinks, Mbps: m.Mbps}}
-			machine, err := nccl.Recorded(c.Sysfs)
+			machine, err := sys.Recorded(c.Sysfs)
 			expect.NoError(t, err)
 			if len(machine.NICs(c.Devices)) == 0 {
 				t.Skip("the record has no NIC")

@@ -20,7 +20,6 @@
 //   - The network: one InfiniBand port per NIC, with GPUDirect RDMA. Ports and virtual functions
 //     of a slot count as its function 0 (transport/net_ib/init.cc, ncclIbGetPciPath).
 //   - A second machine, like the first.
-//   - A guest's /sys, as far as NCCL reads it: the domain as libvirt completes it, buses numbered
-//     by package tree, links as QEMU's ports advertise them (TestPorts). Judge takes a guest that
-//     has booted.
+//   - A guest's /sys (package sys): the domain as libvirt completes it, buses numbered by package
+//     tree, links as QEMU's ports advertise them (TestPorts). Judge takes a guest that has booted.
 package nccl

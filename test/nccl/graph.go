@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"hook-sidecar/test/expect"
+	"hook-sidecar/test/sys"
 )
 
 // Variable names the environment variable with the directory of the builds that `build` makes.
@@ -87,7 +88,7 @@ type Hardware struct {
 
 // Job is a machine with the GPUs and NICs that a job uses.
 type Job struct {
-	Machine
+	sys.Machine
 	Hardware
 	GPUs, NICs []string // names of devices
 	Unlinked   []string // GPUs whose NVLinks Fabric Manager has disabled
@@ -159,9 +160,9 @@ func (l Library) Judge(
 	tb testing.TB, h Hardware, gpus, nics []string, host, guest fs.FS, at map[string]string,
 ) (onHost, inGuest Outcome) {
 	tb.Helper()
-	on, err := Recorded(host)
+	on, err := sys.Recorded(host)
 	expect.NoError(tb, err)
-	in, err := Recorded(guest)
+	in, err := sys.Recorded(guest)
 	expect.NoError(tb, err)
 	in.Devices = at
 	job := Job{Machine: on, Hardware: h, GPUs: gpus, NICs: nics, Nodes: 2, P2P: true}

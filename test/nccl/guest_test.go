@@ -9,6 +9,7 @@ import (
 	"hook-sidecar/test/expect"
 	"hook-sidecar/test/nccl"
 	"hook-sidecar/test/oracle"
+	"hook-sidecar/test/sys"
 )
 
 // lab judges guests with NCCL.
@@ -25,7 +26,7 @@ func newLab(t *testing.T) lab {
 // hasJob reports whether NCCL has something to do: two GPUs, or a GPU and a NIC.
 func (l lab) hasJob(t *testing.T, c nccl.Case) bool {
 	t.Helper()
-	machine, err := nccl.Recorded(c.Sysfs)
+	machine, err := sys.Recorded(c.Sysfs)
 	expect.NoError(t, err)
 	gpus, nics := machine.GPUs(c.Devices), machine.NICs(c.Devices)
 	return len(gpus) > 1 || len(gpus) == 1 && len(nics) > 0
@@ -42,7 +43,7 @@ type form struct {
 // host returns the decisions on the host itself.
 func (l lab) host(t *testing.T, c nccl.Case) nccl.Decisions {
 	t.Helper()
-	machine, err := nccl.Recorded(c.Sysfs)
+	machine, err := sys.Recorded(c.Sysfs)
 	expect.NoError(t, err)
 	return l.decide(t, c, machine, "", true)
 }
@@ -77,17 +78,17 @@ func (l lab) domain(
 }
 
 // machine returns the guest of a domain, with the addresses that libvirt gives.
-func (l lab) machine(t *testing.T, c nccl.Case, domain []byte) nccl.Machine {
+func (l lab) machine(t *testing.T, c nccl.Case, domain []byte) sys.Machine {
 	t.Helper()
 	complete, err := l.libvirt.Readback(domain)
 	expect.NoError(t, err)
-	machine, err := nccl.Guest(c.Sysfs, complete)
+	machine, err := sys.Guest(c.Sysfs, complete)
 	expect.NoError(t, err)
 	return machine
 }
 
 func (l lab) decide(
-	t *testing.T, c nccl.Case, machine nccl.Machine, file string, p2p bool,
+	t *testing.T, c nccl.Case, machine sys.Machine, file string, p2p bool,
 ) nccl.Decisions {
 	t.Helper()
 	job := nccl.Job{Machine: machine, Hardware: c.Hardware, Nodes: 2, P2P: p2p, File: file,

@@ -3,16 +3,13 @@ package nccl_test
 import (
 	"maps"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 
-	"hook-sidecar/pkg/consumers/ncclgraph"
-	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/policy"
-	"hook-sidecar/pkg/topology"
 	"hook-sidecar/test/expect"
 	"hook-sidecar/test/nccl"
+	"hook-sidecar/test/sys"
 )
 
 // otherNICs are machines for which the model takes another NIC than NCCL for some GPUs.
@@ -30,9 +27,9 @@ func TestModel(t *testing.T) {
 			t.Skip("no job")
 		}
 
-		recorded, err := nccl.Recorded(c.Sysfs)
+		recorded, err := sys.Recorded(c.Sysfs)
 		expect.NoError(t, err)
-		machines := map[string]nccl.Machine{
+		machines := map[string]sys.Machine{
 			"host": recorded, "as it came": l.machine(t, c, c.Domain),
 		}
 
@@ -84,61 +81,23 @@ func direct(choices map[string]choice) map[string]bool {
 }
 
 // modelled returns what the model decides for a machine, by its /sys.
-func modelled(t *testing.T, c nccl.Case, machine nccl.Machine) map[string]choice {
+func modelled(t *testing.T, c nccl.Case, machine sys.Machine) map[string]choice {
 	t.Helper()
 	dir := t.TempDir()
 	expect.NoError(t, machine.Write(dir))
-	shown, _ := host.Read(os.DirFS(dir), nil, host.All)
-	gpus, nics := inOrder(machine, machine.GPUs(c.Devices)), inOrder(machine,
-		machine.NICs(c.Devices))
-	ids := topology.Map(append(slices.Clone(gpus), nics...), func(name string) topology.DeviceID {
-		return deviceAt(t, machine.Devices[name])
-	})
-
-	nodes := shown.Tree(ids).Devices(ids)
-	link := func(n *topology.Node) topology.Link { return linkOf(shown, n) }
-	m := ncclgraph.Machine{NICs: nodes[len(gpus):], Link: link}
-	for _, n := range nodes[:len(gpus)] {
-		m.GPUs = append(m.GPUs, ncclgraph.GPU{Node: n, NVLink: c.Hardware.NVLinks > 0})
+	seen, err := machine.Seen(os.DirFS(dir), c.Devices)
+	expect.NoError(t, err)
+	for i := range seen.GPUs {
+		seen.GPUs[i].NVLink = c.Hardware.NVLinks > 0
 	}
 
 	all := map[string]choice{}
-	for i, chosen := range m.Choices() {
+	for i, chosen := range seen.Choices() {
 		if chosen.NIC >= 0 {
-			all[gpus[i]] = choice{nics[chosen.NIC], chosen.IsDirect()}
+			gpu, nic := seen.GPUs[i].Node.ID.String(), seen.NICs[chosen.NIC].ID.String()
+			all[gpu] = choice{nic, chosen.IsDirect()}
 		}
 	}
 
 	return all
-}
-
-// inOrder sorts devices as CUDA and the kernel number them: by address.
-func inOrder(machine nccl.Machine, names []string) []string {
-	return slices.SortedFunc(slices.Values(names), func(x, y string) int {
-		return strings.Compare(machine.Devices[x], machine.Devices[y])
-	})
-}
-
-func deviceAt(t *testing.T, address string) topology.DeviceID {
-	t.Helper()
-	a, err := topology.ParseAddress(address)
-	expect.NoError(t, err)
-	return topology.PCIDevice(a)
-}
-
-// linkOf returns what sysfs shows of a function or port.
-func linkOf(shown *topology.Host, n *topology.Node) topology.Link {
-	var address topology.Address
-	switch id := n.ID.(type) {
-	case topology.Address:
-		address = id
-	case topology.DeviceID:
-		address, _ = id.PCI()
-	}
-
-	if link := shown.MaxLink(shown.FunctionAt(address)); link != nil {
-		return *link
-	}
-
-	return topology.Link{}
 }

@@ -8,6 +8,7 @@ import (
 	"hook-sidecar/pkg/topology/nvlink"
 	"hook-sidecar/test/expect"
 	"hook-sidecar/test/nccl"
+	"hook-sidecar/test/sys"
 )
 
 // TestPartitions: of a VM with some GPUs of an HGX H100 NCCL finds those on NVLink that a partition
@@ -18,7 +19,7 @@ func TestPartitions(t *testing.T) {
 	l := newLab(t)
 	all := nccl.Cases(t)
 	c := all[slices.IndexFunc(all, func(c nccl.Case) bool { return c.Name == "hgx-h100" })]
-	machine, err := nccl.Recorded(c.Sysfs)
+	machine, err := sys.Recorded(c.Sysfs)
 	expect.NoError(t, err)
 	names := machine.GPUs(c.Devices)
 	for i, name := range names { // any order will do

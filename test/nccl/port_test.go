@@ -13,6 +13,7 @@ import (
 	"hook-sidecar/test/boot"
 	"hook-sidecar/test/expect"
 	"hook-sidecar/test/nccl"
+	"hook-sidecar/test/sys"
 )
 
 // TestPorts reads from QEMU which links its ports advertise, through qtest, without a guest: this
@@ -28,8 +29,8 @@ func TestPorts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			q := startQTest(t, root)
 			for _, device := range q.devices {
-				driver, properties := nccl.Options(device.option)
-				want := nccl.DriverLink(driver, properties)
+				driver, properties := sys.Options(device.option)
+				want := sys.DriverLink(driver, properties)
 				if got := q.link(device.bus, device.slot); got != want {
 					t.Errorf("%s advertises %v, want %v", device.option, got, want)
 				}
@@ -149,7 +150,7 @@ func (q *qtest) write(bus, slot int, register, value uint32) {
 
 // link returns what the kernel shows of a port's link capabilities (drivers/pci/pci-sysfs.c,
 // max_link_speed_show; PCI Express 5.0, 7.5.3.6).
-func (q *qtest) link(bus, slot int) nccl.Link {
+func (q *qtest) link(bus, slot int) sys.Link {
 	q.t.Helper()
 	speeds := []string{
 		"Unknown", "2.5 GT/s PCIe", "5.0 GT/s PCIe", "8.0 GT/s PCIe", "16.0 GT/s PCIe",
@@ -162,9 +163,9 @@ func (q *qtest) link(bus, slot int) nccl.Link {
 			continue
 		}
 		capabilities := q.read(bus, slot, at+12)
-		return nccl.Link{Speed: speeds[capabilities&15], Width: fmt.Sprint(capabilities >> 4 & 63)}
+		return sys.Link{Speed: speeds[capabilities&15], Width: fmt.Sprint(capabilities >> 4 & 63)}
 	}
 
 	q.t.Fatalf("%02x:%02x.0 has no PCI Express capability", bus, slot)
-	return nccl.Link{}
+	return sys.Link{}
 }

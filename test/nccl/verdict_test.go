@@ -11,6 +11,7 @@ import (
 	"hook-sidecar/test/expect"
 	"hook-sidecar/test/nccl"
 	"hook-sidecar/test/pastes"
+	"hook-sidecar/test/sys"
 )
 
 // TestVerdict: the verdict about the topology file of each published machine, and that about the /sys of the host
@@ -21,7 +22,7 @@ func TestVerdict(t *testing.T) {
 	for _, c := range nccl.RecordedCases(t) {
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
-			host, err := nccl.Recorded(c.Sysfs)
+			host, err := sys.Recorded(c.Sysfs)
 			expect.NoError(t, err)
 			want := trues(direct(choices(l.decide(t, c, host, "", true))))
 
@@ -46,7 +47,7 @@ func TestDump(t *testing.T) {
 	for _, c := range nccl.RecordedCases(t) {
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
-			machine, err := nccl.Recorded(c.Sysfs)
+			machine, err := sys.Recorded(c.Sysfs)
 			expect.NoError(t, err)
 			dump := filepath.Join(t.TempDir(), "dump.xml")
 			library.Decide(t, nccl.Job{Machine: machine, Hardware: c.Hardware, Nodes: 1, P2P: true,

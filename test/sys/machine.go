@@ -1,6 +1,9 @@
-package nccl
+// Package sys makes the /sys of hosts and of guests, as far as the programs read it that decide by
+// the PCI tree: NCCL, UCX, hwloc, Kubernetes' DRA. It has one CPU per NUMA node.
+package sys
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -8,25 +11,33 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"hook-sidecar/test/matrix"
 	"hook-sidecar/test/tree"
 )
 
-// Machine is a host or a guest as NCCL reads it from /sys.
+// Machine is a host or a guest as programs read it from /sys.
 type Machine struct {
 	// address in the machine, by the device's name: its address on the host
 	Devices map[string]string
 
 	functions map[string]attributes // by path under /sys/devices
-	nodes     []int
+	nodes     []node                // in the order of their numbers; none for a guest without cells
+}
+
+// node is a NUMA node.
+type node struct {
+	number    int
+	distances []int // to each node; nil where they are not known
 }
 
 // attributes are the files of a function. An empty one does not exist.
 type attributes map[string]string
 
-// files are the names of what NCCL reads of a function (src/graph/xml.cc, ncclTopoGetXmlFromSys).
+// files are the names of what programs read of a function (of NCCL src/graph/xml.cc,
+// ncclTopoGetXmlFromSys).
 var files = []string{"class", "vendor", "device", "subsystem_vendor", "subsystem_device",
 	"max_link_speed", "max_link_width", "numa_node"}
 
@@ -39,7 +50,7 @@ func Recorded(sysfs fs.FS) (Machine, error) {
 	}
 
 	m := Machine{Devices: map[string]string{}, functions: map[string]attributes{}}
-	if m.nodes, err = (matrix.Sysfs{FS: sysfs}).Nodes(); err != nil {
+	if m.nodes, err = recordedNodes(sysfs); err != nil {
 		return m, err
 	}
 
@@ -55,6 +66,30 @@ func Recorded(sysfs fs.FS) (Machine, error) {
 
 	return m, nil
 }
+
+// recordedNodes returns the nodes of a sysfs.
+func recordedNodes(sysfs fs.FS) (nodes []node, err error) {
+	numbers, err := (matrix.Sysfs{FS: sysfs}).Nodes()
+	for _, number := range numbers {
+		n := node{number: number}
+		text, err := fs.ReadFile(sysfs, path.Join(nodeDir(number), "distance"))
+		if err == nil {
+			for _, field := range strings.Fields(string(text)) {
+				distance, err := strconv.Atoi(field)
+				if err != nil {
+					return nil, fmt.Errorf("read the distances of node %d: %w", number, err)
+				}
+				n.distances = append(n.distances, distance)
+			}
+		}
+
+		nodes = append(nodes, n)
+	}
+
+	return nodes, err
+}
+
+func nodeDir(number int) string { return fmt.Sprintf("devices/system/node/node%d", number) }
 
 // directory returns the path of a function in /sys.
 func directory(sysfs fs.FS, address string) (string, error) {
@@ -85,7 +120,8 @@ func Guest(host fs.FS, domain []byte) (Machine, error) {
 
 	t := tree.Of(root)
 	buses := t.Buses()
-	m := Machine{Devices: map[string]string{}, functions: map[string]attributes{}, nodes: t.Cells}
+	m := Machine{Devices: map[string]string{}, functions: map[string]attributes{},
+		nodes: cells(t.Cells)}
 	for index, c := range t.Controllers {
 		if index == 0 || c.Model == tree.ExpanderBus || c.At == nil {
 			continue
@@ -113,6 +149,19 @@ func Guest(host fs.FS, domain []byte) (Machine, error) {
 	}
 
 	return m, nil
+}
+
+// cells returns the nodes that a guest without <distances> has: 10 to itself and 20 to each other
+// (Linux include/linux/topology.h, LOCAL_DISTANCE and REMOTE_DISTANCE).
+func cells(numbers []int) []node {
+	const local, remote = 10, 20
+	nodes := make([]node, len(numbers))
+	for i, number := range numbers {
+		nodes[i] = node{number, slices.Repeat([]int{remote}, len(numbers))}
+		nodes[i].distances[i] = local
+	}
+
+	return nodes
 }
 
 // nodeOf returns what numa_node shows of a function of the guest: the cell of its expander bus, -1
@@ -156,7 +205,7 @@ func passedThrough(host fs.FS, address string) (attributes, error) {
 	return a, nil
 }
 
-// Write writes the machine's /sys into a directory, as far as NCCL reads it.
+// Write writes the machine's /sys into a directory.
 func (m Machine) Write(dir string) error {
 	for _, d := range []string{"bus/pci/devices", "bus/pci/slots", "class/pci_bus"} {
 		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
@@ -165,20 +214,13 @@ func (m Machine) Write(dir string) error {
 	}
 
 	for p, a := range m.functions {
-		if err := writeFunction(dir, p, a); err != nil {
+		if err := errors.Join(writeFunction(dir, p, a), m.writeLocality(dir, p, a),
+			m.writeBuses(dir, p, a)); err != nil {
 			return err
 		}
 	}
 
-	for _, n := range m.nodes {
-		node := filepath.Join(dir, "devices/system/node", fmt.Sprintf("node%d", n))
-		if err := errors.Join(os.MkdirAll(node, 0o755),
-			os.WriteFile(filepath.Join(node, "cpumap"), []byte("ffffffff\n"), 0o644)); err != nil {
-			return err
-		}
-	}
-
-	return nil
+	return m.writeCPUs(dir)
 }
 
 // writeFunction writes the directory of a function and the links to it and to its bus.
@@ -217,6 +259,135 @@ func writeFunction(dir, function string, a attributes) error {
 	}
 
 	return err
+}
+
+// writeLocality writes the CPUs that are near a function, as hwloc reads them: those of its node,
+// or all (drivers/pci/pci-sysfs.c, pci_dev_show_local_cpu).
+func (m Machine) writeLocality(dir, function string, a attributes) error {
+	near := uint32(1)<<max(1, len(m.nodes)) - 1
+	for i, n := range m.nodes {
+		if a["numa_node"] == strconv.Itoa(n.number) {
+			near = 1 << i
+		}
+	}
+
+	return write(filepath.Join(dir, "devices", function, "local_cpus"), mask(near))
+}
+
+// writeBuses writes the start of a bridge's configuration space, in which hwloc finds the numbers
+// of the buses behind it (PCI-to-PCI bridge specification 1.2, 3.2).
+func (m Machine) writeBuses(dir, bridge string, a attributes) error {
+	low, high := m.busesBehind(bridge)
+	if !strings.HasPrefix(a["class"], "0x0604") || high == 0 {
+		return nil
+	}
+
+	config := make([]byte, 64)
+	for at, name := range map[int]string{0: "vendor", 2: "device"} {
+		id, err := strconv.ParseUint(a[name], 0, 16)
+		if err != nil {
+			return fmt.Errorf("read the %s of %s: %w", name, bridge, err)
+		}
+		binary.LittleEndian.PutUint16(config[at:], uint16(id))
+	}
+
+	const class, header, buses = 10, 14, 24
+	binary.LittleEndian.PutUint16(config[class:], 0x0604)
+	config[header] = 1
+	config[buses], config[buses+1], config[buses+2] = busOf(bridge), low, high
+	return os.WriteFile(filepath.Join(dir, "devices", bridge, "config"), config, 0o644)
+}
+
+// busesBehind returns the lowest and the highest number of the buses of the functions behind a
+// bridge that are of its PCI domain; 0 where there are none.
+func (m Machine) busesBehind(bridge string) (low, high byte) {
+	domain, _, _ := strings.Cut(path.Base(bridge), ":")
+	for p := range m.functions {
+		if strings.HasPrefix(p, bridge+"/") && strings.HasPrefix(path.Base(p), domain+":") {
+			if bus := busOf(p); low == 0 || bus < low {
+				low = bus
+			}
+			high = max(high, busOf(p))
+		}
+	}
+
+	return low, high
+}
+
+// busOf returns the number of the bus that a function is on.
+func busOf(function string) byte {
+	fields := strings.Split(path.Base(function), ":")
+	number, err := strconv.ParseUint(fields[1], 16, 8)
+	if err != nil {
+		panic(err) // of a path that was written here or read from sysfs
+	}
+
+	return byte(number)
+}
+
+// writeCPUs writes the nodes, and a CPU for each, which hwloc, NCCL and DRA read.
+func (m Machine) writeCPUs(dir string) error {
+	count := max(1, len(m.nodes))
+	list := fmt.Sprintf("0-%d", count-1)
+	files := map[string]string{
+		"devices/system/cpu/online": list, "devices/system/cpu/possible": list,
+		"devices/system/cpu/present": list,
+	}
+
+	for i := range count {
+		topology := fmt.Sprintf("devices/system/cpu/cpu%d/topology/", i)
+		files[topology+"core_id"] = strconv.Itoa(i)
+		files[topology+"core_cpus"] = mask(1 << i)
+		files[topology+"physical_package_id"] = strconv.Itoa(m.packageOf(i))
+		var siblings uint32
+		for j := range count {
+			if m.packageOf(j) == m.packageOf(i) {
+				siblings |= 1 << j
+			}
+		}
+		files[topology+"package_cpus"] = mask(siblings)
+	}
+
+	for i, n := range m.nodes {
+		files[nodeDir(n.number)+"/cpumap"] = mask(1 << i)
+		files[nodeDir(n.number)+"/cpulist"] = strconv.Itoa(i)
+		if n.distances != nil {
+			files[nodeDir(n.number)+"/distance"] = strings.Trim(fmt.Sprint(n.distances), "[]")
+		}
+	}
+
+	for name, value := range files {
+		if err := write(filepath.Join(dir, name), value); err != nil {
+			return err
+		}
+	}
+
+	return nil
+}
+
+// packageOf returns the number of the package of a CPU, that of the first node that is as near as
+// another of one package: AMD's firmware gives these distance 12, and those of other packages 32. A
+// guest's cells count as sockets of their own.
+func (m Machine) packageOf(cpu int) int {
+	const remote = 20
+	for i := range cpu {
+		if distances := m.nodes[cpu].distances; i < len(distances) && distances[i] < remote {
+			return i
+		}
+	}
+
+	return cpu
+}
+
+// mask returns a set of CPUs as sysfs writes it.
+func mask(cpus uint32) string { return fmt.Sprintf("%08x", cpus) }
+
+// write writes a file of sysfs and the directories above it.
+func write(name, value string) error {
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(name, []byte(value+"\n"), 0o644)
 }
 
 // link makes a relative symbolic link, as sysfs has them.
