@@ -1,6 +1,6 @@
 # Shortcuts; CI runs `.ci/run`.
 .DEFAULT_GOAL := help
-.PHONY: help build image release test launcher launcher-e2e cluster cloudinit recipe manifests kubectl boot boot-sizes boot-largest newest alloc whole e2e speed lint fuzz generate golden ci
+.PHONY: help build image release test launcher launcher-e2e cluster cloudinit recipe manifests kubectl boot boot-sizes boot-largest newest alloc whole nccl judges e2e speed lint fuzz generate golden ci
 
 # Kernels and images that the tests boot.
 CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/hook-sidecar
@@ -95,6 +95,9 @@ whole: ## run all of what `go test` samples: every layout of every domain, more 
 
 nccl: ## judge hosts and guests by NCCL's own topology code; check the table of docs/comparison.md
 	.ci/run nccl
+
+judges: ## judge hosts and guests by NCCL's, UCX's, hwloc's and DRA's own code
+	.ci/run judges
 
 e2e: ## run everything end to end, with vfio-pci in a nested machine; needs root once
 	test/boot/get-kernel $(CACHE)/kernel

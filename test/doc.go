@@ -48,6 +48,7 @@
 //	test/boot       tier 2, make boot, boot-sizes, boot-largest, recipe: TestKubeVirt, TestControls, TestLayouts, TestSizes, TestPCIHole, TestIOSpace, TestPortSpeed, TestSwitchPorts, TestVIOMMU, TestAArch64, TestOVMF2025, TestRecipe
 //	test/boot       the same with Debian testing, make newest: TestGrace
 //	test/nccl       tier 2, make nccl, by NCCL's code: TestAuto, TestAsHost, TestFiles, TestPorts, TestModel, TestAtlas, TestDump, TestJudge, TestComparison
+//	test/judges     tier 2, make judges, by the code of UCX, hwloc and DRA: TestModels
 //	test/cloudinit  tier 2, make cloudinit: TestParts, TestGuest
 //	test/e2e        tier 3, make e2e, and with E2E_EXTRAS=1: TestEndToEnd, TestExtras
 //	test/launcher   tier 5, make launcher, launcher-e2e, with versions of the hooks, plugins, a migration's target: TestLauncher, TestNested

@@ -7,7 +7,7 @@ import "hook-sidecar/pkg/topology"
 // device without a node is local to all CPUs, those of the host's node among them.
 func hwloc(b both, yield func(Decision)) {
 	for i, gpu := range b.hostGPUs {
-		verdict := b.compareTaken(i, hwlocDepth)
+		verdict := b.compareTaken(i, HwlocDepth)
 		if isLocal := b.guestGPUs[i].NUMANode() != nil; b.guest.HasCells && !isLocal {
 			verdict = max(verdict, Open)
 		}
@@ -16,9 +16,9 @@ func hwloc(b both, yield func(Decision)) {
 	}
 }
 
-// hwlocDepth returns how deep the lowest object above two devices is: the machine, a NUMA node's,
+// HwlocDepth returns how deep the lowest object above two devices is: the machine, a NUMA node's,
 // a host bridge or one of the bridges under it.
-func hwlocDepth(_ Machine, x, y *topology.Node) int {
+func HwlocDepth(_ Machine, x, y *topology.Node) int {
 	const node, hostBridge = 1, 2
 	common := topology.Common(x, y)
 	switch own, others := x.NUMANode(), y.NUMANode(); {

@@ -9,7 +9,7 @@ import "hook-sidecar/pkg/topology"
 func ucx(b both, yield func(Decision)) {
 	for i, gpu := range b.hostGPUs {
 		if len(b.hostNICs) > 0 {
-			yield(Decision{GPU: gpu.ID, Verdict: b.compareTaken(i, ucxBandwidth)})
+			yield(Decision{GPU: gpu.ID, Verdict: b.compareTaken(i, UCXBandwidth)})
 		}
 	}
 }
@@ -24,8 +24,8 @@ const (
 	ucxTwoNodesOn = 5100 // on AMD CPUs, by UCX's own ucx.conf, section AMD
 )
 
-// ucxBandwidth returns what UCX assumes of the path between two devices.
-func ucxBandwidth(m Machine, x, y *topology.Node) int {
+// UCXBandwidth returns the MB/s that UCX assumes of the path between two devices of a machine.
+func UCXBandwidth(m Machine, x, y *topology.Node) int {
 	switch common := topology.Common(x, y); {
 	case common != nil && common.Kind == topology.Root:
 		hops := x.Depth() + y.Depth() - 2*common.Depth()

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -25,6 +26,7 @@ type Machine struct {
 
 	functions map[string]attributes // by path under /sys/devices
 	nodes     []node                // in the order of their numbers; none for a guest without cells
+	isGuest   bool
 }
 
 // node is a NUMA node.
@@ -121,7 +123,7 @@ func Guest(host fs.FS, domain []byte) (Machine, error) {
 	t := tree.Of(root)
 	buses := t.Buses()
 	m := Machine{Devices: map[string]string{}, functions: map[string]attributes{},
-		nodes: cells(t.Cells)}
+		nodes: cells(t.Cells), isGuest: true}
 	for index, c := range t.Controllers {
 		if index == 0 || c.Model == tree.ExpanderBus || c.At == nil {
 			continue
@@ -205,6 +207,25 @@ func passedThrough(host fs.FS, address string) (attributes, error) {
 	return a, nil
 }
 
+// IsMixed reports whether a PCIe root has functions of several nodes: firmware may give a device
+// another one than that of its bus (ACPI 6.5, 6.2.15, _PXM).
+func (m Machine) IsMixed() bool {
+	nodes := map[string]string{} // of the first function, by root
+	for p, a := range m.functions {
+		root, _, _ := strings.Cut(p, "/")
+		known, isKnown := nodes[root]
+		switch number := a["numa_node"]; {
+		case number == "":
+		case isKnown && number != known:
+			return true
+		default:
+			nodes[root] = number
+		}
+	}
+
+	return false
+}
+
 // Write writes the machine's /sys into a directory.
 func (m Machine) Write(dir string) error {
 	for _, d := range []string{"bus/pci/devices", "bus/pci/slots", "class/pci_bus"} {
@@ -262,11 +283,19 @@ func writeFunction(dir, function string, a attributes) error {
 }
 
 // writeLocality writes the CPUs that are near a function, as hwloc reads them: those of its node,
-// or all (drivers/pci/pci-sysfs.c, pci_dev_show_local_cpu).
+// or all (drivers/pci/pci-sysfs.c, pci_dev_show_local_cpu). A bridge that was recorded without a node
+// has that of the devices behind it.
 func (m Machine) writeLocality(dir, function string, a attributes) error {
+	number := a["numa_node"]
+	for _, p := range slices.Sorted(maps.Keys(m.functions)) {
+		if number == "" && strings.HasPrefix(p, function+"/") {
+			number = m.functions[p]["numa_node"]
+		}
+	}
+
 	near := uint32(1)<<max(1, len(m.nodes)) - 1
 	for i, n := range m.nodes {
-		if a["numa_node"] == strconv.Itoa(n.number) {
+		if number == strconv.Itoa(n.number) {
 			near = 1 << i
 		}
 	}
@@ -348,12 +377,18 @@ func (m Machine) writeCPUs(dir string) error {
 		files[topology+"package_cpus"] = mask(siblings)
 	}
 
+	var online []string
 	for i, n := range m.nodes {
+		online = append(online, strconv.Itoa(n.number))
 		files[nodeDir(n.number)+"/cpumap"] = mask(1 << i)
 		files[nodeDir(n.number)+"/cpulist"] = strconv.Itoa(i)
 		if n.distances != nil {
 			files[nodeDir(n.number)+"/distance"] = strings.Trim(fmt.Sprint(n.distances), "[]")
 		}
+	}
+
+	if len(online) > 0 {
+		files["devices/system/node/online"] = strings.Join(online, ",")
 	}
 
 	for name, value := range files {

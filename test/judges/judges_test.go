@@ -1,0 +1,228 @@
+package judges_test
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"hook-sidecar/pkg/consumers"
+	"hook-sidecar/pkg/topology"
+	"hook-sidecar/test/expect"
+	"hook-sidecar/test/judges"
+	"hook-sidecar/test/matrix"
+	"hook-sidecar/test/oracle"
+	"hook-sidecar/test/sys"
+)
+
+// seedVariable names the environment variable with the seed of the random hosts; a new one is taken,
+// and printed, without it.
+const seedVariable = "SEED"
+
+// The values of UCX_DISTANCE_BW that are asked for: UCX's default, its own ucx.conf's for AMD's CPUs
+// (config/ucx.conf of openucx/ucx, section AMD), and the one that docs/reasons.md advises.
+const (
+	byDefault = ""
+	onAMD     = "auto,sys:5100MBs"
+	cured     = "auto,phb:48GBs"
+)
+
+// TestModels: of each VM's host and guests the models of consumers say what the programs say: the
+// MB/s that UCX assumes of each GPU and NIC, which NICs hwloc has nearest and which CPUs, and what DRA
+// publishes of each device. With the value that is advised for UCX no GPU of a guest that the hook
+// planned takes another NIC than on the host.
+func TestModels(t *testing.T) {
+	l := lab{judges.New(t), oracle.New(t)}
+	seed := uint64(time.Now().Unix())
+	if text := os.Getenv(seedVariable); text != "" {
+		var err error
+		seed, err = strconv.ParseUint(text, 10, 64)
+		expect.NoError(t, err)
+	}
+
+	t.Logf("%s=%d", seedVariable, seed)
+	for _, vm := range judges.VMs(t, seed, 20) {
+		t.Run(vm.Title, func(t *testing.T) {
+			t.Parallel()
+			l.judge(t, vm)
+		})
+	}
+}
+
+// lab asks the programs.
+type lab struct {
+	programs judges.Programs
+	libvirt  *oracle.Libvirt
+}
+
+// machine is a host or a guest, with what the models see and what the programs say.
+type machine struct {
+	title string
+	asked judges.Asked
+	seen  consumers.Machine
+	nodes map[string]*topology.Node // by name
+
+	cells      int  // of a guest
+	isOurs     bool // the hook planned it, for a known host
+	hasOneNode bool // a host
+	isMixed    bool // a PCIe root of the host has functions of several nodes
+
+	ucx, cured map[judges.Pair]float64
+	hwloc      judges.Hwloc
+	dra        map[string]judges.DRA
+}
+
+// judge compares models and programs on the host and in each guest of a VM, and logs the table.
+func (l lab) judge(t *testing.T, vm judges.VM) {
+	t.Helper()
+	all := l.machines(t, vm)
+	l.ask(t, vm, all)
+	host, lines := all[0], []string{header()}
+	for _, m := range all {
+		m.checkUCX(t)
+		m.checkHwloc(t)
+		m.checkDRA(t)
+		lines = append(lines, m.row(t, host))
+	}
+
+	t.Logf("%s\n%s", vm, strings.Join(lines, "\n"))
+}
+
+// machines writes the /sys of the host, which is the first, and of the guests.
+func (l lab) machines(t *testing.T, vm judges.VM) []*machine {
+	t.Helper()
+	recorded, err := sys.Recorded(vm.Sysfs)
+	expect.NoError(t, err)
+	if len(recorded.GPUs(vm.Devices)) == 0 {
+		t.Skip("no GPU that is a PCI function")
+	}
+
+	nodes, err := matrix.Sysfs{FS: vm.Sysfs}.Nodes()
+	expect.NoError(t, err)
+	dir := expect.MemoryDir(t)
+	host := l.write(t, dir, "host", vm, recorded)
+	host.hasOneNode, host.isMixed = len(nodes) == 1, recorded.IsMixed()
+
+	all := []*machine{host}
+	for _, g := range judges.Guests() {
+		complete, err := l.libvirt.Readback(g.Domain(t, vm))
+		expect.NoError(t, err)
+		guest, err := sys.Guest(vm.Sysfs, complete)
+		expect.NoError(t, err)
+		m := l.write(t, dir, g.Title(), vm, guest)
+		m.isOurs = g.Flags != nil && vm.File != ""
+		if g.HasCells {
+			m.cells = len(vm.NUMA)
+		}
+
+		all = append(all, m)
+	}
+
+	return all
+}
+
+// write writes a machine's /sys.
+func (l lab) write(t *testing.T, dir, title string, vm judges.VM, m sys.Machine) *machine {
+	t.Helper()
+	at := filepath.Join(dir, strings.ReplaceAll(title, " ", ""), "sys")
+	expect.NoError(t, m.Write(at))
+	seen, err := m.Seen(os.DirFS(at), vm.Devices)
+	expect.NoError(t, err)
+	seen.CPU = vm.Host
+
+	nodes := map[string]*topology.Node{}
+	for _, gpu := range seen.GPUs {
+		nodes[gpu.Node.ID.String()] = gpu.Node
+	}
+	for _, nic := range seen.NICs {
+		nodes[nic.ID.String()] = nic
+	}
+
+	return &machine{title: title, seen: seen, nodes: nodes, asked: judges.Asked{
+		Dir: at, GPUs: m.GPUs(vm.Devices), NICs: m.NICs(vm.Devices), At: m.Devices}}
+}
+
+// ask asks the programs about machines.
+func (l lab) ask(t *testing.T, vm judges.VM, all []*machine) {
+	t.Helper()
+	asked := topology.Map(all, func(m *machine) judges.Asked { return m.asked })
+	distanceBW := byDefault
+	if vm.Host.IsAMD() {
+		distanceBW = onAMD
+	}
+
+	bandwidths, withCure := l.programs.UCX(t, distanceBW, asked), l.programs.UCX(t, cured, asked)
+	for i, m := range all {
+		m.ucx, m.cured = bandwidths[i], withCure[i]
+		m.hwloc = l.programs.Hwloc(t, m.asked)
+		m.dra = judges.AskDRA(t, m.asked)
+	}
+}
+
+// unlimited is what the model has for UCX's bandwidth without a limit.
+const unlimited = 1 << 20
+
+// checkUCX: the bandwidth of each pair is the model's.
+func (m *machine) checkUCX(t *testing.T) {
+	t.Helper()
+	for pair, says := range m.ucx {
+		model := consumers.UCXBandwidth(m.seen, m.nodes[pair.GPU], m.nodes[pair.NIC])
+		if rounded := math.Floor(min(says, unlimited)); int(rounded) != model {
+			t.Errorf("%s: UCX assumes %g MB/s between %s and %s, the model %d", m.title, says,
+				m.asked.At[pair.GPU], m.asked.At[pair.NIC], model)
+		}
+	}
+}
+
+// checkHwloc: of two NICs the same one is nearer a GPU as in the model. The model has no sockets: of
+// two NICs on other nodes than the GPU's it has none nearer. To hwloc a PCIe root is on the node of the
+// first function under it.
+func (m *machine) checkHwloc(t *testing.T) {
+	t.Helper()
+	if m.isMixed {
+		return
+	}
+
+	for _, gpu := range m.asked.GPUs {
+		for i, x := range m.asked.NICs {
+			for _, y := range m.asked.NICs[:i] {
+				modelX, modelY := m.modelDepth(gpu, x), m.modelDepth(gpu, y)
+				says := m.hwloc.Depth(judges.Pair{GPU: gpu, NIC: x}) -
+					m.hwloc.Depth(judges.Pair{GPU: gpu, NIC: y})
+				if max(modelX, modelY) > 0 && sign(modelX-modelY) != sign(says) {
+					t.Errorf("%s: %s is %d deeper with %s than with %s by hwloc, %d by the model",
+						m.title, m.asked.At[gpu], says, m.asked.At[x], m.asked.At[y], modelX-modelY)
+				}
+			}
+		}
+	}
+}
+
+func (m *machine) modelDepth(gpu, nic string) int {
+	return consumers.HwlocDepth(m.seen, m.nodes[gpu], m.nodes[nic])
+}
+
+func sign(n int) int { return max(-1, min(n, 1)) }
+
+// checkDRA: root and node of each device are those of the tree.
+func (m *machine) checkDRA(t *testing.T) {
+	t.Helper()
+	for name, says := range m.dra {
+		model := judges.DRA{Root: m.nodes[name].Top().ID.String()}
+		if node := m.nodes[name].NUMANode(); node != nil {
+			model.Node = fmt.Sprint(*node)
+		}
+
+		if isKept := m.hasOneNode && says.Node == ""; isKept {
+			model.Node = "" // the firmware says no node, and the host has one
+		}
+
+		if says.Root != model.Root || says.Node != model.Node {
+			t.Errorf("%s: DRA publishes %+v of %s, the model %+v", m.title, says, m.asked.At[name], model)
+		}
+	}
+}

@@ -1,0 +1,148 @@
+package judges
+
+import (
+	"bytes"
+	"fmt"
+	"iter"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"hook-sidecar/test/expect"
+)
+
+// Variable names the environment variable with the directory that test/boot/get-newest fills with
+// Debian testing's libucx0, libucx-dev and hwloc-nox.
+const Variable = "JUDGES"
+
+// Programs are the programs of other people that are asked.
+type Programs struct {
+	root string // of Debian's packages
+	ucx  string // the program of ucx/
+}
+
+// New returns the programs. Without the environment variable the test is skipped.
+func New(tb testing.TB) Programs {
+	tb.Helper()
+	dir := os.Getenv(Variable)
+	if dir == "" {
+		tb.Skipf("set %s to the directory that test/boot/get-newest fills, or run make judges", Variable)
+	}
+
+	p := Programs{root: filepath.Join(dir, "root"), ucx: filepath.Join(tb.TempDir(), "ucx")}
+	include := filepath.Join(p.root, "usr", "include")
+	out, err := exec.Command("gcc", "-O1", "-Wall", "-Werror", "-o", p.ucx, filepath.Join("ucx", "ucx.c"), "-I"+include,
+		"-ldl").CombinedOutput()
+	if err != nil {
+		tb.Fatalf("compile ucx: %v: %s", err, out)
+	}
+
+	return p
+}
+
+// libraries returns the directory of Debian's libraries.
+func (p Programs) libraries() string {
+	return filepath.Join(p.root, "usr", "lib", "x86_64-linux-gnu")
+}
+
+// run runs a program with Debian's own libraries and returns what it prints.
+func (p Programs) run(tb testing.TB, environment []string, input string, command ...string) string {
+	tb.Helper()
+	loader := []string{
+		filepath.Join(p.root, "lib64", "ld-linux-x86-64.so.2"), "--library-path", p.libraries(),
+	}
+	c := exec.CommandContext(tb.Context(), "unshare",
+		append(append([]string{"--map-root-user", "--mount"}, loader...), command...)...)
+	c.Env = append(os.Environ(), environment...)
+	c.Stdin = strings.NewReader(input)
+	var out, stderr bytes.Buffer
+	c.Stdout, c.Stderr = &out, &stderr
+	if err := c.Run(); err != nil {
+		tb.Fatalf("%s: %v: %s", filepath.Base(command[0]), err, &stderr)
+	}
+
+	return out.String()
+}
+
+// Pair is a GPU and a NIC, by their names.
+type Pair struct{ GPU, NIC string }
+
+// Asked is a machine that programs are asked about.
+type Asked struct {
+	Dir        string            // its /sys
+	GPUs, NICs []string          // names of devices
+	At         map[string]string // addresses by name
+}
+
+// devices yields the names of GPUs and NICs.
+func (a Asked) devices() iter.Seq[string] {
+	return slices.Values(slices.Concat(a.GPUs, a.NICs))
+}
+
+// pairs yields each GPU with each NIC.
+func (a Asked) pairs() iter.Seq[Pair] {
+	return func(yield func(Pair) bool) {
+		for _, gpu := range a.GPUs {
+			for _, nic := range a.NICs {
+				if !yield(Pair{gpu, nic}) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// name returns the name of the device at an address.
+func (a Asked) name(address string) string {
+	for name, at := range a.At {
+		if at == address {
+			return name
+		}
+	}
+	return ""
+}
+
+// addresses returns the addresses of devices.
+func (a Asked) addresses(names []string) string {
+	var all []string
+	for _, name := range names {
+		all = append(all, a.At[name])
+	}
+	return strings.Join(all, " ")
+}
+
+// UCX returns the MiB/s that UCX assumes between each GPU and each NIC of machines, with
+// UCX_DISTANCE_BW set to a value, or its default for "".
+func (p Programs) UCX(tb testing.TB, distanceBW string, machines []Asked) []map[Pair]float64 {
+	tb.Helper()
+	var input strings.Builder
+	for _, m := range machines {
+		fmt.Fprintln(&input, m.Dir, m.addresses(m.GPUs), "--", m.addresses(m.NICs))
+	}
+
+	var environment []string
+	if distanceBW != "" {
+		environment = append(environment, "UCX_DISTANCE_BW="+distanceBW)
+	}
+
+	out := p.run(tb, environment, input.String(), p.ucx, filepath.Join(p.libraries(), "libucs.so.0"))
+	answers := make([]map[Pair]float64, 0, len(machines))
+	for line := range strings.Lines(out) {
+		m := len(answers) - 1
+		if line == machines[min(m+1, len(machines)-1)].Dir+"\n" {
+			answers = append(answers, map[Pair]float64{})
+			continue
+		}
+
+		var gpu, nic string
+		var bandwidth, latency float64
+		_, err := fmt.Sscan(line, &gpu, &nic, &bandwidth, &latency)
+		expect.NoError(tb, err)
+		answers[m][Pair{machines[m].name(gpu), machines[m].name(nic)}] = bandwidth
+	}
+
+	return answers
+}
