@@ -21,6 +21,8 @@ type Machine struct {
 	CPU  topology.CPU
 	// HasCells is true for a guest with NUMA cells. Without them no device can know its node.
 	HasCells bool
+	// HasOneCell is true for a guest whose CPUs are all near every device.
+	HasOneCell bool
 	// Atomics has the whole AMD GPUs, with whether the root port above each completes PCIe
 	// AtomicOps. Those of a host count as such.
 	Atomics map[topology.ID]bool

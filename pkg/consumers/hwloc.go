@@ -4,11 +4,13 @@ import "hook-sidecar/pkg/topology"
 
 // hwloc judges what programs take from hwloc's tree of a machine (Open MPI, MPICH, aws-ofi-nccl):
 // the NICs under the lowest object that is above a GPU, too, and the CPUs of the GPU's NUMA node. A
-// device without a node is local to all CPUs, those of the host's node among them.
+// device without a node is local to all CPUs, on the host as in a guest: those of the host's node
+// are among them, and in a guest with one cell they are its.
 func hwloc(b both, yield func(Decision)) {
 	for i, gpu := range b.hostGPUs {
 		verdict := b.compareTaken(i, HwlocDepth)
-		if isLocal := b.guestGPUs[i].NUMANode() != nil; b.guest.HasCells && !isLocal {
+		isLost := gpu.NUMANode() != nil && b.guestGPUs[i].NUMANode() == nil
+		if isLost && b.guest.HasCells && !b.guest.HasOneCell {
 			verdict = max(verdict, Open)
 		}
 

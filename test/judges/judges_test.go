@@ -26,7 +26,7 @@ const seedVariable = "SEED"
 // The values of UCX_DISTANCE_BW that are asked for: UCX's default, its own ucx.conf's for AMD's CPUs
 // (config/ucx.conf of openucx/ucx, section AMD), and the one that docs/reasons.md advises.
 const (
-	byDefault = ""
+	byDefault = "auto"
 	onAMD     = "auto,sys:5100MBs"
 	cured     = "auto,phb:48GBs"
 )
@@ -71,16 +71,16 @@ type machine struct {
 	hasOneNode bool // a host
 	isMixed    bool // a PCIe root of the host has functions of several nodes
 
-	ucx, cured map[judges.Pair]float64
-	hwloc      judges.Hwloc
-	dra        map[string]judges.DRA
+	ucx   map[string]map[judges.Pair]float64 // MB/s by the value of UCX_DISTANCE_BW
+	hwloc judges.Hwloc
+	dra   map[string]judges.DRA
 }
 
 // judge compares models and programs on the host and in each guest of a VM, and logs the table.
 func (l lab) judge(t *testing.T, vm judges.VM) {
 	t.Helper()
 	all := l.machines(t, vm)
-	l.ask(t, vm, all)
+	l.ask(t, all)
 	host, lines := all[0], []string{header()}
 	for _, m := range all {
 		m.checkUCX(t)
@@ -147,17 +147,12 @@ func (l lab) write(t *testing.T, dir, title string, vm judges.VM, m sys.Machine)
 }
 
 // ask asks the programs about machines.
-func (l lab) ask(t *testing.T, vm judges.VM, all []*machine) {
+func (l lab) ask(t *testing.T, all []*machine) {
 	t.Helper()
 	asked := topology.Map(all, func(m *machine) judges.Asked { return m.asked })
-	distanceBW := byDefault
-	if vm.Host.IsAMD() {
-		distanceBW = onAMD
-	}
-
-	bandwidths, withCure := l.programs.UCX(t, distanceBW, asked), l.programs.UCX(t, cured, asked)
+	bandwidths := l.programs.UCX(t, []string{byDefault, onAMD, cured}, asked)
 	for i, m := range all {
-		m.ucx, m.cured = bandwidths[i], withCure[i]
+		m.ucx = bandwidths[i]
 		m.hwloc = l.programs.Hwloc(t, m.asked)
 		m.dra = judges.AskDRA(t, m.asked)
 	}
@@ -166,14 +161,19 @@ func (l lab) ask(t *testing.T, vm judges.VM, all []*machine) {
 // unlimited is what the model has for UCX's bandwidth without a limit.
 const unlimited = 1 << 20
 
-// checkUCX: the bandwidth of each pair is the model's.
+// checkUCX: the bandwidth of each pair is the model's, for Intel's CPUs UCX's default and for AMD's
+// that of its ucx.conf.
 func (m *machine) checkUCX(t *testing.T) {
 	t.Helper()
-	for pair, says := range m.ucx {
-		model := consumers.UCXBandwidth(m.seen, m.nodes[pair.GPU], m.nodes[pair.NIC])
-		if rounded := math.Floor(min(says, unlimited)); int(rounded) != model {
-			t.Errorf("%s: UCX assumes %g MB/s between %s and %s, the model %d", m.title, says,
-				m.asked.At[pair.GPU], m.asked.At[pair.NIC], model)
+	for value, vendor := range map[string]uint16{byDefault: 0, onAMD: topology.CPUVendorAMD} {
+		seen := m.seen
+		seen.CPU = topology.CPU{Vendor: vendor}
+		for pair, says := range m.ucx[value] {
+			model := consumers.UCXBandwidth(seen, m.nodes[pair.GPU], m.nodes[pair.NIC])
+			if rounded := math.Floor(min(says, unlimited)); int(rounded) != model {
+				t.Errorf("%s: UCX assumes %g MB/s between %s and %s, the model %d", m.title, says,
+					m.asked.At[pair.GPU], m.asked.At[pair.NIC], model)
+			}
 		}
 	}
 }
@@ -208,7 +208,7 @@ func (m *machine) modelDepth(gpu, nic string) int {
 
 func sign(n int) int { return max(-1, min(n, 1)) }
 
-// checkDRA: root and node of each device are those of the tree.
+// checkDRA: root and node of each device are those of the tree, and the list of nodes begins with it.
 func (m *machine) checkDRA(t *testing.T) {
 	t.Helper()
 	for name, says := range m.dra {
@@ -221,7 +221,9 @@ func (m *machine) checkDRA(t *testing.T) {
 			model.Node = "" // the firmware says no node, and the host has one
 		}
 
-		if says.Root != model.Root || says.Node != model.Node {
+		isFirst := says.Node == "" && says.Nodes == nil ||
+			says.Nodes != nil && fmt.Sprint(says.Nodes[0]) == says.Node
+		if says.Root != model.Root || says.Node != model.Node || !isFirst {
 			t.Errorf("%s: DRA publishes %+v of %s, the model %+v", m.title, says, m.asked.At[name], model)
 		}
 	}

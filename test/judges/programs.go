@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -29,12 +30,13 @@ func New(tb testing.TB) Programs {
 	tb.Helper()
 	dir := os.Getenv(Variable)
 	if dir == "" {
-		tb.Skipf("set %s to the directory that test/boot/get-newest fills, or run make judges", Variable)
+		tb.Skipf("set %s to the directory that test/boot/get-newest fills, or run make judges",
+			Variable)
 	}
 
 	p := Programs{root: filepath.Join(dir, "root"), ucx: filepath.Join(tb.TempDir(), "ucx")}
-	include := filepath.Join(p.root, "usr", "include")
-	out, err := exec.Command("gcc", "-O1", "-Wall", "-Werror", "-o", p.ucx, filepath.Join("ucx", "ucx.c"), "-I"+include,
+	source, include := filepath.Join("ucx", "ucx.c"), filepath.Join(p.root, "usr", "include")
+	out, err := exec.Command("gcc", "-O1", "-Wall", "-Werror", "-o", p.ucx, source, "-I"+include,
 		"-ldl").CombinedOutput()
 	if err != nil {
 		tb.Fatalf("compile ucx: %v: %s", err, out)
@@ -48,20 +50,23 @@ func (p Programs) libraries() string {
 	return filepath.Join(p.root, "usr", "lib", "x86_64-linux-gnu")
 }
 
-// run runs a program with Debian's own libraries and returns what it prints.
-func (p Programs) run(tb testing.TB, environment []string, input string, command ...string) string {
+// run runs a program with Debian's own libraries and returns what it prints. before has a program that
+// starts it, and its arguments.
+func (p Programs) run(tb testing.TB, environment []string, input string, before []string,
+	program ...string,
+) string {
 	tb.Helper()
-	loader := []string{
+	command := slices.Concat(before, []string{
 		filepath.Join(p.root, "lib64", "ld-linux-x86-64.so.2"), "--library-path", p.libraries(),
-	}
-	c := exec.CommandContext(tb.Context(), "unshare",
-		append(append([]string{"--map-root-user", "--mount"}, loader...), command...)...)
+	}, program)
+
+	c := exec.CommandContext(tb.Context(), command[0], command[1:]...)
 	c.Env = append(os.Environ(), environment...)
 	c.Stdin = strings.NewReader(input)
 	var out, stderr bytes.Buffer
 	c.Stdout, c.Stderr = &out, &stderr
 	if err := c.Run(); err != nil {
-		tb.Fatalf("%s: %v: %s", filepath.Base(command[0]), err, &stderr)
+		tb.Fatalf("%s: %v: %s", filepath.Base(program[0]), err, &stderr)
 	}
 
 	return out.String()
@@ -80,19 +85,6 @@ type Asked struct {
 // devices yields the names of GPUs and NICs.
 func (a Asked) devices() iter.Seq[string] {
 	return slices.Values(slices.Concat(a.GPUs, a.NICs))
-}
-
-// pairs yields each GPU with each NIC.
-func (a Asked) pairs() iter.Seq[Pair] {
-	return func(yield func(Pair) bool) {
-		for _, gpu := range a.GPUs {
-			for _, nic := range a.NICs {
-				if !yield(Pair{gpu, nic}) {
-					return
-				}
-			}
-		}
-	}
 }
 
 // name returns the name of the device at an address.
@@ -114,26 +106,32 @@ func (a Asked) addresses(names []string) string {
 	return strings.Join(all, " ")
 }
 
-// UCX returns the MiB/s that UCX assumes between each GPU and each NIC of machines, with
-// UCX_DISTANCE_BW set to a value, or its default for "".
-func (p Programs) UCX(tb testing.TB, distanceBW string, machines []Asked) []map[Pair]float64 {
+// UCX returns the MiB/s that UCX assumes between each GPU and each NIC of machines, by the value of
+// UCX_DISTANCE_BW.
+func (p Programs) UCX(
+	tb testing.TB, values []string, machines []Asked,
+) []map[string]map[Pair]float64 {
 	tb.Helper()
 	var input strings.Builder
 	for _, m := range machines {
 		fmt.Fprintln(&input, m.Dir, m.addresses(m.GPUs), "--", m.addresses(m.NICs))
 	}
 
-	var environment []string
-	if distanceBW != "" {
-		environment = append(environment, "UCX_DISTANCE_BW="+distanceBW)
-	}
+	out := p.run(tb, nil, input.String(), []string{"unshare", "--map-root-user", "--mount"},
+		append([]string{p.ucx, filepath.Join(p.libraries(), "libucs.so.0")}, values...)...)
 
-	out := p.run(tb, environment, input.String(), p.ucx, filepath.Join(p.libraries(), "libucs.so.0"))
-	answers := make([]map[Pair]float64, 0, len(machines))
+	answers := make([]map[string]map[Pair]float64, len(machines))
+	m, value := 0, 0
 	for line := range strings.Lines(out) {
-		m := len(answers) - 1
-		if line == machines[min(m+1, len(machines)-1)].Dir+"\n" {
-			answers = append(answers, map[Pair]float64{})
+		if dir, number, _ := strings.Cut(strings.TrimSpace(line), " "); strings.HasPrefix(dir, "/") {
+			m = slices.IndexFunc(machines, func(a Asked) bool { return a.Dir == dir })
+			var err error
+			value, err = strconv.Atoi(number)
+			expect.NoError(tb, err)
+			if answers[m] == nil {
+				answers[m] = map[string]map[Pair]float64{}
+			}
+			answers[m][values[value]] = map[Pair]float64{}
 			continue
 		}
 
@@ -141,7 +139,7 @@ func (p Programs) UCX(tb testing.TB, distanceBW string, machines []Asked) []map[
 		var bandwidth, latency float64
 		_, err := fmt.Sscan(line, &gpu, &nic, &bandwidth, &latency)
 		expect.NoError(tb, err)
-		answers[m][Pair{machines[m].name(gpu), machines[m].name(nic)}] = bandwidth
+		answers[m][values[value]][Pair{machines[m].name(gpu), machines[m].name(nic)}] = bandwidth
 	}
 
 	return answers

@@ -115,9 +115,14 @@ func (m *machine) verdicts(host *machine) map[string]verdicts {
 	return all
 }
 
-func (m *machine) bandwidth(p judges.Pair) float64 { return m.ucx[p] }
+func (m *machine) bandwidth(p judges.Pair) float64 {
+	if m.seen.CPU.IsAMD() {
+		return m.ucx[onAMD][p]
+	}
+	return m.ucx[byDefault][p]
+}
 
-func (m *machine) curedBandwidth(p judges.Pair) float64 { return m.cured[p] }
+func (m *machine) curedBandwidth(p judges.Pair) float64 { return m.ucx[cured][p] }
 
 func (m *machine) depth(p judges.Pair) float64 { return float64(m.hwloc.Depth(p)) }
 
@@ -152,16 +157,11 @@ func (m *machine) best(gpu string, score func(*machine, judges.Pair) float64) (b
 	return best
 }
 
-// byHwloc returns the verdict on the nearest NICs and on the CPUs of a GPU. In a guest with one cell
-// all CPUs are near a device wherever it is, of which the model counts those without a node as open.
+// byHwloc returns the verdict on the nearest NICs and on the CPUs of a GPU.
 func (m *machine) byHwloc(host *machine, gpu string) consumers.Verdict {
-	isLocal := m.hwloc.IsLocal(gpu)
-	if m.cells == 1 {
-		isLocal = m.dra[gpu].Node != ""
-	}
-
 	verdict := m.compare(host, gpu, (*machine).depth)
-	if m.cells > 0 && !isLocal {
+	isLost := host.hwloc.IsLocal(gpu) && !m.hwloc.IsLocal(gpu)
+	if m.cells > 1 && isLost {
 		verdict = max(verdict, consumers.Open)
 	}
 

@@ -30,7 +30,8 @@ func (m Machine) Seen(sysfs fs.FS, devices []string) (consumers.Machine, error) 
 	nodes := shown.Tree(ids).Devices(ids)
 	link := func(n *topology.Node) topology.Link { return m.linkOf(shown, n) }
 	seen := consumers.Machine{
-		HasCells: m.isGuest && len(m.nodes) > 0, Machine: ncclgraph.Machine{Link: link},
+		HasCells: m.isGuest && len(m.nodes) > 0, HasOneCell: m.isGuest && len(m.nodes) == 1,
+		Machine: ncclgraph.Machine{Link: link},
 	}
 
 	for i, n := range nodes {
