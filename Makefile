@@ -96,7 +96,7 @@ whole: ## run all of what `go test` samples: every layout of every domain, more 
 nccl: ## judge hosts and guests by NCCL's own topology code; check the table of docs/comparison.md
 	.ci/run nccl
 
-judges: ## judge hosts and guests by NCCL's, UCX's, hwloc's and DRA's own code
+judges: ## judge hosts and guests by the code of NCCL, UCX, hwloc, DRA and Linux; root for all of it
 	.ci/run judges
 
 e2e: ## run everything end to end, with vfio-pci in a nested machine; needs root once

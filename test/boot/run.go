@@ -153,6 +153,9 @@ type Guest struct {
 	Nodes   map[string]string // files of /sys/devices/system/node
 	// what the guest's VFIO mapped, by what that was, in the order of size
 	Mapped map[string][]Mapping
+	// whether the guest's kernel lets a device reach another's memory, by the addresses of that one
+	// and of the device; nil without the kernel's nvmet
+	Peers map[[2]string]bool
 	// what `hook-sidecar snapshot` printed in the guest; nil where it did not run
 	Snapshot []byte
 }
@@ -204,6 +207,16 @@ func ReadGuest(console []byte) (*Guest, error) {
 		case "GUEST-VFIO":
 			address, result, _ := strings.Cut(text, " ")
 			guest.Passed[address] = result
+
+		case "GUEST-PEER":
+			var owner, device, answer string
+			if _, err := fmt.Sscan(text, &owner, &device, &answer); err != nil {
+				return nil, fmt.Errorf("read peers %q: %w", text, err)
+			}
+			if guest.Peers == nil {
+				guest.Peers = map[[2]string]bool{}
+			}
+			guest.Peers[[2]string{owner, device}] = answer == "allowed"
 
 		case "GUEST-NODES":
 			file, value, _ := strings.Cut(text, " ")

@@ -14,6 +14,7 @@ type standIn struct {
 	ids        string // vendor:device
 	properties func(id string) (map[string]any, error)
 	bytes      func(alias string) uint64 // of its memory backend; nil if it needs none
+	hasDisk    bool                      // it has a disk behind it
 }
 
 // nvme returns a controller whose serial number is the device's id. Its driver has to use
@@ -23,6 +24,17 @@ func nvme() standIn {
 		return map[string]any{
 			"driver": "nvme", "serial": Label(id), "max_ioqpairs": 1, "msix_qsize": 2,
 		}, nil
+	}}
+}
+
+// peer returns a controller as nvme does, with memory that others may reach (CMB) and with a disk,
+// whose I/O may use the memory of others.
+func peer() standIn {
+	disk := nvme()
+	return standIn{ids: disk.ids, hasDisk: true, properties: func(id string) (map[string]any, error) {
+		properties, err := disk.properties(id)
+		properties["cmb_size_mb"] = 64
+		return properties, err
 	}}
 }
 
@@ -90,6 +102,15 @@ func replace(given string, instead standIn) ([]string, error) {
 			}
 
 			replacement["memdev"] = name
+		}
+
+		if instead.hasDisk {
+			name := fmt.Sprint("disk-", device["id"])
+			backend = []string{
+				"-blockdev", "driver=null-co,read-zeroes=on,size=1048576,node-name=" + name,
+			}
+
+			replacement["drive"] = name
 		}
 
 		device = replacement

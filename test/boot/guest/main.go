@@ -54,7 +54,7 @@ func run() error {
 	}
 
 	return errors.Join(snapshot(devices), printNodes(), printKernel(), passThrough(devices),
-		measureMapping(chosenBy("mapping", devices)))
+		measureMapping(chosenBy("mapping", devices)), askPeers())
 }
 
 // waitForPlugged waits for the device that the kernel's command line names by its
