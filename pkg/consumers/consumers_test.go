@@ -21,9 +21,10 @@ var (
 	zen   = topology.CPU{Arch: "x86", Vendor: topology.CPUVendorAMD, Family: 0x19}
 )
 
-// TestRandomHosts: on 200 random hosts, from a seed that is printed and that SEED sets, every consumer
-// decides in the host's own tree as on the host. In a flat guest no NIC is nearer than another to UCX
-// and hwloc, all devices share a PCIe root, and Linux on Intel's CPUs lets none reach another.
+// TestRandomHosts: on 200 random hosts, from a seed that is printed and that SEED sets, every
+// consumer decides in the host's own tree as on the host. In a flat guest no NIC is nearer than
+// another to UCX and hwloc, all devices share a PCIe root, and Linux on Intel's CPUs lets none
+// reach another.
 func TestRandomHosts(t *testing.T) {
 	seed := uint64(time.Now().Unix())
 	if text := os.Getenv("SEED"); text != "" {
@@ -61,17 +62,18 @@ func checkFlat(t *testing.T, name string, m consumers.Machine) {
 		c, x, y := consumers.All[consumer].Name, nodeOf(m, d.GPU), nodeOf(m, d.Other)
 		isWrong := d.Verdict == consumers.Wrong
 		switch c {
-		case "UCX", "hwloc":
+		case consumers.UCX, consumers.HWLoc:
 			if isWrong {
 				t.Errorf("%s: %s in a flat guest: %+v", name, c, d)
 			}
 
-		case "DRA pcieRoot":
+		case consumers.DRARoot:
 			if hasRoot := topology.Common(x, y) != nil; isWrong == hasRoot {
-				t.Errorf("%s: %s in a flat guest: %+v, one root on the host: %t", name, c, d, hasRoot)
+				t.Errorf("%s: %s in a flat guest: %+v, one root on the host: %t", name, c, d,
+					hasRoot)
 			}
 
-		case "P2PDMA":
+		case consumers.P2PDMA:
 			if isWrong == m.CPU.IsZen() {
 				t.Errorf("%s: %s in a flat guest: %+v", name, c, d)
 			}
@@ -114,7 +116,8 @@ func flat(m consumers.Machine) consumers.Machine {
 	root := tree.Add(nil, topology.Node{Kind: topology.Root, ID: topology.Index(0)})
 	add := func(n *topology.Node) *topology.Node {
 		port := tree.Add(root, topology.Node{Kind: topology.RootPort})
-		return tree.Add(port, topology.Node{Kind: topology.Endpoint, ID: n.ID, Slot: topology.NoSlot})
+		device := topology.Node{Kind: topology.Endpoint, ID: n.ID, Slot: topology.NoSlot}
+		return tree.Add(port, device)
 	}
 
 	guest := consumers.Machine{CPU: m.CPU, HasCells: true, Machine: ncclgraph.Machine{

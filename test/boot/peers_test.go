@@ -12,15 +12,16 @@ import (
 	"hook-sidecar/test/oracle"
 )
 
-// PeersVariable names the environment variable with the directory into which get-newest has unpacked
-// Debian testing's linux-image-amd64: its cloud kernel, and kernels 6.1 and 6.12, have no
+// PeersVariable names the environment variable with the directory into which get-newest has
+// unpacked Debian testing's linux-image-amd64: its cloud kernel, and kernels 6.1 and 6.12, have no
 // CONFIG_PCI_P2PDMA.
 const PeersVariable = "BOOT_PEERS"
 
-// TestPeers: Linux allows peer-to-peer DMA between two devices of a guest where the model of it does
-// (pkg/consumers): in a guest with an Intel CPU under one switch only, with one of AMD everywhere.
-// NVMe controllers stand for GPUs and NICs, and nvmet asks. Two devices are under a switch of the
-// host, and one is on another PCIe root: on one expander bus with numa, on two with root.
+// TestPeers: Linux allows peer-to-peer DMA between two devices of a guest where the model of it
+// does (pkg/consumers): in a guest with an Intel CPU under one switch only, with one of AMD
+// everywhere. NVMe controllers stand for GPUs and NICs, and nvmet asks. Two devices are under a
+// switch of the host, and one is on another PCIe root: on one expander bus with numa, on two with
+// root.
 func TestPeers(t *testing.T) {
 	t.Parallel()
 	for _, cpu := range []string{"Skylake-Server", "EPYC"} {
@@ -72,8 +73,8 @@ func peerHost() *machine {
 	return m
 }
 
-// peers boots the guest of a layout and returns which of its devices, two by two, may reach the memory
-// of each other.
+// peers boots the guest of a layout and returns which of its devices, two by two, may reach the
+// memory of each other.
 func (b *bench) peers(t *testing.T, layout, speed string) (allowed []bool) {
 	t.Helper()
 	m := peerHost()
@@ -99,7 +100,8 @@ func (b *bench) peers(t *testing.T, layout, speed string) (allowed []bool) {
 			for _, pair := range [][2]string{{at[x], at[y]}, {at[y], at[x]}} {
 				answer, isAsked := guest.Peers[pair]
 				if !isAsked || answer != model {
-					t.Errorf("%v: asked %t, Linux allows %t, the model %t", pair, isAsked, answer, model)
+					t.Errorf("%v: asked %t, Linux allows %t, the model %t", pair, isAsked,
+						answer, model)
 				}
 			}
 			allowed = append(allowed, guest.Peers[[2]string{at[x], at[y]}])

@@ -31,11 +31,13 @@ func nvme() standIn {
 // whose I/O may use the memory of others.
 func peer() standIn {
 	disk := nvme()
-	return standIn{ids: disk.ids, hasDisk: true, properties: func(id string) (map[string]any, error) {
+	withMemory := func(id string) (map[string]any, error) {
 		properties, err := disk.properties(id)
 		properties["cmb_size_mb"] = 64
 		return properties, err
-	}}
+	}
+
+	return standIn{ids: disk.ids, hasDisk: true, properties: withMemory}
 }
 
 // cardReader returns a device that has one small BAR and needs no driver, so that hundreds of them

@@ -25,8 +25,8 @@ func (p Programs) Hwloc(tb testing.TB, m Asked) Hwloc {
 	tb.Helper()
 	// The component x86 would ask the CPU that the test runs on.
 	environment := []string{"HWLOC_FSROOT=" + filepath.Dir(m.Dir), "HWLOC_COMPONENTS=-x86"}
-	out := p.run(tb, environment, "", nil, filepath.Join(p.root, "usr", "bin", "lstopo-no-graphics"),
-		"--of", "xml", "--filter", "io:all", "-")
+	lstopo := filepath.Join(p.root, "usr", "bin", "lstopo-no-graphics")
+	out := p.run(tb, environment, "", nil, lstopo, "--of", "xml", "--filter", "io:all", "-")
 
 	var top struct {
 		Machine object `xml:"object"`

@@ -50,8 +50,8 @@ func (p Programs) libraries() string {
 	return filepath.Join(p.root, "usr", "lib", "x86_64-linux-gnu")
 }
 
-// run runs a program with Debian's own libraries and returns what it prints. before has a program that
-// starts it, and its arguments.
+// run runs a program with Debian's own libraries and returns what it prints. before has a program
+// that starts it, and its arguments.
 func (p Programs) run(tb testing.TB, environment []string, input string, before []string,
 	program ...string,
 ) string {
@@ -123,7 +123,8 @@ func (p Programs) UCX(
 	answers := make([]map[string]map[Pair]float64, len(machines))
 	m, value := 0, 0
 	for line := range strings.Lines(out) {
-		if dir, number, _ := strings.Cut(strings.TrimSpace(line), " "); strings.HasPrefix(dir, "/") {
+		dir, number, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if isNext := strings.HasPrefix(dir, "/"); isNext {
 			m = slices.IndexFunc(machines, func(a Asked) bool { return a.Dir == dir })
 			var err error
 			value, err = strconv.Atoi(number)

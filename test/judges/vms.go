@@ -37,8 +37,10 @@ func VMs(tb testing.TB, seed uint64, random int) (all []VM) {
 
 	for i := range uint64(random) {
 		c := nccl.RandomCase(tb, seed+i)
-		vm := vmOf(atlas.VM{Machine: atlas.Machine{Title: c.Name, CPU: c.Hardware.CPU}, Sysfs: c.Sysfs,
-			Devices: c.Devices, NUMA: c.NUMA})
+		machine := atlas.Machine{Title: c.Name, CPU: c.Hardware.CPU}
+		vm := vmOf(atlas.VM{
+			Machine: machine, Sysfs: c.Sysfs, Devices: c.Devices, NUMA: c.NUMA,
+		})
 		if i%2 == 1 {
 			vm.Host = topology.CPU{Arch: "x86", Vendor: topology.CPUVendorAMD, Family: 0x19}
 		}
@@ -65,9 +67,9 @@ type Guest struct {
 	HasCells bool
 }
 
-// Guests returns the guests: without anything, those of KubeVirt, and those of each layout, with and
-// without cells. Ports that have the host's links show in layouts with switches, and in what auto
-// takes. KubeVirt places nothing without cells.
+// Guests returns the guests: without anything, those of KubeVirt, and those of each layout, with
+// and without cells. Ports that have the host's links show in layouts with switches, and in what
+// auto takes. KubeVirt places nothing without cells.
 func Guests() (all []Guest) {
 	for _, core := range append([]matrix.CoreTree{matrix.Flat}, matrix.CoreTrees...) {
 		all = append(all, Guest{atlas.Guest{Title: string(core), Core: core}, true})

@@ -283,8 +283,8 @@ func writeFunction(dir, function string, a attributes) error {
 }
 
 // writeLocality writes the CPUs that are near a function, as hwloc reads them: those of its node,
-// or all (drivers/pci/pci-sysfs.c, pci_dev_show_local_cpu). A bridge that was recorded without a node
-// has that of the devices behind it.
+// or all (drivers/pci/pci-sysfs.c, pci_dev_show_local_cpu). A bridge that was recorded without a
+// node has that of the devices behind it.
 func (m Machine) writeLocality(dir, function string, a attributes) error {
 	number := a["numa_node"]
 	for _, p := range slices.Sorted(maps.Keys(m.functions)) {

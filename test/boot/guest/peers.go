@@ -14,8 +14,8 @@ import (
 // targets is where nvmet is configured (Linux drivers/nvme/target/configfs.c).
 const targets = "/sys/kernel/config/nvmet/subsystems"
 
-// askPeers asks the kernel for each two NVMe controllers whether the disk of one may use the memory of
-// the other: nvmet takes a namespace with p2pmem only if it may (drivers/nvme/target/core.c,
+// askPeers asks the kernel for each two NVMe controllers whether the disk of one may use the memory
+// of the other: nvmet takes a namespace with p2pmem only if it may (drivers/nvme/target/core.c,
 // nvmet_p2pmem_ns_enable). Without the module nvmet it asks nothing.
 func askPeers() error {
 	if _, err := os.Stat("/sys/module/nvmet"); errors.Is(err, os.ErrNotExist) {
@@ -23,7 +23,8 @@ func askPeers() error {
 	}
 
 	controllers, err := filepath.Glob("/sys/class/nvme/nvme*")
-	if err := errors.Join(err, pid1.Mount("configfs", "/sys/kernel/config", "configfs", "")); err != nil {
+	mountErr := pid1.Mount("configfs", "/sys/kernel/config", "configfs", "")
+	if err := errors.Join(err, mountErr); err != nil {
 		return err
 	}
 
