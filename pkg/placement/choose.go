@@ -141,7 +141,7 @@ func (j judge) guest(
 	m := consumers.Machine{
 		Machine:  machineOf(devices, node, j.guestLink(port)),
 		CPU:      j.Host.CPU,
-		HasCells: len(j.Domain.Cells) > 0,
+		HasCells: len(j.Domain.Cells) > 0, HasOneCell: len(j.Domain.Cells) == 1,
 	}
 	if j.Policy.NCCLTopology != policy.NCCLTopologyNone {
 		m.NCCL = &j.onHost.Machine

@@ -62,7 +62,8 @@ func (p *Plan) machineOnHost() consumers.Machine {
 
 func (p *Plan) machineInGuest() consumers.Machine {
 	m := consumers.Machine{
-		Machine: p.inGuest(), CPU: p.Host.CPU, HasCells: len(p.result.Cells) > 0,
+		Machine: p.inGuest(), CPU: p.Host.CPU,
+		HasCells: len(p.result.Cells) > 0, HasOneCell: len(p.result.Cells) == 1,
 		Atomics: map[topology.ID]bool{},
 	}
 	if p.Policy.NCCLTopology != policy.NCCLTopologyNone { // the file shows NCCL the host's tree

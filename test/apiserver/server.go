@@ -45,6 +45,12 @@ func (c *Cluster) Start() *httptest.Server {
 		groups["/apis/cdi."+kubevirt+"/v1beta1"] = "cdi." + kubevirt
 	}
 
+	if slices.ContainsFunc(c.objects, func(d document) bool {
+		return d.Kind == "SriovNetworkNodeState"
+	}) {
+		groups["/apis/sriovnetwork.openshift.io/v1"] = "sriovnetwork.openshift.io"
+	}
+
 	mux := http.NewServeMux()
 	c.serveTaintRules(mux)
 	for path, group := range groups {
