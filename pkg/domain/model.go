@@ -45,6 +45,7 @@ type Domain struct {
 	CommandLine CommandLine // what Args have of PCI buses
 
 	VCPUs          int     // vcpu, 0 when absent
+	Sockets        int     // cpu/topology/@sockets, 0 when absent
 	IOAPIC         *string // features/ioapic/@driver; nil without an ioapic, or with the hook's
 	LaunchSecurity bool
 	HidesKVM       bool    // features/kvm/hidden is on: the guest sees no hypervisor

@@ -107,6 +107,11 @@ func (r *reader) memory(root *xmledit.Element) (err error) {
 }
 
 func (r *reader) cells(root *xmledit.Element) error {
+	if e := first(root, "cpu", "topology"); e != nil {
+		sockets, _ := number(e.Value("sockets"), 10)
+		r.domain.Sockets = int(min(sockets, math.MaxInt32))
+	}
+
 	for e := range all(root, "cpu", "numa", "cell") {
 		id, ok, err := r.attrNumber(e, "id", 10, 0, math.MaxInt32)
 		if err != nil {

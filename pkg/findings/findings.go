@@ -109,6 +109,10 @@ var kinds = []kind{
 		remedy: "as the warning says: port-speed=host with layout auto or mirror, or layout root",
 	},
 	{
+		code: "cells-share-socket", needsTree: true, find: cellsShareSocket,
+		remedy: "set spec.domain.cpu.sockets in the VMI to the number of guest cells",
+	},
+	{
 		code: "peer-path-not-ready", check: "ats", needsTree: true, find: notReady,
 		remedy: "as the warning says; " + reasons.Page("docs/doctor.md#acs") + " has each cause",
 	},

@@ -3,6 +3,7 @@ package atlas
 import (
 	"testing"
 
+	"hook-sidecar/pkg/consumers"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
@@ -80,4 +81,12 @@ func (g Guest) Figures(tb testing.TB, vm VM) Figures {
 	expect.NoError(tb, current.Err)
 	p := current.Plan
 	return Figures{p.GPUDirect(), p.PathSpeed(), p.Pairs(), p.MergedPairs()}
+}
+
+// Consumers returns what the consumers of the tree decide in a VM's guest, by their models.
+func (g Guest) Consumers(tb testing.TB, vm VM) []consumers.Tally {
+	tb.Helper()
+	current := vm.read(g.Domain(tb, vm), nil).Current()
+	expect.NoError(tb, current.Err)
+	return current.Plan.Consumers()
 }

@@ -1,0 +1,60 @@
+package atlas_test
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"hook-sidecar/pkg/consumers"
+	"hook-sidecar/test/atlas"
+	"hook-sidecar/test/expect"
+)
+
+// consumersTable matches the table of docs/comparison.md.
+var consumersTable = regexp.MustCompile(`(?s)\| machine \| guest \|.*?\n\n`)
+
+// TestConsumersTable: docs/comparison.md has what each consumer decides in each tree by its model, and
+// `make judges` shows that the models decide as the programs do.
+func TestConsumersTable(t *testing.T) {
+	machines := []atlas.Machine{
+		{Title: "HGX H100", File: "hosts/x86-2n8g-hgx-h100.txtar"},
+		{Title: "DGX A100", File: "hosts/x86-8n8g-dgx-a100.txtar"},
+		{Title: "8 GPUs without NVLink, 4 NICs", File: "hosts/x86-2n8g4n-pcie.txtar"},
+		{Title: "4 GPUs, no switch", File: "hosts/x86-2n4g-three-roots.txtar"},
+	}
+
+	names := []string{consumers.UCX, consumers.P2PDMA, consumers.DRARoot, consumers.HWLoc}
+	var table strings.Builder
+	fmt.Fprintf(&table, "| machine | guest | %s |\n|---|---|%s\n", strings.Join(names, " | "),
+		strings.Repeat("---|", len(names)))
+	for _, machine := range machines {
+		vm := machine.VM(t)
+		for _, guest := range atlas.Guests {
+			decided := map[string]consumers.Tally{}
+			for _, tally := range guest.Consumers(t, vm) {
+				decided[tally.Consumer] = tally
+			}
+
+			fmt.Fprintf(&table, "| %s | %s |", machine.Title, guest.Title)
+			for _, name := range names {
+				d := decided[name]
+				fmt.Fprintf(&table, " %d, %d, %d |", d.Right, d.Open, d.Wrong)
+			}
+
+			table.WriteString("\n")
+		}
+	}
+
+	table.WriteString("\n")
+	const file = "../../docs/comparison.md"
+	page := string(expect.File(t, file))
+	want := consumersTable.ReplaceAllLiteralString(page, table.String())
+	if *update {
+		expect.NoError(t, os.WriteFile(file, []byte(want), 0o666))
+		return
+	}
+
+	expect.Same(t, page, want, "%s is not what the models say, rewrite it with -update", file)
+}
