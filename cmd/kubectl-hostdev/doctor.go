@@ -189,6 +189,7 @@ func check(vm cluster.RunningVM, partitions nvlink.List) (doctor.Inputs, cli.Run
 	running, err := newRunning(vm, planner)
 	if err == nil {
 		inputs.VMInputs = doctor.NewVMInputs(running.VM, vm.Name)
+		inputs.PortHelp = vm.PortHelp
 	}
 
 	if err == nil && vm.Environ != nil { // not the planner's: the hook has none

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"hook-sidecar/test/expect"
 )
 
 // TestCommandLine boots guests to which qemu:commandline adds a device where the hook would put
@@ -14,7 +16,7 @@ func TestCommandLine(t *testing.T) {
 	t.Parallel()
 	b := newPC(t)
 	one, all := []string{"mirror"}, []string{"auto", "root", "mirror"}
-	for _, c := range []struct {
+	for i, c := range []struct {
 		name    string
 		layouts []string
 		args    []string
@@ -70,7 +72,7 @@ func TestCommandLine(t *testing.T) {
 				`</controller>`, "",
 		},
 	} {
-		for _, layout := range c.layouts {
+		for _, layout := range expect.Sampled(i, c.layouts) {
 			t.Run(c.name+"/"+layout, func(t *testing.T) {
 				t.Parallel()
 				m := eights(4).with(cardReader())

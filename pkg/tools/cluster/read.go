@@ -20,6 +20,7 @@ import (
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/host"
+	"hook-sidecar/pkg/libvirt"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/tools/cluster/archive"
@@ -38,6 +39,10 @@ type RunningVM struct {
 	// of compute, where the kubelet names the pod's devices; nil unless it was read with
 	// NodeAndEnviron
 	Environ []string
+
+	// PortHelp is what the pod's QEMU says of its switch ports; "" unless it was read with
+	// NodeAndEnviron, and where it has none
+	PortHelp string
 
 	Hook     bool     // a container of the pod has this hook
 	HookArgs []string // the command line that the pod gives that container
@@ -60,6 +65,7 @@ const (
 	maxDomain   = 8 << 20
 	maxSnapshot = 16 << 20
 	maxEnviron  = 1 << 20
+	maxHelp     = 64 << 10
 )
 
 // VM reads a running VM.
@@ -96,7 +102,8 @@ func (c *Client) VM(ctx context.Context, in Instance, scope Scope) (RunningVM, e
 	vm.Hook, vm.HookArgs = hook != "", slices.Concat(hookContainer.Command, hookContainer.Args)
 
 	if err == nil && scope == NodeAndEnviron {
-		vm.Environ, _ = c.environ(ctx, pod) // without it, its check is skipped
+		vm.Environ, _ = c.environ(ctx, pod)   // without it, its check is skipped
+		vm.PortHelp, _ = c.portHelp(ctx, pod) // likewise
 	}
 
 	return vm, err
@@ -112,6 +119,19 @@ func (c *Client) environ(ctx context.Context, pod *corev1.Pod) ([]string, error)
 		return nil, err
 	}
 	return env.ParseEnviron(string(text))
+}
+
+// portHelp returns the properties of QEMU's switch ports with a link, as the QEMU of compute prints
+// them, which starts nothing. The names are those of RHEL's QEMU, which KubeVirt has, and of others.
+func (c *Client) portHelp(ctx context.Context, pod *corev1.Pod) (string, error) {
+	const script = "for qemu in /usr/libexec/qemu-kvm /usr/bin/qemu-kvm " +
+		"/usr/bin/qemu-system-x86_64; do [ ! -x $qemu ] || exec $qemu -device " +
+		libvirt.CXLUpstreamDriver + ",help; done; exit 127"
+	text, err := c.exec(ctx, pod, command{
+		container: compute, words: []string{"sh", "-c", script}, limit: maxHelp,
+		file: archive.PortHelpName,
+	})
+	return string(text), err
 }
 
 // domain returns the domain as libvirt runs it.

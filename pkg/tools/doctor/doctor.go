@@ -90,6 +90,7 @@ var (
 		{Name: "gpudirect-clique", needs: Inputs.hasDomain, run: cliques},
 		{Name: "nccl-topology", needs: Inputs.hasDevices, run: ncclTopology},
 		{Name: "atomics", needs: Inputs.hasDevices, run: atomics},
+		{Name: "port-speed", needs: Inputs.hasPortHelp, run: switchPorts},
 		{Name: "launch-security", needs: Inputs.hasDomain, run: launchSecurity},
 		{Name: "start-time", needs: Inputs.hasDevices, run: startTime},
 

@@ -36,6 +36,7 @@ type VMInputs struct {
 	plan.Result        // the plan of the hook for its domain; no plan without one
 
 	PolicyWarnings []reasons.Warning         // if there is no plan
+	PortHelp       string                    // what the VM's QEMU prints of cxl-upstream
 	Alternatives   func() []plan.Alternative // the counts of other layouts; nil if unknown
 }
 

@@ -239,6 +239,27 @@ func spaceTests() map[string]map[string]test {
 			}},
 			"no AMD GPU": {given{host: aHost, domain: domainOf(gpu)}, nil},
 		},
+		"port-speed": {
+			"set": {given{host: aHost, domain: domainOf(gpu), inputs: func(in *doctor.Inputs) {
+				in.PortHelp, in.Policy.PortSpeed = "  x-speed=<PCIELinkSpeed>", "host"
+			}}, []string{
+				"PASS the QEMU of this VM has switch ports with a link, and port-speed is host",
+			}},
+			"off": {given{host: aHost, domain: domainOf(gpu), inputs: func(in *doctor.Inputs) {
+				in.PortHelp = "  x-speed=<PCIELinkSpeed>"
+			}}, []string{
+				"NOTE the QEMU of this VM has switch ports with a link, and port-speed is off (to show " +
+					"every consumer the host's switches, set --port-speed=host in the arguments of " +
+					"the hook, for a cluster whose launchers are all of this image)",
+			}},
+			"QEMU 9.1": {given{host: aHost, domain: domainOf(gpu), inputs: func(in *doctor.Inputs) {
+				in.PortHelp = "  sn=<uint64>"
+			}}, []string{
+				"NOTE the QEMU of this VM has no switch ports with a link (leave port-speed off in " +
+					"this cluster until its KubeVirt has QEMU 10.0; 1.8 has 10.1)",
+			}},
+			"not asked": {given{host: aHost, domain: domainOf(gpu)}, nil},
+		},
 		"io-space": {
 			"14 ports": {given{host: ioHost(14), domain: ioDomain(14, "")}, []string{
 				"PASS 14 devices with an I/O BAR, SeaBIOS has room for 14 ports with one",

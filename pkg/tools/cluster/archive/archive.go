@@ -72,6 +72,7 @@ func LogOf(container string, before bool) string {
 const (
 	DomainName    = "domain.xml"
 	VariablesName = "variables.txt"
+	PortHelpName  = "switch-port.txt"
 )
 
 // SnapshotIn returns the name of the snapshot of a pod's node that was read in a container.
