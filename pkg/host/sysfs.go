@@ -46,8 +46,9 @@ const (
 	related
 	all
 
-	// Details of each function that is read, the number of CPU packages, and the first function of each device's root bus. A hook reads them only for a policy key, because
-	// the kernel wakes a device to read the state of its link.
+	// Details of each function that is read, the number of CPU packages, and the first function of
+	// each device's root bus. A hook reads them only for a policy key, because the kernel wakes a
+	// device to read the state of its link.
 	Details = details | LinkSpeeds
 	// Warnings are the inputs of a plan's warnings: drivers, BARs, the ids of vendor and device,
 	// the members of the IOMMU groups, and beside NVIDIA GPUs the host's NVSwitches.

@@ -27,7 +27,7 @@ func choose(s start) proposal {
 	placing := slices.DeleteFunc(slices.Clone(all), func(c candidate) bool {
 		return len(c.managed) < len(all[0].managed) && len(c.managed) == 0
 	})
-	best := slices.MinFunc(placing, candidate.compare) // the finest of equals, which are in that order
+	best := slices.MinFunc(placing, candidate.compare) // of equal ones the finest, which is first
 	best.Why = judge.why(best, all)
 
 	// A simpler tree that is as good in every respect is easier to read and takes fewer ports.

@@ -177,7 +177,8 @@ func TestAuto(t *testing.T) {
 				source := policy.Source{Flags: withLayout(layout), AnnotationsFirst: true}
 				tree, fits := answer(t, host.planner, source, first)
 				other := consumersIn(t, host, tree, hasFile)
-				isSafe := !claims(t, host, tree, devices) && harmful(other) == 0 && worse(other, flat) == 0
+				isSafe := !claims(t, host, tree, devices) && harmful(other) == 0 &&
+					worse(other, flat) == 0
 				misleads := layout.HasSwitches() && !hasFile && mirrorMisleads(host, devices)
 				switch {
 				case !fits || !isSafe || current(t, host, tree).TreeLayout() == "":
