@@ -5,7 +5,6 @@
 package consumers
 
 import (
-	"math"
 	"slices"
 
 	"hook-sidecar/pkg/consumers/ncclgraph"
@@ -16,7 +15,7 @@ import (
 // each in an order of its own.
 type Machine struct {
 	ncclgraph.Machine // GPUs and NICs in the order of their addresses
-	// NCCL is what NCCL and RCCL find, if a topology file shows them another machine.
+	// NCCL is the machine that a topology file shows NCCL and RCCL; nil without a file.
 	NCCL *ncclgraph.Machine
 	CPU  topology.CPU
 	// HasCells is true for a guest with NUMA cells. Without them no device can know its node.
@@ -41,7 +40,7 @@ const (
 	Harmful
 )
 
-// Decision is what a consumer decides for a GPU, or for a GPU and another device.
+// Decision is the verdict on one answer of a consumer, for a GPU or a pair of devices.
 type Decision struct {
 	GPU   topology.ID
 	Other topology.ID // nil for a consumer that decides for each GPU
@@ -70,16 +69,13 @@ const (
 	AtomicOps = "AtomicOps"
 )
 
-// The goals of programs with more than one question, and of two with the same.
-const (
-	hostNIC = "take the host's NIC"
-	aligned = "are aligned as on the host"
-)
+// aligned is the goal of both questions of DRA.
+const aligned = "are aligned as on the host"
 
 // All has every consumer, in the order in which they are named to people.
 var All = []Consumer{
 	{NCCL, NCCL, "GPU", "have the host's NIC, GPUDirect RDMA and speed", nccl},
-	{UCX, UCX, "GPU", hostNIC, ucx},
+	{UCX, UCX, "GPU", "take the host's NIC", ucx},
 	{DRARoot, "DRA", "pair", aligned, draRoot},
 	{DRANode, "DRA", "pair", aligned, draNode},
 	{P2PDMA, P2PDMA, "pair", "reach the devices of their switch", p2pdma},
@@ -135,6 +131,14 @@ func Tallies(host, guest Machine) []Tally {
 	return tallies
 }
 
+// TallyOf counts the verdicts on the decisions of one consumer, by its name.
+func TallyOf(name string, host, guest Machine) Tally {
+	i := slices.IndexFunc(All, func(c Consumer) bool { return c.Name == name })
+	t := Tally{Consumer: name, Unit: All[i].Unit}
+	All[i].decide(inBoth(host, guest), func(d Decision) { t.Count(d.Verdict) })
+	return t
+}
+
 // Program counts the GPUs about which a program decides as on the host in all that it asks.
 type Program struct {
 	Name     string // "DRA"
@@ -145,52 +149,44 @@ type Program struct {
 
 // Programs returns the programs that decide about a GPU, in the order of All.
 func Programs(host, guest Machine) (programs []Program) {
-	asOnHost := make([]map[topology.ID]bool, len(All)) // by consumer, then GPU
-	for i := range All {
-		asOnHost[i] = map[topology.ID]bool{}
+	isGPU := make(map[topology.ID]bool, len(guest.GPUs))
+	for _, gpu := range guest.GPUs {
+		isGPU[gpu.Node.ID] = true
 	}
 
+	asOnHost := map[string]map[topology.ID]bool{} // by program, then GPU
 	Judge(host, guest, func(consumer int, d Decision) {
+		name := All[consumer].Program
+		if asOnHost[name] == nil {
+			asOnHost[name] = map[topology.ID]bool{}
+		}
+
 		for _, id := range []topology.ID{d.GPU, d.Other} {
-			if isGPU := guest.isGPU(id); isGPU {
-				was, isKnown := asOnHost[consumer][id]
-				asOnHost[consumer][id] = (was || !isKnown) && d.Verdict == Right
+			if isGPU[id] {
+				was, isKnown := asOnHost[name][id]
+				asOnHost[name][id] = (was || !isKnown) && d.Verdict == Right
 			}
 		}
 	})
 
 	for i, c := range All {
-		if i > 0 && All[i-1].Program == c.Program {
-			continue // counted with the one before
+		isCounted := i > 0 && All[i-1].Program == c.Program
+		gpus := asOnHost[c.Program]
+		if isCounted || len(gpus) == 0 {
+			continue
 		}
 
-		p := Program{Name: c.Program, Goal: c.Goal}
-		for _, gpu := range guest.GPUs {
-			isDecided, isRight := false, true
-			for k := i; k < len(All) && All[k].Program == c.Program; k++ {
-				is, isKnown := asOnHost[k][gpu.Node.ID]
-				isDecided, isRight = isDecided || isKnown, isRight && (is || !isKnown)
-			}
-
-			if isDecided {
-				p.GPUs++
-			}
-			if isDecided && isRight {
+		p := Program{Name: c.Program, Goal: c.Goal, GPUs: len(gpus)}
+		for _, isRight := range gpus {
+			if isRight {
 				p.AsOnHost++
 			}
 		}
 
-		if p.GPUs > 0 {
-			programs = append(programs, p)
-		}
+		programs = append(programs, p)
 	}
 
 	return programs
-}
-
-// isGPU reports whether a device is a GPU of the machine.
-func (m Machine) isGPU(id topology.ID) bool {
-	return slices.ContainsFunc(m.GPUs, func(gpu ncclgraph.GPU) bool { return gpu.Node.ID == id })
 }
 
 // both is a host and a guest, with the nodes of the devices that both have, in the host's order.
@@ -249,19 +245,24 @@ func (b both) pairs(yield func(x, y, guestX, guestY *topology.Node)) {
 // those with the highest score: those of the guest with those of the host. Without NICs it decides
 // nothing wrong.
 func (b both) compareTaken(gpu int, score func(m Machine, gpu, nic *topology.Node) int) Verdict {
-	onHost, inGuest := math.MinInt, math.MinInt // the highest scores
-	taken, hits := 0, 0                         // in the guest, and of these on the host, too
-	for pass := range 2 {
-		for i := range b.hostNICs {
-			here := score(b.guest, b.guestGPUs[gpu], b.guestNICs[i])
-			there := score(b.host, b.hostGPUs[gpu], b.hostNICs[i])
-			switch {
-			case pass == 0:
-				onHost, inGuest = max(onHost, there), max(inGuest, here)
-			case here == inGuest && there == onHost:
-				taken, hits = taken+1, hits+1
-			case here == inGuest:
-				taken++
+	if len(b.hostNICs) == 0 {
+		return Right
+	}
+
+	there := topology.Map(b.hostNICs, func(nic *topology.Node) int {
+		return score(b.host, b.hostGPUs[gpu], nic)
+	})
+	here := topology.Map(b.guestNICs, func(nic *topology.Node) int {
+		return score(b.guest, b.guestGPUs[gpu], nic)
+	})
+
+	best, bestOnHost := slices.Max(here), slices.Max(there)
+	taken, hits := 0, 0 // in the guest, and of these on the host, too
+	for i := range here {
+		if here[i] == best {
+			taken++
+			if there[i] == bestOnHost {
+				hits++
 			}
 		}
 	}

@@ -28,7 +28,7 @@ func nccl(b both, yield func(Decision)) {
 	}
 }
 
-// ncclChoice is what NCCL decides for a GPU.
+// ncclChoice has a GPU's NIC, and how NCCL reaches it and other GPUs.
 type ncclChoice struct {
 	nic      topology.ID  // nil where the machine has none
 	isDirect bool         // it uses GPUDirect RDMA

@@ -8,7 +8,7 @@ import "hook-sidecar/pkg/topology"
 func p2pdma(b both, yield func(Decision)) {
 	b.pairs(func(x, y, guestX, guestY *topology.Node) {
 		common := topology.Common(x, y)
-		if common == nil || !common.Kind.IsSwitch() || isPart(x) || isPart(y) {
+		if common == nil || !common.Kind.IsSwitch() || x.IsMediated() || y.IsMediated() {
 			return
 		}
 
@@ -23,9 +23,4 @@ func p2pdma(b both, yield func(Decision)) {
 func AllowsPeers(cpu topology.CPU, x, y *topology.Node) bool {
 	under := topology.Common(x, y)
 	return cpu.IsZen() || under != nil && under.Kind != topology.Root
-}
-
-// isPart reports whether a node of the host is a mediated device.
-func isPart(n *topology.Node) bool {
-	return n.Parent != nil && n.Parent.Kind == topology.MDEVParent
 }

@@ -1,9 +1,10 @@
 package findings
 
 import (
+	"slices"
+
 	"hook-sidecar/pkg/consumers"
 	"hook-sidecar/pkg/placement"
-	"hook-sidecar/pkg/topology"
 	"hook-sidecar/pkg/words"
 )
 
@@ -11,7 +12,7 @@ import (
 
 // otherNIC finds GPUs for which UCX takes another NIC than on the host.
 func otherNIC(plan *placement.Plan) []Finding {
-	t := tallyOf(plan, consumers.UCX)
+	t := plan.Decisions(consumers.UCX)
 	if t.Wrong == 0 {
 		return nil
 	}
@@ -25,7 +26,7 @@ func otherNIC(plan *placement.Plan) []Finding {
 // peerDMARefused finds pairs of devices between which Linux allows peer-to-peer DMA on the host and
 // not in the guest.
 func peerDMARefused(plan *placement.Plan) []Finding {
-	t := tallyOf(plan, consumers.P2PDMA)
+	t := plan.Decisions(consumers.P2PDMA)
 	if t.Wrong == 0 {
 		return nil
 	}
@@ -39,7 +40,7 @@ func peerDMARefused(plan *placement.Plan) []Finding {
 // host not, or the other way round.
 func alignedOtherwise(plan *placement.Plan) (all []Finding) {
 	for _, attribute := range []string{consumers.DRARoot, consumers.DRANode} {
-		if t := tallyOf(plan, attribute); t.Wrong > 0 {
+		if t := plan.Decisions(attribute); t.Wrong > 0 {
 			all = append(all, withRemedy(withSwitches(plan, "choose layout root"),
 				"Kubernetes in the guest aligns %d of %s of devices otherwise than on the host (%s)",
 				t.Wrong, words.Counted(t.Decisions(), "pair"), attribute)...)
@@ -49,22 +50,12 @@ func alignedOtherwise(plan *placement.Plan) (all []Finding) {
 	return all
 }
 
-// tallyOf returns what a consumer decides in the guest of a plan.
-func tallyOf(plan *placement.Plan, consumer string) consumers.Tally {
-	for _, t := range plan.Consumers() {
-		if t.Consumer == consumer {
-			return t
-		}
-	}
-	return consumers.Tally{}
-}
-
 // withSwitches returns the remedy for a tree without the host's switches: the key that brings them,
 // unless it is set or whole AMD GPUs have root ports of their own, and else another one.
 func withSwitches(plan *placement.Plan, other string) string {
-	hasOwnPort := topology.CountFunc(plan.Devices, func(d placement.Decision) bool {
+	hasOwnPort := slices.ContainsFunc(plan.Devices, func(d placement.Decision) bool {
 		return d.OwnPort
-	}) > 0
+	})
 	if plan.Policy.PortSpeed == "host" || hasOwnPort {
 		return other
 	}

@@ -76,6 +76,9 @@ func WithRootPorts(d *domain.Domain, indexes []int) *domain.Domain {
 // BusNumberCount is how many bus numbers a PCI domain has.
 const BusNumberCount = 256
 
+// perAutomatic is how many bus numbers an expander bus without busNr takes.
+const perAutomatic = 2
+
 // FirstBusNumbers returns the first bus number of each expander bus, by its index: its busNr, or
 // the one that libvirt gives it. libvirt goes through those without busNr by index, and gives each the
 // lowest number of all less two (src/qemu/qemu_domain_address.c, qemuDomainAddressFindNewBusNr;
@@ -96,7 +99,7 @@ func FirstBusNumbers(d *domain.Domain) map[int]int {
 
 	slices.Sort(open)
 	for _, index := range open {
-		lowest -= 2
+		lowest -= perAutomatic
 		firsts[index] = lowest
 	}
 
@@ -106,18 +109,9 @@ func FirstBusNumbers(d *domain.Domain) map[int]int {
 // AutomaticBusNumbers counts the bus numbers that expander buses without busNr take under all
 // others.
 func AutomaticBusNumbers(d *domain.Domain) int {
-	lowest, lowestGiven := BusNumberCount, BusNumberCount
-	firsts := FirstBusNumbers(d)
-	for _, c := range d.Controllers {
-		if first, isExpander := firsts[c.Index]; isExpander {
-			lowest = min(lowest, first)
-			if c.BusNr != nil {
-				lowestGiven = min(lowestGiven, first)
-			}
-		}
-	}
-
-	return lowestGiven - lowest
+	return perAutomatic * topology.CountFunc(d.Controllers, func(c domain.Controller) bool {
+		return c.Model == domain.ExpanderBus && c.BusNr == nil
+	})
 }
 
 // NumberBuses returns the bus numbers that firmware gives the bridges of a guest's tree, by ID.

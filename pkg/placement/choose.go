@@ -25,7 +25,7 @@ func choose(s start) proposal {
 	all := judge.candidates()
 	// A layout that places nothing is the measure.
 	placing := slices.DeleteFunc(slices.Clone(all), func(c candidate) bool {
-		return len(c.managed) < len(all[0].managed) && len(c.managed) == 0
+		return len(c.managed) == 0 && len(all[0].managed) > 0
 	})
 	best := slices.MinFunc(placing, candidate.compare) // of equal ones the finest, which is first
 	best.Why = judge.why(best, all)
@@ -66,9 +66,9 @@ type score struct {
 	// 0 where no consumer decides more wrongly than without the hook.
 	worseNCCL, worse int
 	right            int // decisions as on the host
-	// Two GPUs, accelerators or NICs are passed through, and one of them is under a switch whose
-	// ports advertise a speed that is not the host's.
-	falseSpeed bool
+	// 1 if two GPUs, accelerators or NICs are passed through, and one of them is under a switch
+	// whose ports advertise a speed that is not the host's; else 0
+	falseSpeed int
 }
 
 // compare orders candidates from the best. Those of one score are equal.
@@ -79,19 +79,8 @@ func (c candidate) compare(other candidate) int {
 		cmp.Compare(x.worseNCCL, y.worseNCCL),
 		cmp.Compare(x.worse, y.worse),
 		cmp.Compare(y.right, x.right),
-		compareBools(x.falseSpeed, y.falseSpeed),
+		cmp.Compare(x.falseSpeed, y.falseSpeed),
 	)
-}
-
-// compareBools orders false before true.
-func compareBools(x, y bool) int {
-	switch {
-	case x == y:
-		return 0
-	case y:
-		return -1
-	}
-	return 1
 }
 
 // judge compares trees by what the consumers decide in them.
@@ -138,32 +127,9 @@ func (j judge) guest(
 		port = fastestLink
 	}
 
-	m := consumers.Machine{
-		Machine:  machineOf(devices, node, j.guestLink(port)),
-		CPU:      j.Host.CPU,
-		HasCells: len(j.Domain.Cells) > 0, HasOneCell: len(j.Domain.Cells) == 1,
-	}
-	if j.Policy.NCCLTopology != policy.NCCLTopologyNone {
-		m.NCCL = &j.onHost.Machine
-	}
-
-	return m
-}
-
-// guestLink returns the links that a guest shows whose ports have those of port.
-func (j judge) guestLink(
-	port func(*topology.Node) topology.Link,
-) func(*topology.Node) topology.Link {
-	return func(n *topology.Node) topology.Link {
-		id, isPassedThrough := n.ID.(topology.DeviceID)
-		if !isPassedThrough {
-			return port(n)
-		}
-		if f := j.Host.Function(id); f != nil && f.MutesLink {
-			return topology.Link{}
-		}
-		return fastest
-	}
+	own := func(*topology.Function) topology.Link { return fastest }
+	m := machineOf(devices, node, guestLinks(j.Host, port, own))
+	return asGuest(m, j.onHost, j.Domain, j.Policy)
 }
 
 // candidates returns what auto may take, the finest layout first.
@@ -195,7 +161,10 @@ func (j judge) judged(p proposal) candidate {
 	}
 
 	hasTrueSpeed := j.Policy.NCCLTopology != policy.NCCLTopologyNone || j.switchPortsSpeak()
-	c.falseSpeed = !hasTrueSpeed && hasFalseLinkSpeed(p.decisions, p.wanted)
+	if !hasTrueSpeed && hasFalseLinkSpeed(p.decisions, p.wanted) {
+		c.falseSpeed = 1
+	}
+
 	return c
 }
 

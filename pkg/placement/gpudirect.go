@@ -46,38 +46,30 @@ func (p *Plan) GPUDirect() GPUDirect {
 
 // Consumers counts, for each consumer of the tree, the decisions that are as on the host in the guest
 // after Changes.
-func (p *Plan) Consumers() []consumers.Tally {
-	return consumers.Tallies(p.machineOnHost(), p.machineInGuest())
+func (p *Plan) Consumers() []consumers.Tally { return consumers.Tallies(p.machines()) }
+
+// Decisions counts the decisions of one consumer, by its name, as Consumers does.
+func (p *Plan) Decisions(consumer string) consumers.Tally {
+	host, guest := p.machines()
+	return consumers.TallyOf(consumer, host, guest)
 }
 
 // Programs counts, for each program that asks the tree, the GPUs about which it decides as on the
 // host in the guest after Changes.
-func (p *Plan) Programs() []consumers.Program {
-	return consumers.Programs(p.machineOnHost(), p.machineInGuest())
-}
+func (p *Plan) Programs() []consumers.Program { return consumers.Programs(p.machines()) }
 
-func (p *Plan) machineOnHost() consumers.Machine {
-	return consumers.Machine{Machine: p.onHost(), CPU: p.Host.CPU}
-}
-
-func (p *Plan) machineInGuest() consumers.Machine {
-	m := consumers.Machine{
-		Machine: p.inGuest(), CPU: p.Host.CPU,
-		HasCells: len(p.result.Cells) > 0, HasOneCell: len(p.result.Cells) == 1,
-		Atomics: map[topology.ID]bool{},
-	}
-	if p.Policy.NCCLTopology != policy.NCCLTopologyNone { // the file shows NCCL the host's tree
-		onHost := p.onHost()
-		m.NCCL = &onHost
-	}
-
+// machines returns the host and the guest after Changes as the consumers find them.
+func (p *Plan) machines() (host, guest consumers.Machine) {
+	host = consumers.Machine{Machine: p.onHost(), CPU: p.Host.CPU}
+	guest = asGuest(p.inGuest(), host, p.result, p.Policy)
+	guest.Atomics = map[topology.ID]bool{}
 	for _, d := range p.Devices {
 		if n := p.GuestTree.Node(d.ID); d.NeedsAtomics() && n != nil && d.Address != nil {
-			m.Atomics[d.ID] = HasAtomics(n, d.Address)
+			guest.Atomics[d.ID] = HasAtomics(n, d.Address)
 		}
 	}
 
-	return m
+	return host, guest
 }
 
 // onHost returns the GPUs and NICs as NCCL finds them on the host.
@@ -89,7 +81,8 @@ func (p *Plan) onHost() ncclgraph.Machine {
 // inGuest returns the GPUs and NICs as NCCL finds them in the guest, without the topology file.
 func (p *Plan) inGuest() ncclgraph.Machine {
 	shown := shownBy(p.Host, p.Devices)
-	m := machineOf(byGuestAddress(shown), p.GuestTree.Node, guestLinks(p.Host, p.portLink))
+	m := machineOf(byGuestAddress(shown), p.GuestTree.Node, guestLinks(p.Host, p.portLink,
+		func(f *topology.Function) topology.Link { return maxLink(p.Host, f) }))
 	return p.joined(m)
 }
 

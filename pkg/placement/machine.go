@@ -1,10 +1,12 @@
 package placement
 
 import (
+	"hook-sidecar/pkg/consumers"
 	"hook-sidecar/pkg/consumers/ncclgraph"
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/libvirt"
 	"hook-sidecar/pkg/placement/bus"
+	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -70,10 +72,26 @@ var fastest = topology.Link{Speed: 64, Width: 16}
 // fastestLink returns it for every node.
 func fastestLink(*topology.Node) topology.Link { return fastest }
 
+// asGuest returns a guest with these GPUs and NICs as the consumers find it: on the host's CPUs, with
+// the cells of a domain. The topology file shows NCCL the host.
+func asGuest(
+	m ncclgraph.Machine, host consumers.Machine, d *domain.Domain, p policy.Policy,
+) consumers.Machine {
+	guest := consumers.Machine{
+		Machine: m, CPU: host.CPU, HasCells: len(d.Cells) > 0, HasOneCell: len(d.Cells) == 1,
+	}
+	if p.NCCLTopology != policy.NCCLTopologyNone {
+		guest.NCCL = &host.Machine
+	}
+
+	return guest
+}
+
 // guestLinks returns what a guest shows of links: of its ports what port returns, and of a
-// passthrough function the function's own.
+// passthrough function what own does, unless the function mutes its link.
 func guestLinks(
 	host *topology.Host, port func(*topology.Node) topology.Link,
+	own func(*topology.Function) topology.Link,
 ) func(*topology.Node) topology.Link {
 	return func(n *topology.Node) topology.Link {
 		id, isPassedThrough := n.ID.(topology.DeviceID)
@@ -86,7 +104,7 @@ func guestLinks(
 			return topology.Link{}
 		}
 
-		return maxLink(host, function)
+		return own(function)
 	}
 }
 

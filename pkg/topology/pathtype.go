@@ -93,8 +93,12 @@ func sameDevice(x, y *Node) bool {
 
 // plugged returns the node that is plugged into a bus: n, or the function that n is a part of.
 func (n *Node) plugged() *Node {
-	if n.Parent != nil && n.Parent.Kind == MDEVParent {
+	if n.IsMediated() {
 		return n.Parent
 	}
 	return n
 }
+
+// IsMediated reports whether a node of a host is a mediated device, which is a part of the function
+// above it.
+func (n *Node) IsMediated() bool { return n.Parent != nil && n.Parent.Kind == MDEVParent }

@@ -276,7 +276,7 @@ func (m Machine) wayOf(function *topology.Node) way {
 	}
 
 	n := function
-	if n.Parent != nil && n.Parent.Kind == topology.MDEVParent {
+	if n.IsMediated() {
 		n = n.Parent
 	}
 
