@@ -51,7 +51,7 @@ Exit status:
 	flags.Lookup("plugin").NoOptDefVal = pluginOf19
 	cli.Complete(cmd, "plugin", pluginOf19, pluginOf110)
 	flags.BoolVar(&in.showDiff, "diff", false, "print a unified diff instead of the domain")
-	cli.AddOutput(flags, &in.output)
+	cli.AddOnlyFile(flags, &in.output)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return runCall(cmd, p, in) }
 	return cmd
 }

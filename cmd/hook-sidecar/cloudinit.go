@@ -23,12 +23,12 @@ Exit status:
   0  success
   2  usage error, or the file is not user data of cloud-init`,
 		Example: `  hook-sidecar cloud-init
-  hook-sidecar cloud-init --user-data user-data.yaml -o merged.txt`,
+  hook-sidecar cloud-init --user-data user-data.yaml --output-file merged.txt`,
 	}
 
 	cmd.Flags().StringVar(&userData, "user-data", "",
 		"the VM's user data, or - for standard input (default: none)")
-	cli.AddOutput(cmd.Flags(), &output)
+	cli.AddOnlyFile(cmd.Flags(), &output)
 	cmd.RunE = func(*cobra.Command, []string) error {
 		var given []byte
 		if userData != "" {

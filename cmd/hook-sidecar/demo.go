@@ -38,13 +38,14 @@ Exit status:
   0  success
   2  failure`,
 		Example: `  hook-sidecar demo
-  hook-sidecar demo --full
+  hook-sidecar demo --details
   hook-sidecar demo --layout root
   hook-sidecar demo --diff
   hook-sidecar demo --host lstopo.xml --port-speed host`,
 	}
 
-	cmd.Flags().BoolVar(&shows.full, "full", false, "print what explain shows of the result")
+	cli.AddDetails(cmd, &shows.details)
+	cli.AlsoNamed(cmd.Flags(), "full", "details")
 	cmd.Flags().BoolVar(&shows.diff, "diff", false, "print what the hook changes in the domain")
 	cmd.Flags().BoolVar(&shows.domain, "print-domain", false,
 		"print the domain as it comes to the hook")
@@ -138,7 +139,10 @@ func assumeVFIO(p *cli.Program, sysfs fs.FS, shown *topology.Host) {
 
 // demoOutput selects the output of demo: explain's text, the changes of the domain, or by default
 // the summary.
-type demoOutput struct{ full, diff, domain bool }
+type demoOutput struct {
+	details      []report.Section
+	diff, domain bool
+}
 
 // demo plans the sample and prints the result.
 func runDemo(p *cli.Program, s demoInput, shows demoOutput) error {
@@ -155,12 +159,13 @@ func runDemo(p *cli.Program, s demoInput, shows demoOutput) error {
 		out.Write(colouredDiff(diff.Diff("a/domain.xml", s.request.Domain, "b/domain.xml",
 			after.Domain), p.Style("")))
 
-	case shows.full:
+	case len(shows.details) > 0:
+		result.Details = shows.details
 		err = result.WriteText(&out, p.Style(""))
 	default:
 		err = result.WriteSummary(&out, before, p.Style(""))
-		out.WriteString("\nMore: --full. The XML: --diff. Your VM: hook-sidecar explain --domain " +
-			"vm.xml --vmi vmi.json\n")
+		out.WriteString("\nMore: --details. The XML: --diff.\n" +
+			"Your VM: hook-sidecar explain vm.xml --vmi vmi.json\n")
 	}
 
 	if err == nil {

@@ -44,7 +44,7 @@ Exit status:
 		Example: `  hook-sidecar doctor
   hook-sidecar doctor --domain vm.xml --vmi vmi.json --sysfs host.txtar
   hook-sidecar doctor --domain domains/ --sysfs host.txtar
-  hook-sidecar doctor --format json | jq '.results[] | select(.status == "FAIL")'`,
+  hook-sidecar doctor -o json | jq '.results[] | select(.status == "FAIL")'`,
 	}
 
 	in := addInputFlags(cmd.Flags())

@@ -36,11 +36,11 @@ Exit status:
   2  usage error, invalid input or failure
   3  refused by strict policy`,
 		Example: `  hook-sidecar explain vm.xml --vmi vmi.json
-  hook-sidecar explain --domain vm.xml --sysfs host.txtar -o vm.svg
+  hook-sidecar explain --domain vm.xml --sysfs host.txtar --output-file vm.svg
   virsh dumpxml vm | hook-sidecar explain --as-is
   virsh dumpxml vm | hook-sidecar explain --guest lspci.txt   # from lspci -Dvmmnn in the guest
-  hook-sidecar explain --format nccl --domain vm.xml -o virtualTopology.xml
-  hook-sidecar explain --format json < vm.xml | jq .devices`,
+  hook-sidecar explain -o nccl --domain vm.xml --output-file virtualTopology.xml
+  hook-sidecar explain -o json < vm.xml | jq .devices`,
 	}
 
 	in := addInputFlags(cmd.Flags())
@@ -74,7 +74,7 @@ func runExplain(p *cli.Program, in *inputFlags, flags explainFlags) error {
 	switch {
 	case flags.guest != "":
 		formats = []string{cli.Text, cli.JSON, cli.YAML}
-	case flags.Details:
+	case len(flags.Details) > 0:
 		formats = []string{cli.Text, cli.SVG}
 	}
 

@@ -37,7 +37,7 @@ hook-sidecar snapshot. Several of one guest complete each other, also in one fil
 ` + reasons.Page("docs/guest.md") + ` says what each of them shows.
 
 With --host it compares the guest with the bare metal, and names the keys of the
-hook that restore what was lost. --format nccl writes the host's topology with the
+hook that restore what was lost. -o nccl writes the host's topology with the
 guest's addresses for NCCL_TOPO_FILE.
 
 Exit status:

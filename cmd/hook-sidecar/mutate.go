@@ -29,17 +29,17 @@ Exit status:
   2  usage error, invalid input or failure
   3  refused by strict policy`,
 		Example: `  hook-sidecar mutate --domain vm.xml --vmi vmi.json --diff
-  hook-sidecar mutate --env launcher.env --sysfs host.txtar -o placed.xml < vm.xml`,
+  hook-sidecar mutate --env launcher.env --sysfs host.txtar --output-file placed.xml < vm.xml`,
 	}
 
 	in := addInputFlags(cmd.Flags())
 	in.addDomain(cmd.Flags(), ", the default")
 	cmd.Flags().BoolVar(&showDiff, "diff", false, "print a unified diff instead of the domain")
 	cmd.Flags().BoolVar(&check, "check", false, "print no domain; exit status 1 on a change")
-	cli.AddOutput(cmd.Flags(), &output)
+	cli.AddOnlyFile(cmd.Flags(), &output)
 	cmd.RunE = func(*cobra.Command, []string) error {
 		if err := cmp.Or(exclude(cmd, "diff", "check"),
-			exclude(cmd, "check", "output")); err != nil {
+			exclude(cmd, "check", "output-file")); err != nil {
 			return err
 		}
 

@@ -25,7 +25,7 @@ func TestPicturesDoc(t *testing.T) {
 	} {
 		var out, messages bytes.Buffer
 		args = append([]string{
-			"hook-sidecar", "explain", "--format", "svg", "--sysfs",
+			"hook-sidecar", "explain", "-o", "svg", "--sysfs",
 			filepath.Join(data, "hosts", "x86-2n8g-hgx-h100.txtar"),
 		}, args...)
 

@@ -32,10 +32,10 @@ its place; so does standard error.
 Exit status:
   0  success
   2  usage error, or the host cannot be read`,
-		Example: `  hook-sidecar snapshot -o host.txtar
+		Example: `  hook-sidecar snapshot --output-file host.txtar
   hook-sidecar snapshot --sysfs /host/sys | ssh workstation 'cat > host.txtar'
   hook-sidecar explain --sysfs host.txtar --domain vm.xml
-  hook-sidecar snapshot --from topo-m.txt --from lspci.txt -o host.txtar
+  hook-sidecar snapshot --from topo-m.txt --from lspci.txt --output-file host.txtar
   hook-sidecar demo --host host.txtar`,
 	}
 
@@ -45,7 +45,7 @@ Exit status:
 			"input; several of one machine complete each other")
 
 	cmd.MarkFlagsMutuallyExclusive("from", "sysfs")
-	cli.AddOutput(cmd.Flags(), &output)
+	cli.AddOnlyFile(cmd.Flags(), &output)
 	cmd.RunE = func(*cobra.Command, []string) error { return runSnapshot(p, sysfs, from, output) }
 	return cmd
 }

@@ -66,6 +66,16 @@ func onTerminal(t *testing.T, columns uint16, environ []string, args ...string) 
 	return text
 }
 
+var colour = regexp.MustCompile("\x1b\\[[0-9]*m")
+
+// longestOf returns how many columns the longest line of a text takes.
+func longestOf(text string) (longest int) {
+	for line := range strings.Lines(colour.ReplaceAllString(text, "")) {
+		longest = max(longest, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")))
+	}
+	return longest
+}
+
 // On a terminal, text is as wide as the terminal and has colours, also in doctor and
 // in diffs.
 func TestOnTerminal(t *testing.T) {
@@ -75,7 +85,6 @@ func TestOnTerminal(t *testing.T) {
 		"--sysfs", "../../testdata/hosts/x86-2n8g-hgx-h100.txtar", "--layout", "numa",
 	}
 
-	colour := regexp.MustCompile("\x1b\\[[0-9]*m")
 	utf8Locale := []string{"LANG=C.UTF-8"}
 	for _, test := range []struct {
 		columns uint16
@@ -87,15 +96,19 @@ func TestOnTerminal(t *testing.T) {
 		{120, []string{"LANG=C.UTF-8", "COLUMNS=90"}, 90},
 		{0, utf8Locale, 100},
 	} {
-		longest := 0
-		text := onTerminal(t, test.columns, test.environ, append([]string{"explain"}, inputs...)...)
-		for line := range strings.Lines(colour.ReplaceAllString(text, "")) {
-			longest = max(longest, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")))
-		}
-
+		longest := longestOf(onTerminal(t, test.columns, test.environ,
+			append([]string{"explain", "--details"}, inputs...)...))
 		if longest > test.want || longest < test.want-5 {
 			t.Errorf("%d columns, %v: the longest line has %d, want %d", test.columns, test.environ,
 				longest, test.want)
+		}
+	}
+
+	for _, args := range [][]string{
+		append([]string{"doctor", "--socket-dir", "", "--cgroup", ""}, inputs...), {"demo"},
+	} {
+		if text := onTerminal(t, 80, utf8Locale, args...); longestOf(text) > 80 {
+			t.Errorf("%v: a line of %d columns on 80:\n%s", args, longestOf(text), text)
 		}
 	}
 

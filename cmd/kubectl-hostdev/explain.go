@@ -23,7 +23,8 @@ import (
 type explainFlags struct {
 	fleetFlags
 	layout, guestFile string
-	guest, details    bool
+	guest             bool
+	details           []report.Section
 }
 
 func (a *app) newExplain() *cobra.Command {
@@ -90,11 +91,11 @@ func (f *explainFlags) check(args []string) error {
 	f.guest = f.guest || f.guestFile != ""
 	var formats []string
 	switch {
-	case len(args) == 0 && (f.layout != "" || f.details || f.guest):
+	case len(args) == 0 && (f.layout != "" || len(f.details) > 0 || f.guest):
 		return cli.Failed("name the VM",
 			errors.New("--layout, --details and --guest require a VM name"))
 
-	case f.guest && (f.layout != "" || f.details):
+	case f.guest && (f.layout != "" || len(f.details) > 0):
 		return cli.Failed("leave out one of them",
 			errors.New("--guest cannot be combined with --layout or --details"))
 
@@ -102,7 +103,7 @@ func (f *explainFlags) check(args []string) error {
 		formats = []string{cli.Text, cli.JSON, cli.YAML}
 	case len(args) == 0:
 		formats = []string{cli.Text, cli.Wide, cli.JSON, cli.YAML, cli.Name}
-	case f.details:
+	case len(f.details) > 0:
 		formats = []string{cli.Text, cli.SVG}
 	}
 
@@ -127,7 +128,7 @@ func (a *app) explain(ctx context.Context, argument string, flags explainFlags) 
 	case cli.Name:
 		return a.Write(flags.File, []byte(cluster.ResourceName(vm.Name)+"\n"))
 	case cli.Wide:
-		flags.Format, flags.details = cli.Text, true
+		flags.Format, flags.details = cli.Text, report.Sections
 	}
 
 	e := cli.Explanation{Output: flags.Output, Details: flags.details}

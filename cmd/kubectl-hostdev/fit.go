@@ -68,7 +68,7 @@ Exit status:
 	}
 
 	flags.add(cmd.Flags())
-	flags.AddAsKubectl(cmd, cli.Text, cli.JSON, cli.YAML)
+	flags.Add(cmd, cli.Text, cli.JSON, cli.YAML)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		flags.wish.MustPair = cmd.Flags().Changed("pair")
 		if len(flags.files) == 0 && flags.wish == (fit.Wish{Pair: true}) &&
@@ -99,7 +99,8 @@ Exit status:
 
 // add adds the flags to a set.
 func (flags *fitFlags) add(f *pflag.FlagSet) {
-	f.StringArrayVarP(&flags.files, "filename", "f", nil,
+	cli.AlsoNamed(f, "filename", "file")
+	f.StringArrayVarP(&flags.files, "file", "f", nil,
 		"a VM, and templates of its claims, or an archive of collect; - is standard\ninput; may "+
 			"be repeated")
 
@@ -181,7 +182,7 @@ func (f *fitFlags) checkChecked(cmd *cobra.Command) (err error) {
 
 	f.checked = name
 	cmd.Flags().Visit(func(set *pflag.Flag) {
-		isAllowed := slices.Contains([]string{"check", "filename", "output", "output-file"}, set.Name)
+		isAllowed := slices.Contains([]string{"check", "file", "output", "output-file"}, set.Name)
 		if cmd.LocalNonPersistentFlags().Lookup(set.Name) != nil && !isAllowed && err == nil {
 			err = cli.Failed("leave out one of them",
 				fmt.Errorf("--check cannot be combined with --%s", set.Name))

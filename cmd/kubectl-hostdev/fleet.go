@@ -25,7 +25,7 @@ type fleetFlags struct {
 }
 
 func (f *fleetFlags) add(cmd *cobra.Command, formats ...string) {
-	f.AddAsKubectl(cmd, formats...)
+	f.Add(cmd, formats...)
 	flags := cmd.Flags()
 	flags.BoolVarP(&f.all, "all-namespaces", "A", false, "the VMs of all namespaces")
 	flags.StringVarP(&f.selector, "selector", "l", "",

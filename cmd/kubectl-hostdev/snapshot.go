@@ -38,7 +38,7 @@ debug the pod has no privileges. This needs the ClusterRole hostdev-node of
 		Args: oneVM,
 	}
 
-	output.AddAsKubectl(cmd, cli.Text)
+	output.Add(cmd, cli.Text)
 	output.Format = cli.Text // whatever the name of the file
 	cmd.Flags().StringVar(&image, "debug-image", "",
 		"read the node through a pod with this image, which needs a shell, such as busybox")

@@ -54,7 +54,7 @@ Exit status:
 		},
 	}
 
-	output.AddAsKubectl(cmd, cli.Text, cli.JSON, cli.YAML)
+	output.Add(cmd, cli.Text, cli.JSON, cli.YAML)
 	cmd.Flags().StringArrayVarP(&files, "file", "f", nil,
 		"read this file instead of the cluster; may be repeated")
 	cmd.Flags().StringArrayVar(&guestFiles, "guest-file", nil,

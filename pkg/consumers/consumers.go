@@ -74,7 +74,7 @@ const aligned = "are aligned as on the host"
 
 // All has every consumer, in the order in which they are named to people.
 var All = []Consumer{
-	{NCCL, NCCL, "GPU", "have the host's NIC, GPUDirect RDMA and speed", nccl},
+	{NCCL, NCCL, "GPU", "have the host's NIC, GPUDirect RDMA, speed", nccl},
 	{UCX, UCX, "GPU", "take the host's NIC", ucx},
 	{DRARoot, "DRA", "pair", aligned, draRoot},
 	{DRANode, "DRA", "pair", aligned, draNode},

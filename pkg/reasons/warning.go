@@ -45,7 +45,7 @@ const (
 
 // SpeedRemedy is the remedy for an emulated port that shows NCCL a false speed.
 const SpeedRemedy = "pass NCCL the host's link speeds: nccl-topology=fwcfg, or the file of " +
-	"explain --format nccl"
+	"explain -o nccl"
 
 // codeTable has the remedies, and which check of doctor reports the warning.
 var codeTable = []entry[Code]{

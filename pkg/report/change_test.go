@@ -36,7 +36,7 @@ func TestUnknownDevice(t *testing.T) {
 }
 
 // TestPeerPaths: each pair of a NIC and a GPU that the guest shows under one switch has what the
-// host's path is; with details the text lists them by cause. The hosts of the tests have Linux's ACS,
+// host's path is; the details' text lists them by cause. The hosts of the tests have Linux's ACS,
 // and NICs without ATS.
 func TestPeerPaths(t *testing.T) {
 	r := machines.Whole(t, machines.HGX, "mirror")
@@ -51,7 +51,6 @@ func TestPeerPaths(t *testing.T) {
 		`"functions":["0000:18:00.1"],"remedy":"on ConnectX: mlxconfig -d DEVICE set `+
 		`ATS_ENABLED=true, then reboot the host"}`, string(data), "(-want +got)")
 
-	r.Details = true
 	const want = "HOST PATHS #0 to #1, #2 to #3, #4 to #5, #6 to #7, #8 to #9, #14 to #15, #16 to " +
 		"#17, #18 to #19: through the root complex (no-ats): requests go up"
 	if got := words.OneLine(text(t, r, report.Style{})); !strings.Contains(got, want) {

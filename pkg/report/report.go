@@ -63,8 +63,8 @@ type Report struct {
 	// of the current domain (--as-is) only: the changes that the layout would make
 	WouldChange *Prospect `json:"wouldChange,omitempty"`
 
-	Subject Subject `json:"-"`
-	Details bool    `json:"-"` // show link speeds
+	Subject Subject   `json:"-"`
+	Details []Section `json:"-"` // what text and picture show beyond the short form
 	// the outcome in parts of a line; empty if an error came before the plan
 	Headline []string `json:"-"`
 

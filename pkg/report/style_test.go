@@ -2,7 +2,7 @@ package report_test
 
 import (
 	"bytes"
-	"io"
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -13,13 +13,50 @@ import (
 	"hook-sidecar/test/machines"
 )
 
-func text(t *testing.T, r interface {
-	WriteText(w io.Writer, style report.Style) error
-}, style report.Style) string {
+// text returns a report's text with every section.
+func text(t *testing.T, r report.Report, style report.Style) string {
+	t.Helper()
+	r.Details = report.Sections
+	return short(t, r, style)
+}
+
+// short returns a report's text as it is without --details.
+func short(t *testing.T, r report.Report, style report.Style) string {
 	t.Helper()
 	var b bytes.Buffer
 	expect.NoError(t, r.WriteText(&b, style))
 	return b.String()
+}
+
+// TestShort: without --details an administrator sees on one screen how the guest is, why, and where
+// each device is. The last line says what else there is, by the names that --details takes.
+func TestShort(t *testing.T) {
+	for _, host := range machines.Names(t) {
+		for _, layout := range machines.Layouts() {
+			r := machines.Whole(t, host, layout)
+			got := short(t, r, report.Style{})
+			if lines := strings.Count(got, "\n"); lines > len(r.Devices)+24 {
+				t.Errorf("%s, %s: %d lines:\n%s", host, layout, lines, got)
+			}
+
+			for i := range r.Devices {
+				if !strings.Contains(got, fmt.Sprintf("\n#%d ", i)) {
+					t.Errorf("%s, %s: no line of device #%d:\n%s", host, layout, i, got)
+				}
+			}
+
+			if !strings.HasSuffix(got,
+				"\nMore, all or by name: --details=trees,paths,consumers,links,start,budgets\n") {
+				t.Errorf("%s, %s: the end does not say how to see more:\n%s", host, layout, got)
+			}
+
+			r.Details = []report.Section{report.SectionBudgets}
+			if got := short(t, r, report.Style{}); len(r.Controllers) > 0 !=
+				strings.Contains(got, "\nBUDGETS\n") || strings.Contains(got, "HOST  ") {
+				t.Errorf("%s, %s: --details=budgets shows\n%s", host, layout, got)
+			}
+		}
+	}
 }
 
 var colour = regexp.MustCompile("\x1b\\[[0-9]*m")
@@ -88,7 +125,8 @@ func TestNarrow(t *testing.T) {
 func TestLongAlias(t *testing.T) {
 	long := "ua-hostdevice-" + strings.Repeat("very-long-name-", 10)
 	r := machines.Report(t, machines.Sysfs(t, machines.HGX), machines.OneGPU(t, long), "numa")
-	plain := text(t, r, report.Style{})
+	r.Details = []report.Section{report.SectionTrees}
+	plain := short(t, r, report.Style{})
 	for line := range strings.Lines(plain) {
 		if len(line) > len("\n")+100 {
 			t.Errorf("%d columns: %q", len(line), line)

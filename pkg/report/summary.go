@@ -50,7 +50,7 @@ func outcomes(inventory string, before, after *placement.Plan) [][]string {
 		})...)
 	}
 
-	rows := [][]string{{inventory, "HOST", "WITHOUT THE HOOK", "WITH IT"}}
+	rows := [][]string{{inventory, "HOST", "NO HOOK", "HOOK"}}
 	was := map[string]int{} // GPUs, by the program
 	for _, p := range before.Programs() {
 		was[p.Name] = p.AsOnHost
@@ -67,7 +67,7 @@ func outcomes(inventory string, before, after *placement.Plan) [][]string {
 
 // places returns a row per device, of the first ones of each NUMA node.
 func (r Report) places(before *placement.Plan) [][]string {
-	rows := [][]string{{"DEVICE", "HOST", "WITHOUT THE HOOK", "WITH IT"}}
+	rows := [][]string{{"DEVICE", "HOST", "NO HOOK", "HOOK"}}
 	shown := map[topology.Affinity]int{}
 	for i, d := range r.plan.Devices {
 		if shown[d.HostNode]++; shown[d.HostNode] > summaryDevices {

@@ -19,8 +19,8 @@ import (
 )
 
 // WriteText writes the report for people: subject, headline, outcomes, why devices have no place,
-// the trees of host and guest, their path types, one line per device, budgets, warnings and, for
-// the current domain, the changes that the layout would make.
+// one line per device, warnings and, for the current domain, the changes that the layout would make.
+// Details adds the trees of host and guest, their path types and more.
 func (r Report) WriteText(w io.Writer, style Style) error {
 	p := &printer{Style: style}
 	p.WriteString(r.Subject.Text(style))
@@ -46,29 +46,35 @@ func (r Report) WriteText(w io.Writer, style Style) error {
 	case r.IsElsewhere() && !r.IsCurrent():
 		p.devices(r)
 	default:
-		p.trees(r)
-		p.matrices(r)
+		p.details(r, SectionTrees, p.trees)
+		p.details(r, SectionPaths, p.matrices)
 		p.devices(r)
 		p.meanings(r)
-		if r.Details {
-			p.consumers(r)
-			p.links(r)
-			p.peerPaths(r)
-		}
-
-		p.mapping(r)
+		p.details(r, SectionConsumers, p.consumers)
+		p.details(r, SectionLinks, p.links)
+		p.details(r, SectionPaths, p.peerPaths)
+		p.details(r, SectionStart, p.mapping)
 	}
 
-	if len(r.Controllers) > 0 {
-		p.budgets(r)
-	}
-
+	p.details(r, SectionBudgets, p.budgets)
 	p.warnings(r)
 	if r.IsCurrent() {
 		p.prospect(r)
 	}
 
+	if len(r.Details) == 0 {
+		p.line("")
+		p.wrapped(plain, "More, all or by name: --details="+strings.Join(Sections, ","))
+	}
+
 	return p.to(w)
+}
+
+// details writes a section if it was asked for.
+func (p *printer) details(r Report, section Section, write func(Report)) {
+	if r.Shows(section) {
+		write(r)
+	}
 }
 
 // mapping writes how long a start maps, and what makes that shorter.
@@ -337,6 +343,10 @@ func (p *printer) peerPaths(r Report) {
 }
 
 func (p *printer) budgets(r Report) {
+	if len(r.Controllers) == 0 {
+		return
+	}
+
 	p.heading("BUDGETS")
 	line := func(name string, budget bus.Budget, unit string) {
 		colour := plain
@@ -374,7 +384,7 @@ func (p *printer) warnings(r Report) {
 	}
 
 	for i, warning := range shown {
-		if i == 0 || shown[i-1].Code != warning.Code {
+		if i == 0 {
 			p.line("")
 		}
 

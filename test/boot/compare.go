@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// Compared is what `explain --guest --format json` prints.
+// Compared is what `explain --guest -o json` prints.
 type Compared struct {
 	Source  string
 	Devices []struct {
@@ -45,7 +45,7 @@ func compare(binary, dir string, domain, snapshot []byte, flags ...string) (*Com
 
 	out, err := ask(binary, domain,
 		append([]string{
-			"explain", "--format", "json", "--domain", "-", "--guest", file,
+			"explain", "-o", "json", "--domain", "-", "--guest", file,
 		}, flags...)...)
 
 	c := &Compared{}

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Explained is the part of `explain --format json` that a guest can confirm.
+// Explained is the part of `explain -o json` that a guest can confirm.
 type Explained struct {
 	Devices []struct {
 		ID, Outcome, Reason string
@@ -27,7 +27,7 @@ type Explained struct {
 // explain asks the program under test about a domain.
 func explain(binary string, domain []byte, flags ...string) (*Explained, error) {
 	out, err := ask(binary, domain,
-		append([]string{"explain", "--format", "json", "--domain", "-"}, flags...)...)
+		append([]string{"explain", "-o", "json", "--domain", "-"}, flags...)...)
 	if err != nil {
 		return nil, err
 	}

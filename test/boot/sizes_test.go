@@ -301,7 +301,7 @@ func (b *bench) check(
 ) (status, found string) {
 	t.Helper()
 	out, err := ask(b.binary, domain,
-		append([]string{"doctor", "--format", "json", "--domain", "-"}, flags...)...)
+		append([]string{"doctor", "-o", "json", "--domain", "-"}, flags...)...)
 	if exit := new(exec.ExitError); err != nil && (!errors.As(err, &exit) || exit.ExitCode() != 1) {
 		t.Fatal(err)
 	}

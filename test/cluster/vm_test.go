@@ -251,7 +251,7 @@ func (v vm) startAgain(t *testing.T, c *cluster, why string) {
 func (v vm) explain(t *testing.T, c *cluster, value any, flags ...string) {
 	t.Helper()
 	command := c.plugin(admin,
-		append([]string{"explain", v.name, "--format", "json"}, flags...)...)
+		append([]string{"explain", v.name, "-o", "json"}, flags...)...)
 	var errs strings.Builder
 	command.Stderr = &errs
 	out, err := command.Output()

@@ -41,10 +41,10 @@ The schema version rises when a field is removed or changes its meaning, not whe
 `)
 
 	for _, part := range []struct{ title, directory, typeName string }{
-		{"`explain --format json`", "pkg/report", "Report"},
-		{"`explain --guest FILE --format json`", "pkg/tools/verdict", "GuestComparison"},
-		{"`guest --format json`", "pkg/tools/verdict", "Verdict"},
-		{"`doctor --format json`", "pkg/tools/doctor", "Report"},
+		{"`explain -o json`", "pkg/report", "Report"},
+		{"`explain --guest FILE -o json`", "pkg/tools/verdict", "GuestComparison"},
+		{"`guest -o json`", "pkg/tools/verdict", "Verdict"},
+		{"`doctor -o json`", "pkg/tools/doctor", "Report"},
 		{"`kubectl hostdev explain -o json`: the table of VMs", "cmd/kubectl-hostdev", "vmTable"},
 		{"`kubectl hostdev fit -o json`", "pkg/tools/cluster/fit", "Answer"},
 		{"`kubectl hostdev fit --check CLAIM -o json`", "pkg/tools/cluster/fit", "Check"},

@@ -44,12 +44,12 @@ func TestGeneratedSchema(t *testing.T) {
 
 	directory := filepath.Join(root, "docs", "schema")
 	schema.Check[report.Report](t, filepath.Join(directory, "explain.json"),
-		"explain --format json", *update, reports...)
+		"explain -o json", *update, reports...)
 	schema.Check[verdict.GuestComparison](t, filepath.Join(directory, "explain-guest.json"),
-		"explain --guest FILE --format json", *update, guests...)
+		"explain --guest FILE -o json", *update, guests...)
 	schema.Check[verdict.Verdict](t, filepath.Join(directory, "guest.json"),
-		"guest --format json", *update, verdicts(t)...)
-	schema.Check[doctor.Report](t, filepath.Join(directory, "doctor.json"), "doctor --format json",
+		"guest -o json", *update, verdicts(t)...)
+	schema.Check[doctor.Report](t, filepath.Join(directory, "doctor.json"), "doctor -o json",
 		*update, checks...)
 }
 

@@ -23,7 +23,7 @@ func checkSnapshot(t *testing.T, i inner, r results) {
 	t.Helper()
 	vmi := filepath.Join(t.TempDir(), "vmi.json")
 	expect.NoError(t, os.WriteFile(vmi, []byte(vmiJSON), 0o644))
-	args := append(strings.Fields("explain --format json "+i.flags), "--vmi", vmi, "--sysfs",
+	args := append(strings.Fields("explain -o json "+i.flags), "--vmi", vmi, "--sysfs",
 		r.path("host.txtar"), "--domain", r.path(i.name+".readback.xml"))
 	out, err := exec.Command(r.program, args...).Output()
 	expect.NoError(t, err)
@@ -74,7 +74,7 @@ func checkCompared(t *testing.T, i inner, r results) {
 	}
 }
 
-// diagnosis is the part of `doctor --format json` that the tests read.
+// diagnosis is the part of `doctor -o json` that the tests read.
 type diagnosis struct {
 	Results []struct{ Name, Status, Device, Found, Hint string }
 }

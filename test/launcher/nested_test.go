@@ -358,7 +358,7 @@ func (n nested) planFaults(t *testing.T, l lab, o outcome, host string) (faults 
 	compared := &boot.Compared{}
 	answer := o.ask(t, l, domain,
 		append([]string{
-			"explain", "--format", "json", "--guest", o.path("guest.txtar"),
+			"explain", "-o", "json", "--guest", o.path("guest.txtar"),
 		}, flags...)...)
 
 	expect.NoError(t, json.Unmarshal(answer, compared))

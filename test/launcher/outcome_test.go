@@ -103,7 +103,7 @@ func (o outcome) planned(t *testing.T, l lab, flags []string) map[string]string 
 	plan := &boot.Explained{}
 	expect.NoError(t,
 		json.Unmarshal(o.ask(t, l, "input1.xml",
-			append([]string{"explain", "--format", "json"}, flags...)...), plan))
+			append([]string{"explain", "-o", "json"}, flags...)...), plan))
 
 	all := map[string]string{}
 	for label, want := range plan.Expectations() {

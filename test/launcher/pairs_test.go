@@ -72,7 +72,7 @@ func (o outcome) pairs(t *testing.T, l lab) (same, all int) {
 	}
 
 	expect.NoError(t,
-		json.Unmarshal(o.ask(t, l, "defined.xml", "explain", "--format", "json", "--layout", "keep",
+		json.Unmarshal(o.ask(t, l, "defined.xml", "explain", "-o", "json", "--layout", "keep",
 			"--sysfs", hgxFile), &report))
 
 	for i, row := range report.Paths.Host {

@@ -33,7 +33,9 @@ func TestDocsTrees(t *testing.T) {
 			t.Fatal(result.Err)
 		}
 
-		return report.New(result.Plan, result.Changed(), nil)
+		r := report.New(result.Plan, result.Changed(), nil)
+		r.Details = report.Sections
+		return r
 	}
 
 	counts := 0

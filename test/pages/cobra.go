@@ -106,9 +106,11 @@ func badValue(cmd *cobra.Command, flag *pflag.Flag) error {
 	}
 
 	values, _ := complete(cmd, nil, "")
-	if len(values) == 0 || slices.Contains(values, value) {
-		return nil
+	for part := range strings.SplitSeq(value, ",") {
+		if len(values) > 0 && !slices.Contains(values, part) {
+			return fmt.Errorf("--%s %q: want one of %s", flag.Name, part, strings.Join(values, ", "))
+		}
 	}
 
-	return fmt.Errorf("--%s %q: want one of %s", flag.Name, value, strings.Join(values, ", "))
+	return nil
 }

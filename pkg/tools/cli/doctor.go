@@ -37,10 +37,13 @@ func (p *Program) Doctor(r doctor.Report, heading string, quiet bool, to Output)
 	err := p.WriteAs(to, r, func(b *bytes.Buffer) error {
 		b.WriteString(heading)
 		for _, result := range r.Results {
-			status := string(result.Status)
+			status, text := string(result.Status), words.Printable(result.String())
+			if style.Width > 0 { // a terminal; a file has one line per result, for grep
+				text = report.Wrap(text, style.Columns(), 0, len("FAIL "))
+			}
+
 			fmt.Fprintln(b,
-				style.Paint(statusColours[result.Status], status)+
-					strings.TrimPrefix(words.Printable(result.String()), status))
+				style.Paint(statusColours[result.Status], status)+strings.TrimPrefix(text, status))
 		}
 
 		counts := topology.Map([]doctor.Status{

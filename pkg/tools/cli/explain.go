@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -19,16 +20,50 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// AddDetails adds the flag --details of explain.
-func AddDetails(cmd *cobra.Command, details *bool) {
-	cmd.Flags().BoolVar(details, "details", false,
-		"add link speeds, and how long a start maps memory and BARs")
+// details is the value of --details: sections of the text, or all.
+type details []report.Section
+
+// AddDetails adds the flag --details.
+func AddDetails(cmd *cobra.Command, shown *[]report.Section) {
+	flag := cmd.Flags().VarPF((*details)(shown), "details", "", "show more of the plan: all, "+
+		"or after = any of\n"+strings.Join(report.Sections, ", "))
+	flag.NoOptDefVal = allDetails
+	Complete(cmd, flag.Name, append([]string{allDetails}, report.Sections...)...)
 }
+
+const (
+	allDetails = "all"      // the value of --details that names every section
+	sections   = "sections" // the type of its values
+)
+
+// Set implements pflag.Value.
+func (d *details) Set(value string) error {
+	for name := range strings.SplitSeq(value, ",") {
+		switch {
+		case name == allDetails, name == "true": // of when it was a switch
+			*d = report.Sections
+		case name == "false":
+			*d = nil
+		case slices.Contains(report.Sections, name):
+			*d = append(*d, name)
+		default:
+			return errors.New("unknown section")
+		}
+	}
+
+	return nil
+}
+
+// Type implements pflag.Value: it is what a value has to be.
+func (*details) Type() string { return sections }
+
+// String implements pflag.Value.
+func (d *details) String() string { return strings.Join(*d, ",") }
 
 // Explanation describes the output of explain.
 type Explanation struct {
 	Output
-	Details bool // link speeds and the start's time too
+	Details []report.Section // to show
 	Subject report.Subject
 	Heading string                       // before text
 	Claims  map[topology.DeviceID]string // that gave devices
@@ -38,7 +73,7 @@ type Explanation struct {
 func (e Explanation) OfPlan(result plan.Result) report.Report {
 	r := report.New(result.Plan, result.Changed(), result.Err)
 	r.Subject, r.Details = e.Subject, e.Details
-	if e.Details && result.Plan != nil {
+	if r.Shows(report.SectionStart) && result.Plan != nil {
 		r.Mapping = new(result.Mapping())
 	}
 

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"hook-sidecar/pkg/report"
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/pkg/words"
 )
@@ -60,10 +62,32 @@ func (p *Program) Root(root *cobra.Command, commands ...*cobra.Command) {
 	})
 }
 
-// AddOutput adds the flag --output.
-func AddOutput(flags *pflag.FlagSet, output *string) {
-	flags.StringVarP(output, "output", "o", "",
+// AddOutputFile adds the flag --output-file.
+func AddOutputFile(flags *pflag.FlagSet, file *string) {
+	flags.StringVar(file, "output-file", "",
 		"write to this file atomically (default: standard output)")
+}
+
+// AddOnlyFile adds --output-file to a command with one format. Its name of before, --output, is
+// accepted with a warning.
+func AddOnlyFile(flags *pflag.FlagSet, file *string) {
+	AddOutputFile(flags, file)
+	flags.StringVarP(file, "output", "o", "", "")
+	// The only error is a flag that does not exist.
+	if err := flags.MarkDeprecated("output", "write --output-file"); err != nil {
+		panic(err)
+	}
+}
+
+// AlsoNamed accepts another name of a flag, as it had before.
+func AlsoNamed(flags *pflag.FlagSet, before, name string) {
+	other := flags.GetNormalizeFunc()
+	flags.SetNormalizeFunc(func(f *pflag.FlagSet, given string) pflag.NormalizedName {
+		if given == before {
+			given = name
+		}
+		return other(f, given)
+	})
 }
 
 // Complete sets the values that a shell completes for a flag of the command.
@@ -144,6 +168,8 @@ func wanted(kind string) string {
 		return "true or false"
 	case "int":
 		return "a number"
+	case sections:
+		return allDetails + ", or any of " + strings.Join(report.Sections, ", ")
 	default:
 		return "a value of type " + kind
 	}

@@ -1,14 +1,12 @@
 package cli
 
 import (
-	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"hook-sidecar/pkg/words"
 )
@@ -29,34 +27,20 @@ type Output struct {
 	Format string // before Check "" where no flag sets it
 	File   string // "" for standard output
 
-	flag    string // sets the format
+	cmd     *cobra.Command // whose flags set both
 	formats []string
 }
 
-// Add adds the flags of hook-sidecar: --format, and --output, which names a file.
+// Add adds the flags of both programs, which are kubectl's: --output is the format, and
+// --output-file the file. --format, the format's name of before, is accepted.
 func (o *Output) Add(cmd *cobra.Command, formats ...string) {
-	o.addFormat(cmd, "format", "", formats)
-	AddOutput(cmd.Flags(), &o.File)
-}
-
-// AddAsKubectl adds the flags of kubectl: --output, which is the format, and --output-file.
-// --format, the name of --output in version 0.9, is accepted.
-func (o *Output) AddAsKubectl(cmd *cobra.Command, formats ...string) {
-	cmd.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-		return pflag.NormalizedName(cmp.Or(map[string]string{"format": "output"}[name], name))
-	})
-
-	o.addFormat(cmd, "output", "o", formats)
-	cmd.Flags().StringVar(&o.File, "output-file", "",
-		"write to this file atomically (default: standard output)")
-}
-
-func (o *Output) addFormat(cmd *cobra.Command, flag, shorthand string, formats []string) {
-	o.flag, o.formats = flag, formats
-	cmd.Flags().StringVarP(&o.Format, flag, shorthand, "",
-		fmt.Sprintf("one of %s (default: as the output file's name ends, in .json,\n"+
-			".yaml, .svg, or .xml for nccl; else text)", strings.Join(formats, ", ")))
-	Complete(cmd, flag, formats...)
+	AlsoNamed(cmd.Flags(), "format", "output")
+	o.cmd, o.formats = cmd, formats
+	cmd.Flags().StringVarP(&o.Format, "output", "o", "",
+		"one of "+strings.Join(formats, ", ")+
+			"\n(default: by the ending of the output file's name, else text)")
+	Complete(cmd, "output", formats...)
+	AddOutputFile(cmd.Flags(), &o.File)
 }
 
 // Check sets the format that the file's name says, unless a flag sets it, and checks that it is
@@ -66,9 +50,10 @@ func (o *Output) Check(formats ...string) error {
 		formats = o.formats
 	}
 
-	if o.flag == "format" && slices.Contains(formats, o.File) { // as kubectl's -o
-		return Failed(fmt.Sprintf("the format is --format %s; a file of that name is ./%s", o.File,
-			o.File), fmt.Errorf("invalid --output %q: it is the name of a format", o.File))
+	if o.namesFile() {
+		fmt.Fprintf(o.cmd.ErrOrStderr(), "warning: --output %s: it names the format; write "+
+			"--output-file %[1]s\n", words.Abridge(o.Format))
+		o.Format, o.File = "", o.Format
 	}
 
 	ending := strings.ToLower(filepath.Ext(o.File))
@@ -76,14 +61,14 @@ func (o *Output) Check(formats ...string) error {
 		o.Format = formatOf(ending)
 	}
 
-	err := fmt.Errorf("invalid --%s %q: must be one of %s", o.flag, words.Abridge(o.Format),
+	err := fmt.Errorf("invalid --output %q: must be one of %s", words.Abridge(o.Format),
 		strings.Join(formats, ", "))
 	switch {
 	case slices.Contains(formats, o.Format):
 		return nil
 	case o.Format == "":
-		return Failed(fmt.Sprintf("--%s names the format, such as text; rsvg-convert makes other "+
-			"pictures of svg", o.flag),
+		return Failed("--output names the format, such as text; rsvg-convert makes other "+
+			"pictures of svg",
 			fmt.Errorf("no format is known for a file that ends in %q", words.Abridge(ending)))
 
 	case strings.ContainsAny(o.Format, "./") && !strings.Contains(o.Format, "="): // jsonpath=
@@ -91,6 +76,12 @@ func (o *Output) Check(formats ...string) error {
 	}
 
 	return Failed("", err)
+}
+
+// namesFile reports whether --output has the name of a file, as it had in hook-sidecar before.
+func (o *Output) namesFile() bool {
+	ending := strings.ToLower(filepath.Ext(o.Format))
+	return ending != "" && formatOf(ending) != "" && o.File == "" && !strings.Contains(o.Format, "=")
 }
 
 // formatOf returns the format of a file by the ending of its name, "" if no format has it.

@@ -16,7 +16,7 @@ func (c *canvas) legend(r report.Report, hasPorts bool, width, y int) int {
 	room := width - 2*margin
 	y = c.families(r, hasPorts, room, y)
 	y = c.swatches(r, room, y)
-	if r.Details {
+	if r.Shows(report.SectionLinks) {
 		y = c.notes(margin, y, room,
 			"GT/s: on the host the fastest link that the device supports, in the guest what the "+
 				"emulated port above it says")

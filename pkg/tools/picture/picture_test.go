@@ -303,7 +303,7 @@ func TestDetails(t *testing.T) {
 			t.Errorf("%s: speeds are drawn without being asked for", layout)
 		}
 
-		r.Details = true
+		r.Details = []report.Section{report.SectionLinks}
 		svg := draw(t, r)
 		shown := strings.Join(textsOf(t, svg), "\n")
 		wants := []string{"GPU 1b:00.0 32 GT/s x16"}

@@ -25,7 +25,7 @@ type side struct {
 
 func newSide(r report.Report, t report.Tree) *side {
 	s := &side{Tree: t, report: r, boxWidth: deviceWidth, rows: map[int]int{}}
-	if r.Details {
+	if r.Shows(report.SectionLinks) {
 		s.boxWidth += linkWidth
 	}
 
@@ -153,7 +153,7 @@ func (s *side) endpoint(n *topology.Node, x, y int) {
 	d := s.report.Devices[number]
 	s.rows[number] = y
 	name, detail := s.Label(n)
-	if s.report.Details {
+	if s.report.Shows(report.SectionLinks) {
 		detail += " " + s.report.Link(s.Side, d)
 	}
 

@@ -168,7 +168,7 @@ func (v *Verdict) adviseFile() {
 	switch {
 	case err == nil && (v.host != nil && v.direct < v.Host.Direct || v.Limited):
 		v.step("Show NCCL the topology in a file. It is true until the VM is moved or restarted:",
-			"hook-sidecar guest FILE --host HOST-FILE --format nccl --output topo.xml",
+			"hook-sidecar guest FILE --host HOST-FILE -o nccl --output-file topo.xml",
 			"export NCCL_TOPO_FILE=$PWD/topo.xml")
 		if v.host == nil {
 			last := &v.Steps[len(v.Steps)-1]

@@ -101,9 +101,9 @@ func (g guest) define() error {
 // and on the node.
 func (g guest) examine() error {
 	return errors.Join(
-		g.ask("planned.json", "explain", "--format", "json", "--domain", g.input()),
-		g.ask("explained.json", "explain", "--format", "json", "--domain", g.out("readback.xml")),
-		g.ask("doctor.json", "doctor", "--format", "json", "--socket-dir", sockets, "--domain",
+		g.ask("planned.json", "explain", "-o", "json", "--domain", g.input()),
+		g.ask("explained.json", "explain", "-o", "json", "--domain", g.out("readback.xml")),
+		g.ask("doctor.json", "doctor", "-o", "json", "--socket-dir", sockets, "--domain",
 			g.input()))
 }
 
@@ -168,7 +168,7 @@ func (g guest) compare() error {
 		return err
 	}
 
-	return g.ask("compared.json", "explain", "--format", "json", "--domain", g.out("readback.xml"),
+	return g.ask("compared.json", "explain", "-o", "json", "--domain", g.out("readback.xml"),
 		"--guest", g.out("guest.txtar"))
 }
 
@@ -179,7 +179,7 @@ func (g guest) withoutDriver(address string) error {
 		return err
 	}
 
-	if err := errors.Join(g.ask("unbound.json", "doctor", "--format", "json", "--socket-dir", "",
+	if err := errors.Join(g.ask("unbound.json", "doctor", "-o", "json", "--socket-dir", "",
 		"--domain", g.input()), g.define()); err != nil {
 		return err
 	}
