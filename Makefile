@@ -19,6 +19,8 @@ ARCHIVE ?=
 # Images that the build fetches, if not those of the Dockerfile. SBOM=generator=IMAGE names a copy of
 # docker/buildkit-syft-scanner.
 GO_IMAGE ?=
+# Further options of the build.
+OPTIONS ?=
 SHIM_IMAGE ?=
 SBOM ?= true
 
@@ -33,11 +35,31 @@ output = $(if $(ARCHIVE),type=oci$(comma)dest=$(ARCHIVE),type=image$(comma)push=
 arguments = $(foreach name,GO_IMAGE SHIM_IMAGE,$(if $($(name)),--build-arg $(name)=$($(name))))
 
 # Timestamps are those of the commit, so that two builds of a commit give the same image.
-image: ## build IMAGE for PLATFORMS with BuildKit, SBOM and provenance; PUSH=true pushes it
-	@docker buildx version > /dev/null || { echo "make image takes Docker with its plugin buildx: https://docs.docker.com/go/buildx (Debian: docker-buildx)" >&2; exit 1; }
-	docker buildx build --platform $(PLATFORMS) --target $(TARGET) --sbom=$(SBOM) --provenance=mode=max \
-		--build-arg SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(arguments) \
-		--output $(output),name=$(IMAGE),rewrite-timestamp=true .
+commit_time = $$(git log -1 --format=%ct)
+
+# What builds the image: docker, with its plugin buildx, or podman or buildah.
+BUILDER ?= $(or $(if $(shell docker buildx version 2> /dev/null),docker),$(notdir $(firstword $(shell command -v podman buildah))))
+
+image: ## build IMAGE for PLATFORMS; PUSH=true pushes it. BuildKit also makes an SBOM and provenance
+	@$(if $(BUILDER),,echo "make image takes Docker with its plugin buildx, podman or buildah" >&2; exit 1)
+	$(image-$(if $(filter docker,$(BUILDER)),buildkit,buildah))
+
+define image-buildkit
+docker buildx build --platform $(PLATFORMS) --target $(TARGET) --sbom=$(SBOM) --provenance=mode=max \
+	--build-arg SOURCE_DATE_EPOCH=$(commit_time) $(arguments) $(OPTIONS) \
+	--output $(output),name=$(IMAGE),rewrite-timestamp=true .
+endef
+
+# podman and buildah have these options in common. A list of images of before is replaced. BuildKit sets
+# BUILDPLATFORM, buildah 1.28 does not.
+machine = $(subst aarch64,arm64,$(subst x86_64,amd64,$(shell uname -m)))
+define image-buildah
+$(BUILDER) manifest rm $(IMAGE) 2> /dev/null || true
+$(BUILDER) build --platform $(PLATFORMS) --target $(TARGET) --timestamp $(commit_time) \
+	--build-arg BUILDPLATFORM=linux/$(machine) $(arguments) $(OPTIONS) --manifest $(IMAGE) .
+$(if $(ARCHIVE),$(BUILDER) manifest push --all $(IMAGE) oci-archive:$(ARCHIVE))
+$(if $(filter true,$(PUSH)),$(BUILDER) manifest push --all $(IMAGE) docker://$(IMAGE))
+endef
 
 release: ## make dist/ from a clean checkout of a tag: programs, manifests, SBOMs, checksums
 	REPOSITORY="$(REPOSITORY)" release/make dist
