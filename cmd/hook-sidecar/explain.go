@@ -82,7 +82,7 @@ func runExplain(p *cli.Program, in *inputFlags, flags explainFlags) error {
 		return err
 	}
 
-	read, err := in.read(p, true)
+	read, err := in.read(p, true, flags.asIs)
 	if err != nil {
 		return err
 	}

@@ -65,8 +65,9 @@ type vmInput struct {
 	source string // where the domain comes from: "launcher.log, dump 2 of 2"
 }
 
-// read reads the inputs, with the details of devices on request.
-func (in *inputFlags) read(p *cli.Program, details bool) (vmInput, error) {
+// read reads the inputs, with the details of devices on request. isRunning says that the domain is that
+// of a running VM.
+func (in *inputFlags) read(p *cli.Program, details, isRunning bool) (vmInput, error) {
 	planner, err := in.planner(p)
 	if err != nil {
 		return vmInput{}, err
@@ -89,9 +90,8 @@ func (in *inputFlags) read(p *cli.Program, details bool) (vmInput, error) {
 
 	vmi, err := readVMI(p, in.vmi)
 	planner.Details = details
-	return vmInput{
-		planner.Read(plan.Request{Domain: domain.XML, Parsed: vmi}), domain.XML, source,
-	}, err
+	request := plan.Request{Domain: domain.XML, Parsed: vmi, Running: isRunning}
+	return vmInput{planner.Read(request), domain.XML, source}, err
 }
 
 // planner returns a Planner with the host, the variables and the flags.

@@ -43,7 +43,7 @@ Exit status:
 			return err
 		}
 
-		read, err := in.read(p, false)
+		read, err := in.read(p, false, false)
 		if err != nil {
 			return err
 		}

@@ -163,8 +163,8 @@ func (a *app) load(
 func newRunning(vm cluster.RunningVM, planner plan.Planner) (running cli.Running, err error) {
 	planner.Source, err = cli.HookPolicy(vm.HookArgs)
 	if err == nil {
-		running, err = cli.NewRunning(planner.Read(plan.Request{Domain: vm.Domain, Parsed: vm.VMI}),
-			vm.Hook, planner.Locked)
+		request := plan.Request{Domain: vm.Domain, Parsed: vm.VMI, Running: true}
+		running, err = cli.NewRunning(planner.Read(request), vm.Hook, planner.Locked)
 	}
 
 	if err != nil {

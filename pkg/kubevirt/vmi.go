@@ -34,6 +34,10 @@ type VMI struct {
 	// that of the source in a migration.
 	LauncherImage string
 
+	// Machine is spec.domain.machine.type, such as "q35", which virt-launcher writes into the domain
+	// of each call; "" for one that KubeVirt has yet to choose.
+	Machine string
+
 	// KubeVirt creates guest NUMA cells only when all three are set.
 	DedicatedCPU            bool // spec.domain.cpu.dedicatedCpuPlacement
 	Hugepages               bool // spec.domain.memory.hugepages
@@ -185,6 +189,9 @@ type domainSpec struct {
 	Memory struct {
 		Hugepages *struct{} `json:"hugepages"`
 	} `json:"memory"`
+	Machine struct {
+		Type string `json:"type"`
+	} `json:"machine"`
 	Devices Devices `json:"devices"`
 }
 
@@ -272,6 +279,8 @@ func (doc *document) vmi() *VMI {
 
 		MigrationInProgress: doc.Status.MigrationState.isInProgress(),
 		LauncherImage:       doc.Status.LauncherContainerImageVersion,
+
+		Machine: d.Machine.Type,
 
 		DedicatedCPU:            d.CPU.DedicatedCPUPlacement,
 		Hugepages:               d.Memory.Hugepages != nil,

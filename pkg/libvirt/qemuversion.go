@@ -68,6 +68,13 @@ func IsVersioned(machine string) bool {
 	return isVersioned
 }
 
+// IsVersionOf reports whether a machine's name, such as "pc-q35-9.2", is what libvirt puts in place of
+// another, such as "q35" (src/qemu/qemu_capabilities.c, virQEMUCapsGetCanonicalMachine).
+func IsVersionOf(machine, short string) bool {
+	return IsVersioned(machine) &&
+		(short == "q35" && IsQ35(machine) || short == "virt" && isVirt(machine))
+}
+
 // parseVersion reads the first two numbers of a version: "9.6.0".
 func parseVersion(s string) (v qemuVersion, isNumber bool) {
 	parts := strings.Split(s, ".")

@@ -47,6 +47,8 @@ type Request struct {
 	// Discarded is true where the caller ignores the result, as KubeVirt does on the target
 	// of a migration. Strict is off then.
 	Discarded bool
+	// Running is true where Domain is libvirt's own XML of a running VM, and not that of a call.
+	Running bool
 	// CloudInitSkipped is the reason why CloudInit is not called for this VM; "" if it is
 	// called, or if that is unknown.
 	CloudInitSkipped string

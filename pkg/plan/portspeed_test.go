@@ -13,6 +13,7 @@ import (
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/test/cases"
 	"hook-sidecar/test/expect"
+	"hook-sidecar/test/machines"
 	"hook-sidecar/test/matrix"
 )
 
@@ -180,4 +181,31 @@ func portOverrides(
 	}
 
 	return at
+}
+
+// TestMachineOfRunningVM: libvirt's XML of a running VM names a version of the machine, and the domain
+// of its next start the VMI's plain q35 again, which says nothing about QEMU. What is planned of the
+// XML is what the hook plans at that start.
+func TestMachineOfRunningVM(t *testing.T) {
+	const samples = "../../testdata/samples/02-8gpu-8nic-gate-off"
+	m := plan.Planner{
+		Sysfs: machines.Sysfs(t, machines.HGX),
+		Source: policy.Source{Flags: map[policy.Key]string{
+			policy.KeyPortSpeed: "host", policy.KeyLayout: "root",
+		}},
+	}
+
+	running := expect.File(t, samples+".libvirt9-inactive.xml")
+	for vmi, machine := range map[string]string{
+		"": "pc-q35-7.2", samples + ".vmi.json": "q35",
+	} {
+		request := plan.Request{Domain: running, Running: true}
+		if vmi != "" {
+			request.VMI = expect.File(t, vmi)
+		}
+
+		vm := m.Read(request)
+		expect.Same(t, machine, vm.Plan().Plan.Domain().Machine, "planned for (-want +got)")
+		expect.Same(t, "pc-q35-7.2", vm.Current().Plan.Domain().Machine, "as it is (-want +got)")
+	}
 }

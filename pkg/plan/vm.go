@@ -10,6 +10,7 @@ import (
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/keys"
 	"hook-sidecar/pkg/kubevirt"
+	"hook-sidecar/pkg/libvirt"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
@@ -247,7 +248,9 @@ func (v *VM) input(wanted resolved) placement.Input {
 
 // place plans the places of the devices and the fragments of the keys.
 func (v *VM) place(wanted resolved) (*placement.Plan, error) {
-	plan, err := placement.New(v.input(wanted))
+	input := v.input(wanted)
+	input.Domain = v.handed()
+	plan, err := placement.New(input)
 	if err != nil {
 		return nil, err
 	}
@@ -258,6 +261,18 @@ func (v *VM) place(wanted resolved) (*placement.Plan, error) {
 		PhysBits:         v.planner.PhysBits,
 		CloudInitSkipped: v.request.CloudInitSkipped,
 	}), nil
+}
+
+// handed returns the domain as virt-launcher hands it to the hook, with the machine of the VMI: libvirt's
+// own XML of a running VM names a version of it.
+func (v *VM) handed() *domain.Domain {
+	if !v.request.Running || v.VMI == nil || !libvirt.IsVersionOf(v.domain.Machine, v.VMI.Machine) {
+		return v.domain
+	}
+
+	d := *v.domain
+	d.Machine = v.VMI.Machine
+	return &d
 }
 
 // diagnosed adds the host's facts about the devices to a result, and their warnings.
