@@ -56,7 +56,7 @@ func TestParseVMISamples(t *testing.T) {
 			t.Errorf("%s: annotations %v", file, got.Annotations)
 		}
 
-		got.Annotations = nil
+		want.Machine, got.Annotations = "q35", nil
 		if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(kubevirt.VMI{})); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", file, diff)
 		}
