@@ -130,7 +130,7 @@ func lacksHook(vm cluster.RunningVM, running cli.Running) bool {
 		running.Planned.Changed() && !running.Planned.Policy.DryRun
 }
 
-// doctorAll checks many VMs, whose names the results have. One that cannot be read is a warning.
+// doctorAll checks many VMs; each result names its VM. One that cannot be read is a warning.
 func (a *app) doctorAll(ctx context.Context, flags doctorFlags) error {
 	client, all, err := a.instances(ctx, flags.fleetFlags)
 	if err != nil {

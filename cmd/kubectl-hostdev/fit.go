@@ -44,8 +44,8 @@ each other the devices of the next one would be, on the host and in the guest wi
 hook, and why none fits. The VM is one in a file, with the templates of its claims, or
 a number of GPUs and NICs with their DeviceClasses. The scheduler's own code allocates.
 
-Nobody can promise which devices of a device plugin kubelet gives: of a node with a
---snapshot fit prints the nearest and the farthest of those that no VM holds.
+Of a device plugin's devices the kubelet picks freely, so fit prints the best and the
+worst choice among those that no VM holds. That takes the node's --snapshot.
 Where a node's NVLink partitions are published, or listed with --partitions, a VM's
 GPUs are one of them. See ` + reasons.Page("docs/aligned-devices.md") + `
 and ` + reasons.Page("docs/nvlink.md") + `.

@@ -47,7 +47,7 @@ type row struct {
 	Unplaced int                `json:"unplaced"` // devices without a place
 	// devices that get another address in the guest at the next start with the hook
 	Moved int `json:"moved"`
-	// guest NUMA cells; they come first where there are none
+	// number of guest NUMA cells; if 0, giving the guest cells is the first thing to do
 	Cells int `json:"cells"`
 	// of the current tree; "" where no device is under an expander bus
 	Layout policy.Layout `json:"layout"`

@@ -73,8 +73,8 @@ func Firmware(plan *placement.Plan, d *domain.Domain, hostPhysBits int) firmware
 	return guest
 }
 
-// isIntel reports whether the host's CPUs are Intel's, as the root ports above the devices are.
-// If unknown it is true: OVMF then has the smaller window.
+// isIntel tells a host with Intel's CPUs by the vendor of the root ports above the devices. If that
+// is unknown it is true: OVMF then has the smaller window.
 func isIntel(host *topology.Host, functions []*topology.Function) bool {
 	const intel = 0x8086
 	for _, f := range functions {

@@ -20,11 +20,10 @@ var rhelReleases = []struct{ qemu, since9, since10 qemuVersion }{
 	{qemuVersion{10, 0}, qemuVersion{9, 7}, qemuVersion{10, 1}},
 }
 
-// IsOlderThan reports whether a machine's version is of a QEMU before a version such as "10.0",
-// so that such a QEMU may run the domain. "pc-q35-9.2" is of QEMU 9.2, "pc-q35-rhel9.6.0" of the
-// one in RHEL 9.6. A plain "q35" or "virt", which libvirt replaces by its QEMU's newest, says
-// nothing; any other version that is not a number, such as Ubuntu's "pc-q35-noble", counts as
-// older.
+// IsOlderThan reports whether the machine may run on a QEMU older than qemu, such as "10.0".
+// "pc-q35-9.2" is of QEMU 9.2, "pc-q35-rhel9.6.0" of the one in RHEL 9.6. A plain "q35" or "virt",
+// which libvirt replaces by its QEMU's newest, says nothing; any other version that is not a number,
+// such as Ubuntu's "pc-q35-noble", counts as older.
 func IsOlderThan(machine, qemu string) bool {
 	version, isVersioned := versionOf(machine)
 	if !isVersioned {

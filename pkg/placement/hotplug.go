@@ -80,8 +80,8 @@ func fit(
 
 // hotplugPorts returns the indexes of the root ports to add for hotplug where the controllers, with
 // those that libvirt adds, reach the index past which KubeVirt adds none, so that the VM keeps the
-// hotplug capacity that it has without the hook. Devices without an address take some of them; they
-// are counted on top. It is done in the first call already: KubeVirt 1.9.0 does not read the domain
+// hotplug capacity that it has without the hook. Ports that devices without an address will take are
+// added to the number. It is done in the first call already: KubeVirt 1.9.0 does not read the domain
 // back between the calls of a VM with four interfaces or more (virtwrap/network/nichotplug.go,
 // WithNetworkIfacesResources), so no later call shows more than the first.
 func hotplugPorts(

@@ -59,7 +59,7 @@ func (h Hwloc) Depth(p Pair) (depth int) {
 }
 
 // IsLocal reports whether some of the machine's CPUs are nearer to a device than others: the lowest
-// object above it with CPUs has not all of them.
+// object above it with CPUs lacks some of them.
 func (h Hwloc) IsLocal(device string) bool {
 	place := h.places[device]
 	return slices.ContainsFunc(place, func(o object) bool {

@@ -239,7 +239,7 @@ func TestFullDisk(t *testing.T) {
 	expect.NoError(t,
 		errors.Join(os.WriteFile(in, domain, 0o600), os.WriteFile(out, []byte("before"), 0o600)))
 	command := exec.Command(built(t), "mutate", "--domain", in, "--sysfs", t.TempDir(), "--layout",
-		"root", "-o", out)
+		"root", "--output-file", out)
 	said, err := command.CombinedOutput()
 	if command.ProcessState.ExitCode() != 2 ||
 		!strings.Contains(string(said), "no space left on device") {

@@ -129,8 +129,8 @@ func (g Guest) Numbered() []domain.Controller {
 	return all
 }
 
-// Referenced returns the expander buses that something else in the domain names, or a controller
-// under them.
+// Referenced returns the expander buses to which something else in the domain refers, directly or by
+// a controller under them.
 func (g Guest) Referenced() map[*topology.Node]bool {
 	named := map[*topology.Node]bool{}
 	for _, index := range g.References {

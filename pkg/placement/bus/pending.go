@@ -207,8 +207,8 @@ func (g Guest) Settled() Guest {
 	return settled
 }
 
-// as returns the guest with the tree of a domain and of devices that have more addresses. Source
-// stays: it is what is rewritten, and libvirt completes that.
+// as returns the guest with the tree of another domain, in which more devices have addresses. Source
+// stays: it is the domain that is rewritten, and that libvirt completes.
 func (g Guest) as(d *domain.Domain, others []libvirt.Endpoint) Guest {
 	next := New(d, others)
 	next.Source, next.Libvirt, next.layout = g.Source, g.Libvirt, g.layout

@@ -40,7 +40,8 @@ type RootBus struct {
 	otherSlots int   // slots that are not for root ports
 }
 
-// use is what a libvirt makes of a guest.
+// use counts what a guest takes of the root bus and of each expander bus once a libvirt has
+// completed it.
 type use struct {
 	pending     int         // devices without an address that take a port
 	held        int         // root ports that hold something

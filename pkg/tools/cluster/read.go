@@ -40,8 +40,8 @@ type RunningVM struct {
 	// NodeAndEnviron
 	Environ []string
 
-	// PortHelp is what the pod's QEMU says of its switch ports; "" unless it was read with
-	// NodeAndEnviron, and where it has none
+	// PortHelp is what the pod's QEMU prints about its switch ports with a link; "" if it was not
+	// asked, which takes NodeAndEnviron, or has no such ports
 	PortHelp string
 
 	Hook     bool     // a container of the pod has this hook

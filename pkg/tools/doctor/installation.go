@@ -55,7 +55,7 @@ func featureGates(in Inputs) []Result {
 	return pass("gate Sidecar: %t, gate Plugins: %t", sidecar, plugins)
 }
 
-// pluginHooks finds the Plugin without a hook that this KubeVirt knows: the API server drops the
+// pluginHooks fails if the Plugin has no hook of a kind that this KubeVirt reads: the API server drops the
 // other version's field from an object that was stored before an upgrade, and KubeVirt starts VMs
 // without the hook.
 func pluginHooks(in Inputs) []Result {

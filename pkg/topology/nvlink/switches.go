@@ -103,12 +103,12 @@ func idleFault(functions []*topology.Function, host *topology.Host) string {
 
 	instead := ""
 	if needed := byGPUs[gpus]; needed > 0 {
-		instead = "with " + countedSwitches(needed) + ", or "
+		instead = "the VM gets " + countedSwitches(needed) + ", or "
 	}
 
-	return fmt.Sprintf("no NVSwitch beside %d GPUs, and no driver of the node has its %d: CUDA "+
-		"starts only %safter Fabric Manager in another VM has activated the partition of these "+
-		"GPUs",
+	return fmt.Sprintf("%d GPUs and none of the board's %d NVSwitches, which no driver of the node "+
+		"uses either: CUDA does not start unless %sFabric Manager in another VM has activated "+
+		"these GPUs' partition",
 		gpus, len(all), instead)
 }
 

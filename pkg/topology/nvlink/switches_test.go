@@ -81,11 +81,12 @@ func vm(gpus, switches int) (functions []*topology.Function) {
 // has, a VM with several GPUs and no NVSwitch has NVLinks only through another VM.
 func TestIdleSwitches(t *testing.T) {
 	const (
-		idle = "no NVSwitch beside 4 GPUs, and no driver of the node has its 4: CUDA starts only " +
-			"after Fabric Manager in another VM has activated the partition of these GPUs"
-		whole = "no NVSwitch beside 8 GPUs, and no driver of the node has its 4: CUDA starts " +
-			"only with 4 NVSwitches, or after Fabric Manager in another VM has activated the " +
-			"partition of these GPUs"
+		idle = "4 GPUs and none of the board's 4 NVSwitches, which no driver of the node uses " +
+			"either: CUDA does not start unless Fabric Manager in another VM has activated these " +
+			"GPUs' partition"
+		whole = "8 GPUs and none of the board's 4 NVSwitches, which no driver of the node uses " +
+			"either: CUDA does not start unless the VM gets 4 NVSwitches, or Fabric Manager in " +
+			"another VM has activated these GPUs' partition"
 	)
 	virtual := vm(4, 0)
 	for _, f := range virtual {

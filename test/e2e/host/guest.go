@@ -73,11 +73,11 @@ func (g guest) serve() (*exec.Cmd, error) {
 func (g guest) call() error {
 	inputs := []string{"--vmi", vmi, "--domain", g.input()}
 	hook := append([]string{
-		"call", "--socket", sockets + "/hostdev-e2e.sock", "-o", g.out("domain.xml"),
+		"call", "--socket", sockets + "/hostdev-e2e.sock", "--output-file", g.out("domain.xml"),
 	}, inputs...)
 
 	structured := append([]string{
-		"call", "--plugin", "--socket", plugin, "-o", g.out("plugin.xml"),
+		"call", "--plugin", "--socket", plugin, "--output-file", g.out("plugin.xml"),
 	}, inputs...)
 
 	err := errors.Join(command(program, hook...), command(program, structured...))

@@ -93,7 +93,7 @@ func run() error {
 	}
 
 	go holdInnerMachines(100 * time.Millisecond)
-	if err := command(program, "snapshot", "-o", lab+"/out/host.txtar"); err != nil {
+	if err := command(program, "snapshot", "--output-file", lab+"/out/host.txtar"); err != nil {
 		return err
 	}
 

@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// stampOf is what a line of a node's log says of when it was printed. Both are zero where it does not
-// say so.
+// stampOf is the time at which a line of a node's log was printed; zero if the line has none.
 type stampOf struct {
 	at    time.Time // with a time zone
 	clock time.Time // without one, or since the boot: it compares with others of its source alone

@@ -40,8 +40,8 @@ func (e *Evidence) warningAbout(pod object) string {
 	return ""
 }
 
-// nodeNetworks is what the SR-IOV operator's daemon says of a node, whose name the object has
-// (sriov-network-operator api/v1/sriovnetworknodestate_types.go).
+// nodeNetworks is a failure that the SR-IOV operator's daemon reports of a node. The object has the
+// node's name (sriov-network-operator api/v1/sriovnetworknodestate_types.go).
 type nodeNetworks struct{ node, failure string }
 
 // addNodeNetworks adds what a SriovNetworkNodeState says that failed.
