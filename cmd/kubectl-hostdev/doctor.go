@@ -14,7 +14,6 @@ import (
 	"hook-sidecar/pkg/tools/cluster"
 	"hook-sidecar/pkg/tools/doctor"
 	"hook-sidecar/pkg/topology"
-	"hook-sidecar/pkg/topology/nvlink"
 )
 
 // doctorFlags are the flags of doctor.
@@ -82,7 +81,7 @@ func (a *app) doctor(ctx context.Context, argument string, flags doctorFlags) er
 		return err
 	}
 
-	inputs, running, err := check(vm, a.partitions(ctx, client, vm))
+	inputs, running, err := a.check(ctx, client, vm)
 	if err != nil {
 		return err
 	}
@@ -180,16 +179,24 @@ func (a *app) checked(
 		return doctor.Inputs{}, cli.Running{}, err
 	}
 
-	return check(vm, a.partitions(ctx, client, vm))
+	return a.check(ctx, client, vm)
 }
 
 // check plans a VM on the part of its node that was read, and returns doctor's inputs.
-func check(vm cluster.RunningVM, partitions nvlink.List) (doctor.Inputs, cli.Running, error) {
-	inputs, planner := doctor.NewInputs(plan.Planner{Sysfs: vm.Host, Partitions: partitions})
-	running, err := newRunning(vm, planner)
+func (a *app) check(
+	ctx context.Context, client *cluster.Client, vm cluster.RunningVM,
+) (doctor.Inputs, cli.Running, error) {
+	inputs, planner := doctor.NewInputs(plan.Planner{
+		Sysfs: vm.Host, Partitions: a.partitions(ctx, client, vm),
+	})
+	running, err := a.planned(ctx, client, vm, planner)
 	if err == nil {
 		inputs.VMInputs = doctor.NewVMInputs(running.VM, vm.Name)
 		inputs.PortHelp = vm.PortHelp
+	}
+
+	if err == nil && running.HasHook {
+		inputs.Lost = &running.Lost
 	}
 
 	if err == nil && vm.Environ != nil { // not the planner's: the hook has none

@@ -132,7 +132,7 @@ func (a *app) explain(ctx context.Context, argument string, flags explainFlags) 
 	}
 
 	e := cli.Explanation{Output: flags.Output, Details: flags.details}
-	running, err := newRunning(vm, plan.Planner{
+	running, err := a.planned(ctx, client, vm, plan.Planner{
 		Sysfs: vm.Host, Details: true, Partitions: a.partitions(ctx, client, vm),
 	})
 	if err != nil {

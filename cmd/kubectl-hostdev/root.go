@@ -15,11 +15,13 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	_ "k8s.io/client-go/plugin/pkg/client/auth" // the ways to log in that kubectl has
 
+	"hook-sidecar/pkg/kubevirt"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/tools/cli"
 	"hook-sidecar/pkg/tools/cluster"
 	"hook-sidecar/pkg/tools/cluster/archive"
+	"hook-sidecar/pkg/topology"
 	"hook-sidecar/pkg/words"
 )
 
@@ -159,12 +161,32 @@ func (a *app) load(
 	return client, vm, err
 }
 
+// planned plans a VM as the hook in its pod would, and finds out why its domain lacks what that wrote.
+func (a *app) planned(
+	ctx context.Context, client *cluster.Client, vm cluster.RunningVM, planner plan.Planner,
+) (cli.Running, error) {
+	running, err := newRunning(vm, planner)
+	if err != nil || len(running.Lost.Keys) == 0 || !vm.IsSidecar() {
+		return running, err
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	plugins, err := client.Plugins(ctx)
+	running.Lost.Unread = err != nil
+	running.Lost.Plugins = topology.Map(plugins, func(p kubevirt.Plugin) string {
+		return p.Metadata.Name
+	})
+
+	return running, nil
+}
+
 // newRunning plans a VM as the hook in its pod would.
 func newRunning(vm cluster.RunningVM, planner plan.Planner) (running cli.Running, err error) {
 	planner.Source, err = cli.HookPolicy(vm.HookArgs)
 	if err == nil {
 		request := plan.Request{Domain: vm.Domain, Parsed: vm.VMI, Running: true}
-		running, err = cli.NewRunning(planner.Read(request), vm.Hook, planner.Locked)
+		running, err = cli.NewRunning(planner.Read(request), vm.Hook != "", planner.Locked)
 	}
 
 	if err != nil {

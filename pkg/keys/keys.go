@@ -42,6 +42,25 @@ func Needs(p policy.Policy) host.Needs {
 	return needs
 }
 
+// Lacking returns the keys that a plan writes fragments for and whose domain has none of them, though
+// its tree stays. If the domain is a running VM's, the hook's answer was changed after it. It leaves
+// out mmio-window: what that needs depends on the address bits of the CPUs, which only the hook
+// knows.
+func Lacking(p *placement.Plan) (names []policy.Key) {
+	if p.MovesControllers() || len(p.Changes.Place)+len(p.Changes.AddHostdevs) > 0 {
+		return nil
+	}
+
+	for _, k := range keys {
+		isWritten := len(p.Changes.Marked[k.mark].Fragments) > 0
+		if isWritten && k.name != policy.KeyMMIOWindow && len(p.Before().Marked(k.mark)) == 0 {
+			names = append(names, k.name)
+		}
+	}
+
+	return names
+}
+
 // Write returns the plan with the fragments of the policy's keys. Without a VMI, and without a
 // flag for it, a key is unknown: its fragments in the domain stay as they are.
 func Write(vm Planned) *placement.Plan {

@@ -6,11 +6,13 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/findings"
+	"hook-sidecar/pkg/keys"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/report"
+	"hook-sidecar/pkg/tools/doctor"
 	"hook-sidecar/pkg/words"
 )
 
@@ -21,6 +23,7 @@ type Running struct {
 	Planned plan.Result     // by the hook
 	HasHook bool            // the hook answers in the pod
 	Locked  []policy.Key    // whose annotations the hook ignores
+	Lost    doctor.Lost     // what the hook writes and the domain lacks
 }
 
 // NewRunning plans a running VM. It fails where there is no plan.
@@ -32,9 +35,14 @@ func NewRunning(vm *plan.VM, hasHook bool, locked []policy.Key) (Running, error)
 		}
 	}
 
-	return Running{
+	running := Running{
 		VM: vm, Current: current.Plan, Planned: planned, HasHook: hasHook, Locked: locked,
-	}, nil
+	}
+	if hasHook && !planned.Policy.DryRun {
+		running.Lost.Keys = keys.Lacking(planned.Plan)
+	}
+
+	return running, nil
 }
 
 // Heading returns the first lines about the VM: the verdict and what to do.
@@ -100,6 +108,9 @@ func (r Running) ToDo() string {
 			words.OneLine(r.Planned.Err.Error())
 	}
 
+	if remedy := r.Lost.Remedy(); remedy != "" {
+		return remedy
+	}
 	if remedy := findings.FirstRemedy(r.Current, r.Planned.Plan); remedy != "" {
 		return remedy + "; then " + r.start()
 	}

@@ -41,6 +41,14 @@ func (c *Client) Installation(ctx context.Context) (kubevirt.Installation, error
 
 // plugins reads the Plugin objects.
 func (c *Client) plugins(ctx context.Context, in *kubevirt.Installation) {
+	var err error
+	if in.Plugins, err = c.Plugins(ctx); err != nil {
+		in.Unread = append(in.Unread, err)
+	}
+}
+
+// Plugins returns the cluster's Plugin objects, none before KubeVirt 1.9.
+func (c *Client) Plugins(ctx context.Context) ([]kubevirt.Plugin, error) {
 	var plugins struct {
 		Items []kubevirt.Plugin `json:"items"`
 	}
@@ -48,12 +56,11 @@ func (c *Client) plugins(ctx context.Context, in *kubevirt.Installation) {
 	err := c.decode(ctx, "read plugins", Query{
 		Group: "plugin.kubevirt.io", Version: "v1alpha1", Resource: "plugins",
 	}, &plugins)
-
-	if err != nil && !isUnknownPath(err) { // before KubeVirt 1.9
-		in.Unread = append(in.Unread, err)
+	if isUnknownPath(err) {
+		err = nil
 	}
 
-	in.Plugins = plugins.Items
+	return plugins.Items, err
 }
 
 // policies reads the admission policies of manifests/plugin, their bindings and the ConfigMap that

@@ -58,14 +58,17 @@ func (c *Client) launcher(ctx context.Context, in Instance) (*corev1.Pod, error)
 	return &newest, nil
 }
 
-// sidecars returns the names of the running containers that may be this hook: KubeVirt calls hook
-// sidecars hook-sidecar-0 and so on (pkg/virt-controller/services/template.go), manifests/plugin
-// calls its container hook-sidecar.
+// sidecarName begins the names of the containers that may be this hook: KubeVirt calls hook sidecars
+// hook-sidecar-0 and so on (pkg/virt-controller/services/template.go), manifests/plugin calls its
+// container hook-sidecar.
+const sidecarName = "hook-sidecar"
+
+// sidecars returns the names of the running containers that may be this hook.
 func sidecars(pod *corev1.Pod) []string {
 	var names []string
 	for _, status := range slices.Concat(pod.Status.ContainerStatuses,
 		pod.Status.InitContainerStatuses) {
-		if strings.HasPrefix(status.Name, "hook-sidecar") && status.State.Running != nil {
+		if strings.HasPrefix(status.Name, sidecarName) && status.State.Running != nil {
 			names = append(names, status.Name)
 		}
 	}

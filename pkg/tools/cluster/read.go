@@ -44,11 +44,14 @@ type RunningVM struct {
 	// asked, which takes NodeAndEnviron, or has no such ports
 	PortHelp string
 
-	Hook     bool     // a container of the pod has this hook
+	Hook     string   // the container of the pod that has this hook, "" for none
 	HookArgs []string // the command line that the pod gives that container
 
 	pod *corev1.Pod
 }
+
+// IsSidecar reports whether the hook is a sidecar by the VM's annotation, and not a Plugin's.
+func (vm RunningVM) IsSidecar() bool { return strings.HasPrefix(vm.Hook, sidecarName+"-") }
 
 // Scope is the part of the node and of the pod that is read.
 type Scope int
@@ -96,10 +99,9 @@ func (c *Client) VM(ctx context.Context, in Instance, scope Scope) (RunningVM, e
 		}
 	}
 
-	var hook string
-	vm.Host, hook, err = c.host(ctx, pod, vm.IDs)
-	hookContainer := container(pod, hook)
-	vm.Hook, vm.HookArgs = hook != "", slices.Concat(hookContainer.Command, hookContainer.Args)
+	vm.Host, vm.Hook, err = c.host(ctx, pod, vm.IDs)
+	hookContainer := container(pod, vm.Hook)
+	vm.HookArgs = slices.Concat(hookContainer.Command, hookContainer.Args)
 
 	if err == nil && scope == NodeAndEnviron {
 		vm.Environ, _ = c.environ(ctx, pod)   // without it, its check is skipped

@@ -91,6 +91,7 @@ var (
 		{Name: "nccl-topology", needs: Inputs.hasDevices, run: ncclTopology},
 		{Name: "atomics", needs: Inputs.hasDevices, run: atomics},
 		{Name: "port-speed", needs: Inputs.hasPortHelp, run: switchPorts},
+		{Name: "answer-kept", needs: Inputs.isAnswered, run: answerKept},
 		{Name: "launch-security", needs: Inputs.hasDomain, run: launchSecurity},
 		{Name: "start-time", needs: Inputs.hasDevices, run: startTime},
 

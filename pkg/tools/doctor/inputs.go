@@ -37,6 +37,7 @@ type VMInputs struct {
 
 	PolicyWarnings []reasons.Warning         // if there is no plan
 	PortHelp       string                    // what the VM's QEMU prints of cxl-upstream
+	Lost           *Lost                     // of a running VM that has the hook; nil for others
 	Alternatives   func() []plan.Alternative // the counts of other layouts; nil if unknown
 }
 
@@ -94,6 +95,7 @@ func (in Inputs) hasVM() bool        { return in.Plan != nil || in.VMI != nil }
 func (in Inputs) hasOthers() bool    { return in.Plan != nil && len(in.Others) > 0 }
 func (in Inputs) hasVMI() bool       { return in.VMI != nil }
 func (in Inputs) hasBoth() bool      { return in.Plan != nil && in.VMI != nil }
+func (in Inputs) isAnswered() bool   { return in.Lost != nil }
 func (in Inputs) hasSockets() bool   { return in.Sockets != nil }
 func (in Inputs) hasLimits() bool    { return in.Limits != nil }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/findings"
+	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/tools/doctor"
 )
 
@@ -259,6 +260,23 @@ func spaceTests() map[string]map[string]test {
 					"this cluster until its KubeVirt has QEMU 10.0; 1.8 has 10.1)",
 			}},
 			"not asked": {given{host: aHost, domain: domainOf(gpu)}, nil},
+		},
+		"answer-kept": {
+			"two Plugins": {given{host: aHost, domain: domainOf(gpu), inputs: func(in *doctor.Inputs) {
+				in.Lost = &doctor.Lost{
+					Keys:    []policy.Key{policy.KeyNCCLTopology, policy.KeyPortSpeed},
+					Plugins: []string{"hostdev", "metrics"},
+				}
+			}}, []string{
+				"WARN the running domain lacks what the hook writes for nccl-topology and port-speed " +
+					"(run the hook as the plugin (docs/install.md#as-a-structured-plugin), or leave " +
+					"nccl-topology and port-speed out: while Plugins hostdev, metrics are in the " +
+					"cluster, KubeVirt drops from a sidecar's answer what the keys write)",
+			}},
+			"all kept": {given{host: aHost, domain: domainOf(gpu), inputs: func(in *doctor.Inputs) {
+				in.Lost = &doctor.Lost{}
+			}}, []string{"PASS the running domain has all that the hook writes for its keys"}},
+			"no hook in the pod": {given{host: aHost, domain: domainOf(gpu)}, nil},
 		},
 		"io-space": {
 			"14 ports": {given{host: ioHost(14), domain: ioDomain(14, "")}, []string{
