@@ -48,6 +48,7 @@ type Domain struct {
 	Sockets        int     // cpu/topology/@sockets, 0 when absent
 	IOAPIC         *string // features/ioapic/@driver; nil without an ioapic, or with the hook's
 	LaunchSecurity bool
+	HyperV         bool    // features/hyperv has a feature that is on: the guest is Windows
 	HidesKVM       bool    // features/kvm/hidden is on: the guest sees no hypervisor
 	PCIHole64      *uint64 // pcihole64 of the root controller in bytes, nil when absent
 

@@ -63,6 +63,7 @@ func (r *reader) general(root *xmledit.Element) error {
 	kind := first(root, "os", "type")
 	d.Arch, d.Machine = kind.Value("arch"), kind.Value("machine")
 	d.LaunchSecurity = root.Child("launchSecurity") != nil
+	d.HyperV = hasHyperV(first(root, "features", "hyperv"))
 	d.HidesKVM = first(root, "features", "kvm", "hidden").Value("state") == "on"
 	loader := first(root, "os", "loader").Value("type")
 
@@ -79,6 +80,18 @@ func (r *reader) general(root *xmledit.Element) error {
 	}
 
 	return r.memory(root)
+}
+
+// hasHyperV reports whether features/hyperv turns a feature on: one of its own, or the host's by mode
+// passthrough or host-model.
+func hasHyperV(hyperv *xmledit.Element) bool {
+	if hyperv == nil {
+		return false
+	}
+
+	isOn := func(e *xmledit.Element) bool { return e.Value("state") == "on" }
+	mode := hyperv.Value("mode")
+	return mode != "" && mode != "custom" || slices.ContainsFunc(hyperv.Children, isOn)
 }
 
 // maxVCPUs is more than any QEMU has.

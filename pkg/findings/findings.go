@@ -92,8 +92,8 @@ var kinds = []kind{
 	},
 	{
 		code: "gpudirect-rdma-off", needsTree: true, find: gpuDirectOff,
-		remedy: "set port-speed=host with layout auto or mirror; else nccl-topology; else " +
-			"NCCL_NET_GDR_LEVEL=PHB in the guest, which does not bring the host's NIC",
+		remedy: "as the warning says: port-speed=host with layout auto or mirror, or nccl-topology; " +
+			"else NCCL_NET_GDR_LEVEL=PHB in the guest, which does not bring the host's NIC",
 	},
 	{
 		code: "ucx-other-nic", needsTree: true, find: otherNIC,

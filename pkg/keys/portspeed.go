@@ -11,6 +11,7 @@ import (
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/libvirt"
 	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/pkg/words"
@@ -43,6 +44,10 @@ func writePortSpeed(vm Planned) Writing {
 		}
 	}
 
+	if p.allSwitches != "" && p.isWithoutSwitches() {
+		p.refused[p.allSwitches] = append(p.refused[p.allSwitches], "the switches of layout mirror")
+	}
+
 	slices.SortFunc(p.written, func(a, b portLink) int { return cmp.Compare(a.Index, b.Index) })
 	w := Writing{Line: p.String(), Warnings: p.warnings()}
 	for _, port := range p.written {
@@ -50,6 +55,24 @@ func writePortSpeed(vm Planned) Writing {
 	}
 
 	return w
+}
+
+// NoRoomForPorts returns why the firmware has no room below 4 GiB for the BARs of the switch ports
+// that a written plan gives links, "" where it has. All calls of a boot agree on it.
+func NoRoomForPorts(plan *placement.Plan) string {
+	if plan.Policy.PortSpeed != "host" {
+		return ""
+	}
+
+	guest := Firmware(plan, plan.Domain(), 0)
+	need, forPorts := guest.MostLow()
+	if forPorts == 0 || need <= guest.LowWindow() {
+		return ""
+	}
+
+	return fmt.Sprintf("below 4 GiB BARs and hotplug take up to %s, %s of it for such ports, and the "+
+		"window has %s", words.BytesNeeded(need), words.BytesNeeded(forPorts),
+		words.BytesThere(guest.LowWindow()))
 }
 
 // portSpeed has the links to write.
@@ -167,6 +190,17 @@ func (p *portSpeed) addSwitch(rootPort *topology.Node) {
 	}
 
 	p.written = append(p.written, ports...)
+}
+
+// isWithoutSwitches reports whether auto has taken a tree without the host's switches, though GPUs or
+// NICs are under some that it could have.
+func (p *portSpeed) isWithoutSwitches() bool {
+	isUnderSwitch := func(d placement.Decision) bool {
+		n := p.plan.HostTree.Node(d.ID)
+		return d.Function.IsGPUOrNIC() && !d.OwnPort && n != nil && n.IsUnderSwitch()
+	}
+	return p.plan.Policy.Layout == policy.LayoutAuto && !p.plan.Layout.HasSwitches() &&
+		slices.ContainsFunc(p.plan.Devices, isUnderSwitch)
 }
 
 // refusal returns why a port cannot have a link, "" where it can.

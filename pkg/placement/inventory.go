@@ -24,6 +24,10 @@ type Input struct {
 	VMI       *kubevirt.VMI // nil when there is none
 	Policy    policy.Policy
 	Warnings  []reasons.Warning // of reading the above
+
+	// NoRoomForPorts is why the firmware has no room for the BARs of switch ports with a link; ""
+	// where it has.
+	NoRoomForPorts string
 }
 
 // RootComplexAnnotation makes KubeVirt put every device on the root bus

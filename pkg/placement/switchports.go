@@ -7,6 +7,7 @@ import (
 
 	"hook-sidecar/pkg/libvirt"
 	"hook-sidecar/pkg/placement/request"
+	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/pkg/words"
 )
@@ -39,12 +40,29 @@ func (s start) switchPortsRefused() string {
 		return fmt.Sprintf("QEMU has such ports since 10.0, KubeVirt since 1.8, and the VM's "+
 			"virt-launcher is %s", words.Abridge(path.Base(s.VMI.LauncherImage)))
 
+	case s.untested() != "" && !s.Policy.Named[policy.KeyPortSpeed]:
+		return fmt.Sprintf("no guest with %s was tried with them; the annotation %s%s=host of the VM "+
+			"asks for them all the same", s.untested(), policy.AnnotationPrefix, policy.KeyPortSpeed)
+
 	case users != nil:
 		return fmt.Sprintf("the domain's own %s %q stays", users.Name,
 			words.Abridge(users.Value))
 
 	case !pinsToHost(s.devices):
 		return "the VM may migrate, and would lose them on the way"
+	}
+
+	return s.NoRoomForPorts
+}
+
+// untested returns what the domain has of a guest that may not take such ports, Windows or a
+// confidential one; "" for others.
+func (s start) untested() string {
+	switch {
+	case s.Domain.HyperV:
+		return "hyperv features"
+	case s.Domain.LaunchSecurity:
+		return "launchSecurity"
 	}
 
 	return ""

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"maps"
 	"regexp"
+	"slices"
 	"testing"
 
 	"hook-sidecar/pkg/plan"
@@ -26,6 +27,7 @@ func TestWindowOfAlias(t *testing.T) {
 		m.Flags = maps.Clone(m.Flags)
 		m.Flags[policy.KeyMMIOWindow], m.Flags[policy.KeyStrict] = "auto", "false"
 		m.Flags[policy.KeyPortSpeed] = "default" // TestLinksOfAlias
+		m.Locked = append(slices.Clone(m.Locked), policy.KeyPortSpeed)
 		domain := cpuMode.ReplaceAll(c.Request.Domain, []byte(`mode="custom"`))
 		first := m.Read(plan.Request{Domain: domain, VMI: c.Request.VMI}).Plan()
 		if first.Err != nil || !bytes.Contains(first.Domain, []byte(alias)) {

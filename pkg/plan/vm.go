@@ -246,11 +246,27 @@ func (v *VM) input(wanted resolved) placement.Input {
 	}
 }
 
-// place plans the places of the devices and the fragments of the keys.
+// place plans the places of the devices and the fragments of the keys. The layout follows from which
+// links the switch ports have, and whether these have room is known once there is a plan: without room
+// it plans again without them.
 func (v *VM) place(wanted resolved) (*placement.Plan, error) {
-	input := v.input(wanted)
-	input.Domain = v.handed()
-	plan, err := placement.New(input)
+	in := v.input(wanted)
+	in.Domain = v.handed()
+	plan, err := v.written(in)
+	if err != nil {
+		return nil, err
+	}
+
+	if in.NoRoomForPorts = keys.NoRoomForPorts(plan); in.NoRoomForPorts != "" {
+		return v.written(in)
+	}
+
+	return plan, nil
+}
+
+// written plans with the fragments of the keys.
+func (v *VM) written(in placement.Input) (*placement.Plan, error) {
+	plan, err := placement.New(in)
 	if err != nil {
 		return nil, err
 	}

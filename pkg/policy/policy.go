@@ -106,14 +106,14 @@ type Policy struct {
 	Keep    []string       // aliases of devices that are not moved
 	Origins map[Key]Origin // where each value comes from
 
-	// NamesLayout is true where the VM's owner asks for the layout by name: in an annotation, or as
-	// a flag of a command. The hook's own flag is the administrator's, for all VMs.
-	NamesLayout bool
+	// Named has the keys that the VM's owner gives: in an annotation, or as a flag of a command. The
+	// hook's own flags are the administrator's, for all VMs.
+	Named map[Key]bool
 }
 
 // AsksForSwitches reports whether the VM's owner asks for a layout with switches by name, and so
 // for a switch above GPUs that lose something under one.
-func (p Policy) AsksForSwitches() bool { return p.NamesLayout && p.Layout.HasSwitches() }
+func (p Policy) AsksForSwitches() bool { return p.Named[KeyLayout] && p.Layout.HasSwitches() }
 
 // AsIs returns the policy of a domain in which nothing is moved, added or refused.
 func (p Policy) AsIs() Policy {
@@ -125,7 +125,8 @@ func (p Policy) AsIs() Policy {
 
 // WithLayout returns the policy with another layout, as if the flag of a command named it.
 func (p Policy) WithLayout(layout Layout) Policy {
-	p.Layout, p.NamesLayout = layout, true
+	p.Layout, p.Named = layout, maps.Clone(p.Named)
+	p.Named[KeyLayout] = true
 	return p.chosen(KeyLayout)
 }
 

@@ -29,7 +29,7 @@ type Source struct {
 // and invalid ones are an error. Even with an error the policy has every key, by the values that
 // are valid.
 func Resolve(src Source) (Policy, []reasons.Warning, error) {
-	p := Policy{Keep: src.Keep, Origins: map[Key]Origin{}}
+	p := Policy{Keep: src.Keep, Origins: map[Key]Origin{}, Named: map[Key]bool{}}
 	var invalid []string
 	for _, s := range settings {
 		preset := s.Default
@@ -50,11 +50,9 @@ func Resolve(src Source) (Policy, []reasons.Warning, error) {
 	}
 
 	warnings, refused := p.applyAnnotations(src)
-	switch p.Origins[KeyLayout] {
-	case OriginAnnotation:
-		p.NamesLayout = true
-	case OriginFlag:
-		p.NamesLayout = !src.AnnotationsFirst
+	for key, origin := range p.Origins {
+		isCommands := origin == OriginFlag && !src.AnnotationsFirst
+		p.Named[key] = origin == OriginAnnotation || isCommands
 	}
 
 	if p.Strict {

@@ -81,7 +81,7 @@ var codeTable = []entry[Code]{
 	{code: CodeLibvirt9, remedy: "update libvirt, or choose layout keep"},
 	{code: CodeBusNumber,
 		remedy: "name NICs in the guest by MAC address, or choose layout keep"},
-	{code: CodePortSpeedRefused, remedy: "remove what the text names, or " + SpeedRemedy},
+	{code: CodePortSpeedRefused, remedy: "change what the text names, or " + SpeedRemedy},
 	{code: CodeHotplugPortsCapped,
 		remedy: "lower hotplug-ports, or pass fewer devices through"},
 	{code: CodeNCCLIncomplete,

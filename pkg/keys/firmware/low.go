@@ -23,6 +23,9 @@ const (
 	// lowWindowVirt has the bytes of that window on machine virt (QEMU hw/arm/virt.c,
 	// VIRT_PCIE_MMIO).
 	lowWindowVirt = 0x2eff0000
+	// lowOfRootBus is more than the root bus takes beside passthrough devices: 31 ports that can
+	// hotplug, since KubeVirt adds none beyond index 31, and a display.
+	lowOfRootBus = 128 << 20
 )
 
 // LowWindow returns the least space of a firmware for BARs below 4 GiB.
@@ -33,10 +36,22 @@ func (g Input) LowWindow() uint64 {
 	return lowWindow
 }
 
+// MostLow returns Low with the most that the root bus takes in any call of a boot, between which
+// KubeVirt and libvirt add ports to it.
+func (g Input) MostLow() (all, forPorts uint64) { return g.lowAndPorts(true) }
+
 // Low returns the space below 4 GiB that bridges' windows take for the 32-bit BARs of the PCI
 // devices, for hotplug, and for the BARs of switch ports whose link is set, and how much is for
 // the last.
-func (g Input) Low() (all, forPorts uint64) {
+func (g Input) Low() (all, forPorts uint64) { return g.lowAndPorts(false) }
+
+func (g Input) lowAndPorts(most bool) (all, forPorts uint64) {
+	all = g.low(g.linkedPorts(), most)
+	return all, all - g.low(nil, most)
+}
+
+// linkedPorts returns the switch ports whose link is set.
+func (g Input) linkedPorts() map[topology.ID]bool {
 	linked := map[topology.ID]bool{}
 	for _, o := range g.Domain.PortOverrides() {
 		for _, c := range g.Domain.Controllers {
@@ -46,12 +61,12 @@ func (g Input) Low() (all, forPorts uint64) {
 		}
 	}
 
-	all = g.low(linked)
-	return all, all - g.low(nil)
+	return linked
 }
 
-// low returns the space below 4 GiB where these ports have a BAR.
-func (g Input) low(linked map[topology.ID]bool) (sum uint64) {
+// low returns the space below 4 GiB where these ports have a BAR, with the most for the ports of the
+// root bus or with what they take now.
+func (g Input) low(linked map[topology.ID]bool, most bool) (sum uint64) {
 	own := map[topology.ID][]Aperture{}
 	for _, f := range g.Functions {
 		id := topology.PCIDevice(f.Address)
@@ -68,7 +83,11 @@ func (g Input) low(linked map[topology.ID]bool) (sum uint64) {
 		canHotplug[topology.Index(c.Index)] = isPort && !c.HotplugOff
 	}
 
-	for _, root := range g.Tree.Roots {
+	for i, root := range g.Tree.Roots {
+		if most && i == 0 {
+			sum += lowOfRootBus + pack(g.lowUnder(root, own, nil, linked)).Bytes
+			continue
+		}
 		sum += pack(g.lowUnder(root, own, canHotplug, linked)).Bytes
 	}
 

@@ -26,8 +26,8 @@
 //
 // Keys of a function: node, group, driver, class, vendor, device, ids (both), physfn, and of a
 // physical one numvfs. The words bridge, gpu and nic give it class and driver: those of a port, or
-// of a device for VMs. The word// io gives it an I/O BAR; bar=37,25 gives it memory BARs of 2^37 and 2^25 bytes
-// instead of one of 16 MiB. The word conventional makes it a conventional PCI
+// of a device for VMs. The word io gives it an I/O BAR; bar=37,25 gives it memory BARs of 2^37 and
+// 2^25 bytes instead of one of 16 MiB, low=24 one below 4 GiB, of 2^24 bytes. The word conventional makes it a conventional PCI
 // device. Without node there is no file numa_node; node=-1 is
 // what the kernel writes for no node. Keys of a mediated device: type, group.
 //
@@ -291,6 +291,13 @@ func (h host) function(device string, settings []string) error {
 				return err
 			}
 
+		case key == "low":
+			bar, err := lowBAR(value)
+			if err != nil {
+				return err
+			}
+			bars = append(bars, bar)
+
 		case key == "mdevtype":
 			if err := h.mdevType(dir, value); err != nil {
 				return err
@@ -349,6 +356,17 @@ func largeBARs(list string) ([]string, error) {
 	}
 
 	return lines, nil
+}
+
+// lowBAR returns a line of a resource file: a 32-bit BAR of 2^bits bytes.
+func lowBAR(digits string) (string, error) {
+	bits, err := strconv.Atoi(digits)
+	if err != nil || bits < 4 || bits > 30 {
+		return "", fmt.Errorf("invalid low=%s: want a number between 4 and 30", digits)
+	}
+
+	const start = 0xc0000000
+	return fmt.Sprintf("0x%016x 0x%016x 0x0000000000040200", start, start+1<<bits-1), nil
 }
 
 const noBAR = "0x0000000000000000 0x0000000000000000 0x0000000000000000"
