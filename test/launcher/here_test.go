@@ -208,6 +208,7 @@ func TestLauncher(t *testing.T) {
 		"boots": testBoots, "kills": testKills, "kills of running": testKillsOfRunning,
 		"plugin restarts": testPluginRestarts, "placeholders": testPlaceholders,
 		"wrong hook": testWrongHook, "cloud-init": testCloudInit, "pairs": testPairs,
+		"switch ports": testSwitchPorts, "older QEMU": testOlderQEMU,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -35,6 +35,7 @@ type config struct {
 	Syncs        int
 	Boots        bool
 	Plug         *hotplug
+	Ask          []string
 	Fault        fault
 }
 

@@ -123,15 +123,19 @@ func (c *Client) environ(ctx context.Context, pod *corev1.Pod) ([]string, error)
 	return env.ParseEnviron(string(text))
 }
 
-// portHelp returns the properties of QEMU's switch ports with a link, as the QEMU of compute prints
-// them, which starts nothing. The names are those of RHEL's QEMU, which KubeVirt has, and of others.
-func (c *Client) portHelp(ctx context.Context, pod *corev1.Pod) (string, error) {
+// PortQuestion returns the command that prints in compute the properties of QEMU's switch ports with a
+// link. It starts nothing. The names are those of RHEL's QEMU, which KubeVirt has, and of others.
+func PortQuestion() []string {
 	const script = "for qemu in /usr/libexec/qemu-kvm /usr/bin/qemu-kvm " +
 		"/usr/bin/qemu-system-x86_64; do [ ! -x $qemu ] || exec $qemu -device " +
 		libvirt.CXLUpstreamDriver + ",help; done; exit 127"
+	return []string{"sh", "-c", script}
+}
+
+// portHelp returns what the QEMU of compute answers to it.
+func (c *Client) portHelp(ctx context.Context, pod *corev1.Pod) (string, error) {
 	text, err := c.exec(ctx, pod, command{
-		container: compute, words: []string{"sh", "-c", script}, limit: maxHelp,
-		file: archive.PortHelpName,
+		container: compute, words: PortQuestion(), limit: maxHelp, file: archive.PortHelpName,
 	})
 	return string(text), err
 }

@@ -70,6 +70,24 @@ func (p *pod) container(name string) *container {
 	return nil
 }
 
+// ask runs a command in the launcher's container, as kubectl exec does.
+func (p *pod) ask() error {
+	if len(p.Ask) == 0 {
+		return nil
+	}
+
+	words := append([]string{
+		"--target", fmt.Sprint(p.container("compute").command.Process.Pid), "--mount", "--pid", "--root",
+		"--setuid", fmt.Sprint(user), "--setgid", fmt.Sprint(user),
+	}, p.Ask...)
+	answer, err := exec.Command("nsenter", words...).Output()
+	if err != nil {
+		return fmt.Errorf("ask the launcher: %w", err)
+	}
+
+	return os.WriteFile(filepath.Join(out, "answer.txt"), answer, 0o644)
+}
+
 func (c *container) ended(patience time.Duration) bool {
 	select {
 	case <-c.done:

@@ -50,7 +50,7 @@ func (p *pod) handle() error {
 	}
 
 	running := p.sync(client, options)
-	if err := p.dump(running); err != nil {
+	if err := errors.Join(p.dump(running), p.ask()); err != nil {
 		return err
 	}
 

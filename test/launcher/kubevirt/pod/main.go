@@ -41,6 +41,7 @@ type config struct {
 	Syncs   int      // how often virt-handler tries to start the VM
 	Boots   bool     // wait until the guest ends by itself
 	Plug    *hotplug // what the VMI becomes while it runs
+	Ask     []string // a command for the launcher's container, whose output is answer.txt
 	Fault   fault
 }
 
