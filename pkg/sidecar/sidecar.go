@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -171,6 +172,10 @@ func logPlan(
 			attrs = append(attrs, "layoutReason", *r.LayoutReason)
 		}
 		attrs = append(attrs, "dryRun", result.Policy.DryRun)
+	}
+
+	if len(r.Headline) > 0 {
+		attrs = append(attrs, "headline", strings.Join(r.Headline, "; "))
 	}
 
 	attrs = append(attrs,
