@@ -96,7 +96,7 @@ func randomMachine(t *testing.T, seed uint64, cpu topology.CPU) consumers.Machin
 	}
 
 	m := consumers.Machine{CPU: cpu, Machine: ncclgraph.Machine{Link: speed}}
-	for i, n := range shown.Tree(ids).Devices(ids) {
+	for i, n := range shown.AsShown(shown.Tree(ids), ids).Devices(ids) {
 		if i%2 == 0 {
 			m.GPUs = append(m.GPUs, ncclgraph.GPU{Node: n})
 		} else {

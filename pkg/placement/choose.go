@@ -98,8 +98,9 @@ func newJudge(s start) judge {
 		return Decision{PassthroughDevice: d}
 	}))
 
+	shown := s.Host.AsShown(s.hostTree, s.ids)
 	j.onHost = consumers.Machine{
-		Machine: machineOf(devices, s.hostTree.Node, fastestLink), CPU: s.Host.CPU,
+		Machine: machineOf(devices, shown.Node, fastestLink), CPU: s.Host.CPU,
 	}
 	j.withoutHook = consumers.Tallies(j.onHost, j.guest(devices, j.flat.Node))
 	return j

@@ -74,7 +74,8 @@ func (p *Plan) machines() (host, guest consumers.Machine) {
 
 // onHost returns the GPUs and NICs as NCCL finds them on the host.
 func (p *Plan) onHost() ncclgraph.Machine {
-	m := machineOf(shownBy(p.Host, p.Devices), p.HostTree.Node, hostLinks(p.Host))
+	shown := p.Host.AsShown(p.HostTree, p.IDs())
+	m := machineOf(shownBy(p.Host, p.Devices), shown.Node, hostLinks(p.Host))
 	return p.joined(m)
 }
 

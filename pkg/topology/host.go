@@ -175,17 +175,36 @@ type NUMANode struct {
 
 // Tree returns the part of the host's PCI Express tree that leads to devices, each with its NUMA
 // node. A device whose place the host does not show is at the top, without a root.
-func (h *Host) Tree(ids []DeviceID) *Tree {
+func (h *Host) Tree(ids []DeviceID) *Tree { return h.treeOn(ids, h.Affinity) }
+
+// AsShown returns the tree of these devices as programs find it in sysfs, where a device of a host
+// with one node may be on none (Affinity). It is the tree of Tree unless there is such a device.
+func (h *Host) AsShown(tree *Tree, ids []DeviceID) *Tree {
+	shown := func(id DeviceID) Affinity {
+		if f := h.Function(id); f != nil {
+			return f.Node
+		}
+		return Affinity{}
+	}
+
+	if !slices.ContainsFunc(ids, func(id DeviceID) bool { return shown(id) != h.Affinity(id) }) {
+		return tree
+	}
+
+	return h.treeOn(ids, shown)
+}
+
+func (h *Host) treeOn(ids []DeviceID, node func(DeviceID) Affinity) *Tree {
 	t := NewTree(len(ids), 2*len(ids))
 	for _, id := range ids {
-		t.addDevice(h, id)
+		t.addDevice(h, id, node(id))
 	}
 	return t
 }
 
-func (t *Tree) addDevice(h *Host, id DeviceID) {
+func (t *Tree) addDevice(h *Host, id DeviceID, on Affinity) {
 	device := Node{Kind: Endpoint, ID: id, Slot: NoSlot}
-	if node, known := h.Affinity(id).Node(); known {
+	if node, known := on.Node(); known {
 		device.NUMA = new(int(node))
 	}
 

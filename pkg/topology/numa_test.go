@@ -60,3 +60,27 @@ func TestHostAffinity(t *testing.T) {
 		}
 	}
 }
+
+// TestAsShown: a device without a node is on the only node of its host, and to a program on none. A
+// tree that programs find the same is not made again.
+func TestAsShown(t *testing.T) {
+	without, on := address(t, "0000:18:00.0"), address(t, "0000:19:00.0")
+	host := &topology.Host{Nodes: []topology.NUMANode{{ID: 0}}, Functions: []topology.Function{
+		{Address: without, Root: "pci0000:17"},
+		{Address: on, Root: "pci0000:17", Node: topology.OnNode(0)},
+	}}
+
+	both := []topology.DeviceID{topology.PCIDevice(without), topology.PCIDevice(on)}
+	tree := host.Tree(both)
+	shown := host.AsShown(tree, both)
+	for i, n := range shown.Devices(both) {
+		if isOn := n.NUMANode() != nil; isOn != (i == 1) || tree.Node(n.ID).NUMANode() == nil {
+			t.Errorf("%v: programs find a node: %t, placement: %v", n.ID, isOn,
+				tree.Node(n.ID).NUMANode())
+		}
+	}
+
+	if same := host.Tree(both[1:]); host.AsShown(same, both[1:]) != same {
+		t.Error("a tree that is the same is made again")
+	}
+}

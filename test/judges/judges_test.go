@@ -14,7 +14,6 @@ import (
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/test/expect"
 	"hook-sidecar/test/judges"
-	"hook-sidecar/test/matrix"
 	"hook-sidecar/test/oracle"
 	"hook-sidecar/test/sys"
 )
@@ -66,10 +65,9 @@ type machine struct {
 	seen  consumers.Machine
 	nodes map[string]*topology.Node // by name
 
-	cells      int  // of a guest
-	isOurs     bool // the hook planned it, for a known host
-	hasOneNode bool // a host
-	isMixed    bool // a PCIe root of the host has functions of several nodes
+	cells   int  // of a guest
+	isOurs  bool // the hook planned it, for a known host
+	isMixed bool // a PCIe root of the host has functions of several nodes
 
 	ucx   map[string]map[judges.Pair]float64 // MB/s by the value of UCX_DISTANCE_BW
 	hwloc judges.Hwloc
@@ -101,11 +99,9 @@ func (l lab) machines(t *testing.T, vm judges.VM) []*machine {
 		t.Skip("no GPU that is a PCI function")
 	}
 
-	nodes, err := matrix.Sysfs{FS: vm.Sysfs}.Nodes()
-	expect.NoError(t, err)
 	dir := expect.MemoryDir(t)
 	host := l.write(t, dir, "host", vm, recorded)
-	host.hasOneNode, host.isMixed = len(nodes) == 1, recorded.IsMixed()
+	host.isMixed = recorded.IsMixed()
 
 	all := []*machine{host}
 	for _, g := range judges.Guests() {
@@ -165,10 +161,6 @@ const unlimited = 1 << 20
 // that of its ucx.conf.
 func (m *machine) checkUCX(t *testing.T) {
 	t.Helper()
-	if m.isUneven() {
-		return
-	}
-
 	for value, vendor := range map[string]uint16{byDefault: 0, onAMD: topology.CPUVendorAMD} {
 		seen := m.seen
 		seen.CPU = topology.CPU{Vendor: vendor}
@@ -180,16 +172,6 @@ func (m *machine) checkUCX(t *testing.T) {
 			}
 		}
 	}
-}
-
-// isUneven reports whether a host with one node shows it for some devices only. For the models all
-// are on it (topology.Host.Affinity), to UCX the others are elsewhere.
-func (m *machine) isUneven() bool {
-	nodes := map[string]bool{}
-	for _, says := range m.dra {
-		nodes[says.Node] = true
-	}
-	return m.hasOneNode && len(nodes) > 1
 }
 
 // checkHwloc: of two NICs the same one is nearer a GPU as in the model. The model has no sockets:
@@ -230,10 +212,6 @@ func (m *machine) checkDRA(t *testing.T) {
 		model := judges.DRA{Root: m.nodes[name].Top().ID.String()}
 		if node := m.nodes[name].NUMANode(); node != nil {
 			model.Node = fmt.Sprint(*node)
-		}
-
-		if isKept := m.hasOneNode && says.Node == ""; isKept {
-			model.Node = "" // the firmware says no node, and the host has one
 		}
 
 		isFirst := says.Node == "" && says.Nodes == nil ||

@@ -41,8 +41,7 @@ func (m *machine) row(t *testing.T, host *machine) string {
 	for _, column := range columns {
 		answers, isAsked := says[column]
 		model, isModelled := models[column]
-		isOdd := column == consumers.HWLoc && host.isMixed ||
-			column == consumers.UCX && host.isUneven()
+		isOdd := column == consumers.HWLoc && host.isMixed
 		if isAsked && isModelled && !isOdd {
 			expect.Same(t, answers, model, "%s, %s: verdicts (-its code +the model)", m.title,
 				column)
@@ -112,7 +111,7 @@ func (m *machine) verdicts(host *machine) map[string]verdicts {
 		}
 
 		all[consumers.DRARoot][x+" "+y] = byRoot(on, in)
-		all[consumers.DRANode][x+" "+y] = m.byNode(host, on, in)
+		all[consumers.DRANode][x+" "+y] = m.byNode(on, in)
 		all[nodeList][x+" "+y] = rightIf(on.shareNode() == in.shareNode())
 	}
 
@@ -210,9 +209,9 @@ func byRoot(host, guest draPair) consumers.Verdict {
 }
 
 // byNode returns the verdict on a claim by numaNode, which is refused where a device publishes
-// none. All devices of a host with one node count as on it, though firmware may not say so.
-func (m *machine) byNode(host *machine, on, in draPair) consumers.Verdict {
-	isTogether := on[0].Node != "" && on[0].Node == on[1].Node || host.hasOneNode
+// none.
+func (m *machine) byNode(on, in draPair) consumers.Verdict {
+	isTogether := on[0].Node != "" && on[0].Node == on[1].Node
 	isKnown := in[0].Node != "" && in[1].Node != ""
 	return rightIf(isKnown || !isTogether || m.cells == 0)
 }

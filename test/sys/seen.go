@@ -27,7 +27,7 @@ func (m Machine) Seen(sysfs fs.FS, devices []string) (consumers.Machine, error) 
 	}
 
 	shown, _ := host.Read(sysfs, nil, host.All)
-	nodes := shown.Tree(ids).Devices(ids)
+	nodes := shown.AsShown(shown.Tree(ids), ids).Devices(ids)
 	link := func(n *topology.Node) topology.Link { return m.linkOf(shown, n) }
 	seen := consumers.Machine{
 		HasCells: m.isGuest && len(m.nodes) > 0, HasOneCell: m.isGuest && len(m.nodes) == 1,
@@ -37,10 +37,6 @@ func (m Machine) Seen(sysfs fs.FS, devices []string) (consumers.Machine, error) 
 	for i, n := range nodes {
 		renamed := *n // a node without children, under the same parent
 		renamed.ID = names[i]
-		if f := shown.Function(ids[i]); m.isGuest && f != nil {
-			renamed.NUMA = numberOf(f.Node)
-		}
-
 		if i >= len(gpus) {
 			seen.NICs = append(seen.NICs, &renamed)
 			continue
@@ -53,16 +49,6 @@ func (m Machine) Seen(sysfs fs.FS, devices []string) (consumers.Machine, error) 
 	}
 
 	return seen, nil
-}
-
-// numberOf returns a node's number. In a guest with one cell a device has it only where numa_node
-// says so; on a host with one node it is on it anyway (topology.Host.Affinity).
-func numberOf(a topology.Affinity) *int {
-	node, isKnown := a.Node()
-	if !isKnown {
-		return nil
-	}
-	return new(int(node))
 }
 
 // inOrder sorts devices as CUDA and the kernel number them: by address.
