@@ -33,7 +33,8 @@ const (
 // TestModels: of each VM's host and guests the models of consumers say what the programs say: the
 // MB/s that UCX assumes of each GPU and NIC, which NICs hwloc has nearest and which CPUs, and what
 // DRA publishes of each device. With the value that is advised for UCX no GPU of a guest that the
-// hook planned takes another NIC than on the host.
+// hook planned takes another NIC than on the host. The layout auto keeps its promise
+// (promise_test.go).
 func TestModels(t *testing.T) {
 	l := lab{judges.New(t), oracle.New(t)}
 	seed := uint64(time.Now().Unix())
@@ -65,9 +66,12 @@ type machine struct {
 	seen  consumers.Machine
 	nodes map[string]*topology.Node // by name
 
-	cells   int  // of a guest
-	isOurs  bool // the hook planned it, for a known host
-	isMixed bool // a PCIe root of the host has functions of several nodes
+	guest   judges.Guest // none for a host
+	cells   int          // of a guest
+	isOurs  bool         // the hook planned it, for a known host
+	isMixed bool         // a PCIe root of the host has functions of several nodes
+
+	verdict map[string]verdicts // by consumer, as the table has them
 
 	ucx   map[string]map[judges.Pair]float64 // MB/s by the value of UCX_DISTANCE_BW
 	hwloc judges.Hwloc
@@ -87,6 +91,7 @@ func (l lab) judge(t *testing.T, vm judges.VM) {
 		lines = append(lines, m.row(t, host))
 	}
 
+	checkPromise(t, host, all[1:])
 	t.Logf("%s\n%s", vm, strings.Join(lines, "\n"))
 }
 
@@ -110,7 +115,7 @@ func (l lab) machines(t *testing.T, vm judges.VM) []*machine {
 		guest, err := sys.Guest(vm.Sysfs, complete)
 		expect.NoError(t, err)
 		m := l.write(t, dir, g.Title(), vm, guest)
-		m.isOurs = g.Flags != nil && vm.File != ""
+		m.guest, m.isOurs = g, g.Flags != nil && vm.File != ""
 		if g.HasCells {
 			m.cells = len(vm.NUMA)
 		}

@@ -24,7 +24,7 @@ const (
 // answer for here.
 var columns = []string{
 	consumers.UCX, curedUCX, consumers.HWLoc, consumers.DRARoot, consumers.DRANode, nodeList,
-	consumers.P2PDMA, consumers.NCCL,
+	consumers.P2PDMA, consumers.NCCL, consumers.AtomicOps,
 }
 
 func header() string {
@@ -37,6 +37,7 @@ func header() string {
 func (m *machine) row(t *testing.T, host *machine) string {
 	t.Helper()
 	says, models := m.verdicts(host), modelVerdicts(host.seen, m.seen)
+	m.verdict = map[string]verdicts{}
 	cells := []string{m.title}
 	for _, column := range columns {
 		answers, isAsked := says[column]
@@ -49,6 +50,7 @@ func (m *machine) row(t *testing.T, host *machine) string {
 		if !isAsked {
 			answers = model
 		}
+		m.verdict[column] = answers
 		cells = append(cells, answers.String())
 	}
 

@@ -26,12 +26,12 @@ func (m Machine) Seen(sysfs fs.FS, devices []string) (consumers.Machine, error) 
 		return consumers.Machine{}, err
 	}
 
-	shown, _ := host.Read(sysfs, nil, host.All)
+	shown, _ := host.Read(sysfs, nil, host.All|host.Details)
 	nodes := shown.AsShown(shown.Tree(ids), ids).Devices(ids)
 	link := func(n *topology.Node) topology.Link { return m.linkOf(shown, n) }
 	seen := consumers.Machine{
 		HasCells: m.isGuest && len(m.nodes) > 0, HasOneCell: m.isGuest && len(m.nodes) == 1,
-		Machine: ncclgraph.Machine{Link: link},
+		Machine: ncclgraph.Machine{Link: link}, Atomics: map[topology.ID]bool{},
 	}
 
 	for i, n := range nodes {
@@ -43,6 +43,12 @@ func (m Machine) Seen(sysfs fs.FS, devices []string) (consumers.Machine, error) 
 		}
 
 		f := shown.Function(ids[i])
+		if m.isGuest && f.NeedsAtomics() {
+			port, at := n.Parent, f.Address // placement.HasAtomics has QEMU's rule
+			seen.Atomics[names[i]] = port.Kind == topology.RootPort && len(port.Children) == 1 &&
+				at.Device == 0 && at.Function == 0
+		}
+
 		seen.GPUs = append(seen.GPUs, ncclgraph.GPU{
 			Node: &renamed, NVLink: ncclgraph.HasNVLink(f), XGMI: ncclgraph.HasXGMI(f),
 		})
