@@ -77,16 +77,27 @@ func (f Figures) IsAsHost() bool {
 // Figures returns the figures of a VM's guest, by its domain.
 func (g Guest) Figures(tb testing.TB, vm VM) Figures {
 	tb.Helper()
-	current := vm.read(g.Domain(tb, vm), nil).Current()
-	expect.NoError(tb, current.Err)
-	p := current.Plan
+	p := g.current(tb, vm)
 	return Figures{p.GPUDirect(), p.PathSpeed(), p.Pairs(), p.MergedPairs()}
 }
 
 // Consumers returns what the consumers of the tree decide in a VM's guest, by their models.
 func (g Guest) Consumers(tb testing.TB, vm VM) []consumers.Tally {
 	tb.Helper()
+	return g.current(tb, vm).Consumers()
+}
+
+// Programs returns, for each program that asks the tree, the GPUs about which it decides in a VM's
+// guest as on the host, by the models.
+func (g Guest) Programs(tb testing.TB, vm VM) []consumers.Program {
+	tb.Helper()
+	return g.current(tb, vm).Programs()
+}
+
+// current returns the plan of the guest as it is.
+func (g Guest) current(tb testing.TB, vm VM) *placement.Plan {
+	tb.Helper()
 	current := vm.read(g.Domain(tb, vm), nil).Current()
 	expect.NoError(tb, current.Err)
-	return current.Plan.Consumers()
+	return current.Plan
 }

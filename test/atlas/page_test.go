@@ -11,6 +11,7 @@ import (
 
 	_ "embed"
 
+	"hook-sidecar/pkg/consumers"
 	"hook-sidecar/test/atlas"
 	"hook-sidecar/test/expect"
 )
@@ -20,27 +21,29 @@ var update = flag.Bool("update", false, "rewrite docs/atlas.md")
 //go:embed page.tmpl
 var page string
 
-// row has a machine's figures, by the title of the guest.
+// row has a machine's figures, and what programs decide, by the title of the guest.
 type row struct {
 	atlas.Machine
-	figures map[string]atlas.Figures
+	figures  map[string]atlas.Figures
+	programs map[string][]consumers.Program
 }
 
 // TestPage: docs/atlas.md has the figures of every machine and guest.
 func TestPage(t *testing.T) {
 	rows := make([]row, len(atlas.Machines))
 	for i, m := range atlas.Machines {
-		rows[i] = row{m, map[string]atlas.Figures{}}
+		rows[i] = row{m, map[string]atlas.Figures{}, map[string][]consumers.Program{}}
 		vm := m.VM(t)
 		for _, g := range atlas.Guests {
 			rows[i].figures[g.Title] = g.Figures(t, vm)
+			rows[i].programs[g.Title] = g.Programs(t, vm)
 		}
 	}
 
 	var text strings.Builder
 	form := template.Must(template.New("page").Parse(page))
 	expect.NoError(t, form.Execute(&text, map[string]any{
-		"Table": table(rows), "Lost": lost(rows), "Alike": alike(rows, atlas.PR17025),
+		"Table": table(rows), "Programs": programs(rows), "Lost": lost(rows), "Alike": alike(rows, atlas.PR17025),
 		"Better": better(rows), "Merged": merged(rows), "Slow": slow(rows),
 		"Without": without(rows),
 		"Hook":    alike(rows, atlas.Hook), "Off": off(rows), "Records": records(rows),
@@ -91,6 +94,45 @@ func cell(f atlas.Figures) string {
 		return fmt.Sprintf("%d pairs", f.Pairs.Alike)
 	}
 	return fmt.Sprintf("%d, %d, %.2f", f.Guest, f.Right, f.Speed)
+}
+
+// programs returns the table of programs that decide as on the host.
+func programs(rows []row) string {
+	var b strings.Builder
+	b.WriteString("| machine |")
+	for _, g := range atlas.Guests {
+		fmt.Fprintf(&b, " %s |", g.Title)
+	}
+
+	b.WriteString("\n|" + strings.Repeat("---|", 1+len(atlas.Guests)) + "\n")
+	for _, r := range rows {
+		fmt.Fprintf(&b, "| %s |", r.Title)
+		for _, g := range atlas.Guests {
+			fmt.Fprintf(&b, " %s |", asOnHost(r.programs[g.Title]))
+		}
+		b.WriteString("\n")
+	}
+
+	return b.String()
+}
+
+// asOnHost names the programs that decide as on the host about every GPU.
+func asOnHost(all []consumers.Program) string {
+	var names []string
+	for _, p := range all {
+		if p.AsOnHost == p.GPUs {
+			names = append(names, p.Name)
+		}
+	}
+
+	switch len(names) {
+	case 0:
+		return "none"
+	case len(all):
+		return "all"
+	}
+
+	return strings.Join(names, ", ")
 }
 
 // titles lists the machines that are so.
