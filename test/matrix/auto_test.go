@@ -20,6 +20,7 @@ import (
 	"hook-sidecar/test/atlas"
 	"hook-sidecar/test/expect"
 	"hook-sidecar/test/matrix"
+	"hook-sidecar/test/nccl"
 	"hook-sidecar/test/tree"
 )
 
@@ -202,6 +203,34 @@ func TestAuto(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestAutoOnRandomHosts: on 200 random hosts with GPUs and NICs no consumer decides more wrongly in the
+// tree of auto than in the flat one that auto measures by, whose devices are in the host's order, if a
+// layout that fits has that.
+func TestAutoOnRandomHosts(t *testing.T) {
+	for seed := range uint64(200) {
+		c, numa := nccl.RandomCase(t, seed), matrix.NewRandomHost(seed).NUMA
+		host := newWholeHost(t, c.Sysfs, c.Devices)
+		slices.Sort(c.Devices)
+		first := matrix.Domain(numa, c.Devices)
+		domain, _ := run(t, host.planner, withLayout(policy.LayoutAuto), first)
+		flat, auto := consumersIn(t, host, first, false), consumersIn(t, host, domain, false)
+		if harmful(auto) == 0 && worse(auto, flat) == 0 {
+			continue
+		}
+
+		for _, layout := range policy.TreeLayouts() {
+			source := policy.Source{Flags: withLayout(layout), AnnotationsFirst: true}
+			tree, fits := answer(t, host.planner, source, first)
+			other := consumersIn(t, host, tree, false)
+			if fits && harmful(other) == 0 && worse(other, flat) == 0 &&
+				!claims(t, host, tree, c.Devices) && current(t, host, tree).TreeLayout() != "" {
+				t.Errorf("%s: auto decides worse than without the hook, %s does not:\n%v\n%v\n%v",
+					c.Name, layout, flat, auto, other)
+			}
+		}
+	}
 }
 
 // consumersIn returns what the consumers decide in a domain; with the topology file NCCL is left
