@@ -1,6 +1,7 @@
 package domain
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -48,6 +49,10 @@ func (d *Domain) after(c Changes, position int) Controller {
 	if chassis, isSet := c.Chassis[position]; isSet {
 		controller.Chassis = &chassis
 	}
+
+	more := c.Complete[position]
+	controller.Address = cmp.Or(controller.Address, more.Address)
+	controller.BusNr = cmp.Or(controller.BusNr, more.BusNr)
 
 	return controller
 }

@@ -31,10 +31,9 @@ func (d *Domain) Apply(c Changes) ([]byte, error) {
 		e.place(i, c.Place[i])
 	}
 
-	for i, port := range d.Controllers {
-		changed := d.after(c, i)
-		if changed.HotplugOff != port.HotplugOff || !topology.Same(changed.Chassis, port.Chassis) {
-			e.setTarget(d.doc.controllers[i], changed)
+	for i, now := range d.Controllers {
+		if !slices.Contains(c.RemoveControllers, i) {
+			e.change(d.doc.controllers[i], now, d.after(c, i))
 		}
 	}
 
@@ -120,7 +119,22 @@ func (e *editor) editAddress(address *xmledit.Element, to GuestAddress) {
 	}
 }
 
-// setTarget sets hotplug and chassis of a port.
+// change edits a controller that stays.
+func (e *editor) change(controller *xmledit.Element, now, to Controller) {
+	if to.HotplugOff != now.HotplugOff || !topology.Same(to.Chassis, now.Chassis) ||
+		!topology.Same(to.BusNr, now.BusNr) {
+		e.setTarget(controller, to)
+	}
+
+	if address := controller.Child("address"); now.Address == nil && to.Address != nil {
+		if address != nil {
+			e.edit(e.xml.Remove(address))
+		}
+		e.edit(e.xml.InsertLast(controller, printAddress(to.Address)))
+	}
+}
+
+// setTarget sets hotplug and chassis of a port, and the bus number of an expander bus.
 func (e *editor) setTarget(port *xmledit.Element, to Controller) {
 	target := port.Child("target")
 	if target == nil {
@@ -134,6 +148,10 @@ func (e *editor) setTarget(port *xmledit.Element, to Controller) {
 
 	if to.Chassis != nil {
 		e.edit(e.xml.SetAttr(target, "chassis", strconv.Itoa(*to.Chassis)))
+	}
+
+	if to.BusNr != nil {
+		e.edit(e.xml.SetAttr(target, "busNr", strconv.Itoa(*to.BusNr)))
 	}
 }
 

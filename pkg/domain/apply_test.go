@@ -263,6 +263,44 @@ func TestApplyReplacesController(t *testing.T) {
 }
 
 // No value that a caller gives reaches the document as markup.
+// TestComplete: controllers get what they lack, in place; what they have stays as it is written.
+func TestComplete(t *testing.T) {
+	const address = `<address type="pci" domain="0x0000" bus="0x05" slot="0x01" function="0x0">` +
+		`</address>`
+	const expander = "\n\t\t<controller type='pci' index='1' model='pcie-expander-bus'>"
+	const port = "\n\t\t<controller type='pci' index='6' model='pcie-switch-downstream-port'"
+	complete := domain.Changes{Complete: map[int]domain.Completion{
+		0: {Address: &domain.GuestAddress{Bus: 5, Slot: 1}, BusNr: new(252)},
+	}}
+
+	for _, c := range []applyCase{
+		{
+			"expander bus", complete,
+			expander + "<target><node>0</node></target></controller>",
+			expander + "<target busNr='252'><node>0</node></target>" + address + "</controller>",
+		},
+		{
+			"address without a place", complete,
+			expander + "<target busNr='0xfc'/><address type='pci'/></controller>",
+			expander + "<target busNr='0xfc'/>" + address + "</controller>",
+		},
+		{
+			"port", domain.Changes{Complete: map[int]domain.Completion{
+				0: {Address: &domain.GuestAddress{Bus: 5, Slot: 1}},
+			}},
+			port + "/>", port + ">\n\t\t\t" + address + "\n\t\t</controller>",
+		},
+		{
+			"controller that goes", domain.Changes{
+				Complete: complete.Complete, RemoveControllers: []int{0},
+			},
+			expander + "</controller>" + usbLine, usbLine,
+		},
+	} {
+		t.Run(c.name, c.run)
+	}
+}
+
 func TestApplyEscapes(t *testing.T) {
 	const name = `ua-"'<&>` + "\n\x00"
 	d := parse(t, in(usbLine))

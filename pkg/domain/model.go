@@ -196,6 +196,9 @@ type Changes struct {
 	HotplugOff []int
 	// Chassis maps positions in Controllers, of ports, to a chassis other than the index.
 	Chassis map[int]int
+	// Complete maps positions in Controllers to the address and bus number that these get where they
+	// have none.
+	Complete map[int]Completion
 	// RemoveControllers lists positions in Controllers.
 	RemoveControllers []int
 	// AddControllers are added after the existing PCI controllers, in this order.
@@ -206,8 +209,15 @@ type Changes struct {
 	Marked map[Mark]Marked
 }
 
+// Completion is what a controller gets, each nil for nothing.
+type Completion struct {
+	Address *GuestAddress
+	BusNr   *int // of an expander bus
+}
+
 // IsZero reports whether nothing is changed.
 func (c Changes) IsZero() bool {
 	return len(c.SetMode)+len(c.Place)+len(c.AddHostdevs)+len(c.HotplugOff)+len(c.Chassis)+
-		len(c.RemoveControllers)+len(c.AddControllers)+len(c.Marked) == 0 && !c.RenameSSIDSizes
+		len(c.Complete)+len(c.RemoveControllers)+len(c.AddControllers)+len(c.Marked) == 0 &&
+		!c.RenameSSIDSizes
 }

@@ -141,7 +141,8 @@ func attempt(s start, p proposal) (built placing, violations []reasons.Warning) 
 		return placing{}, violations
 	}
 
-	built.warnings = compareStaying(s, p.decisions, built.result)
+	built = withReferenced(built)
+	built.warnings = compareStaying(s, built.decisions, built.result)
 	return withAligned(s, built), nil
 }
 
@@ -205,7 +206,7 @@ func keep(s start, p proposal) (placing, []reasons.Warning) {
 	kept.changes.HotplugOff = number.PortsToClose(replacementFor(s, kept.proposal, kept.ports))
 	kept.decisions = withOutcome(kept.decisions, Kept, reasons.AlreadyAligned)
 	kept.result = s.after(kept.changes)
-	return kept, nil
+	return withReferenced(kept), nil
 }
 
 // unchanged leaves every device and controller where it is.
@@ -217,8 +218,26 @@ func unchanged(s start) placing {
 }
 
 // build replaces the managed controllers by the tree that is wanted, or returns the rules and
-// budgets that it violates.
+// budgets that it violates. Where the tree would change what libvirt gives the user's controllers,
+// they get that now: the next call of a boot finds it in the domain, and both have to build the
+// same.
 func build(s start, p proposal, ports bus.Ports) (placing, []reasons.Warning) {
+	built, violations := buildAny(s, p, ports)
+	if len(violations) == 0 || exceedsBudget(violations) {
+		return built, violations
+	}
+
+	if whole, isOpen := s.completed(); isOpen {
+		if built, broken := buildAny(whole, p, ports); len(broken) == 0 {
+			return built, nil
+		}
+	}
+
+	return placing{}, violations
+}
+
+// buildAny builds the tree by the first plan that violates nothing.
+func buildAny(s start, p proposal, ports bus.Ports) (placing, []reasons.Warning) {
 	return firstUnmoved(s, func(yield func(placing, []reasons.Warning) bool) {
 		for rep := range plans(s, replacementFor(s, p, ports)) {
 			next, broken := buildWith(s, p, rep)
@@ -414,10 +433,32 @@ func giveUp(s start, p proposal, violations []reasons.Warning) placing {
 	}
 
 	p.decisions = withOutcome(p.decisions, Unplaced, reason)
-	return placing{
+	return withReferenced(placing{
 		proposal: p, changes: s.base, result: s.after(s.base), ports: s.ports,
 		warnings: violations,
+	})
+}
+
+// withReferenced returns a placing as the next call finds it: a device without a place or an address
+// that libvirt plugs in under an expander bus that something names is kept there.
+func withReferenced(built placing) placing {
+	referenced := built.result.Referenced()
+	if len(referenced) == 0 {
+		return built
 	}
+
+	settled := built.result.Settled()
+	referenced = settled.Referenced()
+	built.decisions = slices.Clone(built.decisions)
+	for i, d := range built.decisions {
+		isOpen := d.Outcome == Unplaced && d.current == nil && !d.unassigned
+		if isOpen && referenced[settled.Expander(settled.Hostdevs[d.position].Address)] {
+			built.decisions[i].Cell = nil
+			built.decisions[i].Outcome, built.decisions[i].Reason = Kept, reasons.Referenced
+		}
+	}
+
+	return built
 }
 
 func exceedsBudget(violations []reasons.Warning) bool {

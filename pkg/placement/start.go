@@ -58,6 +58,37 @@ func (s start) after(changes domain.Changes) bus.Guest {
 	return s.current.With(s.Domain.After(changes)).Completed()
 }
 
+// completed returns the start in which the domain's controllers have the addresses and bus numbers
+// that libvirt gives them without the hook. It is false where they have them, or libvirt refuses
+// the domain.
+func (s start) completed() (start, bool) {
+	if len(s.without) == 0 {
+		return s, false
+	}
+
+	given := s.without[0].layout.Domain
+	first := libvirt.FirstBusNumbers(given)
+	open := map[int]domain.Completion{}
+	for i, c := range s.Domain.Controllers {
+		more := domain.Completion{}
+		if c.Address == nil && c.Index != 0 {
+			more.Address = given.Controllers[i].Address
+		}
+
+		if c.Model == domain.ExpanderBus && c.BusNr == nil {
+			more.BusNr = new(first[c.Index])
+		}
+
+		if more != (domain.Completion{}) {
+			open[i] = more
+		}
+	}
+
+	s.base.Complete = open
+	s.current = s.after(domain.Changes{Complete: open}).Settled()
+	return s, len(open) > 0
+}
+
 // withoutMode returns the positions of the PCI hostdevs without a mode. KubeVirt writes none, and
 // its own plugin pipeline and libvirtxml then fail (libvirtxml domain.go,
 // DomainHostdev.UnmarshalXML).
