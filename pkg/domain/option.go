@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"iter"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"hook-sidecar/pkg/domain/xmledit"
@@ -98,6 +100,29 @@ func (d *Domain) Global(driver, property string) (last *Option, value string) {
 	}
 
 	return last, value
+}
+
+// GlobalBytes returns the size that Global names; false where it names none, or not one of QEMU's
+// sizes: a number, in hexadecimal too, or one with a suffix, B to E, of powers of 1024
+// (util/cutils.c, qemu_strtosz). Fractions are rounded down to a whole number.
+func (d *Domain) GlobalBytes(driver, property string) (bytes uint64, isSet bool) {
+	_, text := d.Global(driver, property)
+	if n, isWhole := number(text, 0); isWhole {
+		return n, true
+	}
+
+	if text == "" {
+		return 0, false
+	}
+
+	shift := strings.IndexByte("BKMGTPE", strings.ToUpper(text)[len(text)-1])
+	n, err := strconv.ParseFloat(text[:len(text)-1], 64)
+	if size := n * float64(uint64(1)<<(10*max(0, shift))); shift >= 0 && err == nil && n >= 0 &&
+		size < math.MaxInt64 {
+		return uint64(size), true
+	}
+
+	return 0, false
 }
 
 // FWCfg returns the option that adds an entry to fw_cfg, or nil. QEMU refuses a second one.

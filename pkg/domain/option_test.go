@@ -1,6 +1,7 @@
 package domain_test
 
 import (
+	"math"
 	"testing"
 
 	"libvirt.org/go/libvirtxml"
@@ -16,6 +17,23 @@ const (
 
 // TestSetOptions: an option of QEMU is added, replaced by its id, and removed without a
 // trace; what the user has in qemu:commandline stays byte for byte.
+// TestGlobalBytes: sizes are read as QEMU does.
+func TestGlobalBytes(t *testing.T) {
+	for text, want := range map[string]uint64{
+		"64G": 64 << 30, "0x40000000": 1 << 30, "1.5m": 3 << 19, "512": 512, "7B": 7, "0": 0,
+		"": none, "G": none, "-1": none, "64Q": none, "1e99E": none, "nanG": none,
+	} {
+		d := parse(t, "<domain xmlns:q='http://libvirt.org/schemas/domain/qemu/1.0'><q:commandline>"+
+			"<q:arg value='-global'/><q:arg value='a.b="+text+"'/></q:commandline></domain>")
+		if got, isSet := d.GlobalBytes("a", "b"); isSet != (want != none) || isSet && got != want {
+			t.Errorf("%q is %d, %v", text, got, isSet)
+		}
+	}
+}
+
+// none is no size.
+const none = math.MaxUint64
+
 func TestSetOptions(t *testing.T) {
 	const (
 		bound = "<domain xmlns:q='" + namespace + "'>"

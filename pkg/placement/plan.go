@@ -55,6 +55,9 @@ type Plan struct {
 	// after Changes, with the root ports that libvirt adds for missing indexes
 	GuestTree *topology.Tree
 
+	// the same with an address for every device, as libvirt gives them
+	WholeTree *topology.Tree
+
 	input  *domain.Domain
 	result *domain.Domain // the read model after Changes
 }
@@ -170,7 +173,8 @@ func finish(s start, placed placing) *Plan {
 	p := &Plan{
 		Policy: s.Policy, Choice: placed.Choice, Changes: placed.changes,
 		Budgets: g.Budgets(placed.ports), SwitchPortsRefused: s.switchPortsRefused(),
-		Host: s.Host, HostTree: s.hostTree, GuestTree: g.Tree, input: s.Domain, result: result,
+		Host: s.Host, HostTree: s.hostTree, GuestTree: g.Tree, WholeTree: g.Whole(),
+		input: s.Domain, result: result,
 	}
 
 	p.Controllers = make([]Controller, 0, len(result.Controllers))

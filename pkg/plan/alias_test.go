@@ -2,15 +2,19 @@ package plan_test
 
 import (
 	"bytes"
+	"fmt"
 	"maps"
+	"math/rand/v2"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/test/cases"
 	"hook-sidecar/test/expect"
+	"hook-sidecar/test/oracle"
 )
 
 var cpuMode = regexp.MustCompile(`mode="host-(model|passthrough)"`)
@@ -54,6 +58,63 @@ func TestWindowOfAlias(t *testing.T) {
 
 	if written < 5 || kept < 5 {
 		t.Errorf("%d cases with a window, %d without: the test shows little", written, kept)
+	}
+}
+
+// TestWindowOfCalls: all calls of a boot write the same window. The first knows no port of a device
+// that libvirt plugs in, though a port begins at a multiple of the largest BAR under it.
+func TestWindowOfCalls(t *testing.T) {
+	t.Parallel()
+	libvirt := oracle.New(t)
+	seed := uint64(rand.IntN(1_000_000))
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 63))
+	written := 0
+	for range 40 {
+		host, hostdevs := "cpus 0 0-3\n", ""
+		for i := range 1 + r.IntN(8) {
+			host += fmt.Sprintf("pci0000:%02x/0000:%02[1]x:01.0/0000:%02x:00.0 node=0 group=%d "+
+				"driver=vfio-pci bar=%d,25\n", 0x10*(i+1), 0x10*(i+1)+1, i, 33+r.IntN(7))
+			hostdevs += fmt.Sprintf("<hostdev mode='subsystem' type='pci'><source><address domain='0' "+
+				"bus='0x%02x' slot='0' function='0'/></source></hostdev>", 0x10*(i+1)+1)
+		}
+
+		disks := strings.Repeat("<rng model='virtio'><backend model='random'>/dev/urandom</backend>"+
+			"</rng>", r.IntN(4))
+		domain := []byte(fmt.Sprintf("<domain type='qemu'><name>t</name><memory unit='GiB'>%d</memory>"+
+			"<vcpu>4</vcpu><os><type arch='x86_64' machine='q35'>hvm</type>"+
+			"<loader readonly='yes' type='pflash'>/usr/share/OVMF/OVMF_CODE_4M.fd</loader></os>"+
+			"<features><acpi/></features><devices>%s%s</devices></domain>", 1<<r.IntN(10), hostdevs,
+			disks))
+
+		layout := []policy.Layout{policy.LayoutKeep, policy.LayoutNUMA, policy.LayoutRoot}[r.IntN(3)]
+		hook := plan.Planner{
+			Sysfs: expect.Host(t, host), PhysBits: func() int { return 46 },
+			Source: policy.Source{Flags: map[policy.Key]string{
+				policy.KeyLayout: string(layout), policy.KeyMMIOWindow: "auto",
+			}},
+		}
+
+		first := hook.Read(plan.Request{Domain: domain}).Plan()
+		expect.NoError(t, first.Err)
+		back, err := libvirt.Readback(first.Domain)
+		expect.NoError(t, err)
+		back = regexp.MustCompile(`pc-q35-[0-9.]+`).ReplaceAll(back, []byte("q35"))
+		second := hook.Read(plan.Request{Domain: back}).Plan()
+		expect.NoError(t, second.Err)
+		window := first.Plan.Domain().WindowBytes()
+		if now := second.Plan.Domain().WindowBytes(); now != window {
+			t.Errorf("%s: a window of %d MiB, then of %d: %v, %v\n%s%s", layout, window>>20, now>>20,
+				first.Plan.Extras, second.Plan.Extras, host, domain)
+		}
+
+		if window > 0 {
+			written++
+		}
+	}
+
+	if written < 5 {
+		t.Errorf("%d windows: the test shows little", written)
 	}
 }
 

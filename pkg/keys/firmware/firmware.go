@@ -5,6 +5,7 @@ package firmware
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"math/bits"
 	"slices"
 	"strings"
@@ -71,6 +72,12 @@ func (g Input) BARs() (sum uint64, taken Taken) {
 		}
 	}
 
+	if reserve, isSet := g.Reserve(); isSet && !g.Domain.UEFI && reserve > 0 {
+		for range g.portsElsewhere() {
+			root = append(root, Aperture{roundUp(reserve, leastBridgeSeaBIOS), leastBridgeSeaBIOS})
+		}
+	}
+
 	for i, n := range g.Tree.Roots {
 		switch parts := g.under(n, own); {
 		case i == 0 || !g.Domain.UEFI:
@@ -105,11 +112,21 @@ func (g Input) under(n *topology.Node, own map[topology.ID][]Aperture) []Apertur
 		parts = append(parts, g.under(child, own)...)
 	}
 
-	if n.Kind == topology.Root || n.Kind == topology.Endpoint || len(parts) == 0 {
+	reserve, _ := g.Reserve()
+	if n.Kind != topology.RootPort || g.Domain.UEFI {
+		reserve = 0
+	}
+
+	if n.Kind == topology.Root || n.Kind == topology.Endpoint || len(parts) == 0 && reserve == 0 {
 		return parts
 	}
 
 	all := pack(parts)
+	if reserve > 0 {
+		all.Align = max(all.Align, leastBridgeSeaBIOS)
+		all.Bytes = max(all.Bytes, reserve)
+	}
+
 	if !g.Domain.UEFI {
 		all.Bytes = roundUp(all.Bytes, all.Align)
 	}
@@ -117,20 +134,70 @@ func (g Input) under(n *topology.Node, own map[topology.ID][]Aperture) []Apertur
 	return []Aperture{all}
 }
 
+// Reserve returns the bytes that the user has the firmware reserve in the 64-bit window of each root
+// port; false where nothing is set, or all bits of it are (QEMU docs/pcie.txt, pref64-reserve). SeaBIOS
+// gives a port them or the BARs under it, whichever is more (src/fw/pciinit.c,
+// pci_bios_check_devices).
+func (g Input) Reserve() (bytes uint64, isSet bool) {
+	bytes, isSet = g.Domain.GlobalBytes("pcie-root-port", "pref64-reserve")
+	return min(bytes, 1<<ovmfBits), isSet && bytes < math.MaxUint64
+}
+
+// portsElsewhere counts the root ports that are not in the tree.
+func (g Input) portsElsewhere() int {
+	count := g.PendingPorts + topology.CountFunc(g.Domain.Controllers, isRootPort)
+	for _, root := range g.Tree.Roots {
+		for n := range root.Walk() {
+			if n.Kind == topology.RootPort {
+				count--
+			}
+		}
+	}
+
+	return max(0, count)
+}
+
+func isRootPort(c domain.Controller) bool { return c.Model == domain.RootPort }
+
 // hotplugBytes returns the space of hotpluggable ports in OVMF's window: of one larger than the
 // default a 256th each, rounded up to a power of two (edk2
-// OvmfPkg/PciHotPlugInitDxe/PciHotPlugInit.c, GetResourcePadding). SeaBIOS takes free space only.
+// OvmfPkg/PciHotPlugInitDxe/PciHotPlugInit.c, GetResourcePadding). Root ports for which the user
+// reserves bytes have these, rounded up alike, whatever the window. SeaBIOS takes free space only.
 func (g Input) hotplugBytes(window uint64) uint64 {
-	d := g.Domain
-	if !d.UEFI || window <= LeastWindow {
+	if !g.Domain.UEFI {
 		return 0
 	}
 
-	ports := g.PendingPorts + topology.CountFunc(d.Controllers, func(c domain.Controller) bool {
-		return !c.HotplugOff && (c.Model == domain.RootPort || c.Model == domain.DownstreamPort)
-	})
+	padding := uint64(0)
+	if window > LeastWindow {
+		padding = powerOfTwo(window / 256)
+	}
 
-	return uint64(ports) << bits.Len64(window/256-1)
+	perRootPort := padding
+	if reserve, isSet := g.Reserve(); isSet {
+		perRootPort = powerOfTwo(reserve)
+	}
+
+	sum := uint64(g.PendingPorts) * perRootPort
+	for _, c := range g.Domain.Controllers {
+		switch {
+		case c.HotplugOff:
+		case isRootPort(c):
+			sum += perRootPort
+		case c.Model == domain.DownstreamPort:
+			sum += padding
+		}
+	}
+
+	return sum
+}
+
+// powerOfTwo returns the least power of two that is not less than n, 0 for none.
+func powerOfTwo(n uint64) uint64 {
+	if n == 0 {
+		return 0
+	}
+	return 1 << bits.Len64(n-1)
 }
 
 // Limits of QEMU and of the firmwares.

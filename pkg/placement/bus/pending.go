@@ -107,6 +107,10 @@ func (g Guest) wholes() (all []Guest) {
 	return all
 }
 
+// Whole returns the tree of the guest as libvirt completes it, in which every device is in its port;
+// the guest's own where libvirt refuses the domain, or other rules than alloc's hold.
+func (g Guest) Whole() *topology.Tree { return g.wholes()[0].Tree }
+
 // isOpen reports whether libvirt gives a device an address.
 func isOpen(o libvirt.Endpoint) bool { return o.Address == nil && o.Connect != libvirt.NotPCI }
 

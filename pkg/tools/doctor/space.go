@@ -73,6 +73,10 @@ func (in Inputs) windowHint() string {
 		return "set pcihole64 of the pcie-root controller to a larger power of two (libvirt 12.8)"
 	}
 
+	if bytes, _ := in.firmware().Reserve(); bytes > 0 {
+		return "lower pref64-reserve of the root ports"
+	}
+
 	var ways []string
 	if _, source := in.firmware().Bits(); source != firmware.HostBits {
 		ways = append(ways, "give the guest a host-passthrough CPU")

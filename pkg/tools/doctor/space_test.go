@@ -48,6 +48,14 @@ func spaceTests() map[string]map[string]test {
 		gpu),
 		"<domain ", "<domain xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0' ", 1)
 
+	reserved := func(bytes, os string) string {
+		return strings.Replace(strings.Replace(domainWith(
+			"<cpu mode='host-passthrough'/><qemu:commandline><qemu:arg value='-global'/>"+
+				"<qemu:arg value='pcie-root-port.pref64-reserve="+bytes+"'/></qemu:commandline>",
+			os, gpu), "<devices>", "<devices>"+freePort, 1),
+			"<domain ", "<domain xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0' ", 1)
+	}
+
 	const linked = `<controller type='pci' index='1' model='pcie-root-port'/>
 <controller type='pci' index='2' model='pcie-switch-upstream-port'><address type='pci' bus='1'/></controller>
 <controller type='pci' index='3' model='pcie-switch-downstream-port'><address type='pci' bus='2'/></controller>`
@@ -163,6 +171,21 @@ func spaceTests() map[string]map[string]test {
 			}, []string{
 				"FAIL 64-bit BARs of 128 GiB take 256 GiB with alignment and hotplug ports, the " +
 					"window has 128 GiB: OVMF, an eighth of 40 bits of the CPU model" + hint,
+			}},
+			// 8 ports: the GPU's, a free one and those that KubeVirt adds.
+			"a reserve of each port": {given{
+				host: large, domain: reserved("1T", uefi), inputs: hostBits(44),
+			}, []string{
+				"FAIL 64-bit BARs of 128 GiB take 8.2 TiB with alignment and hotplug ports, the " +
+					"window has 2 TiB: OVMF, an eighth of 44 bits of the host " +
+					"(lower pref64-reserve of the root ports)",
+			}},
+			"a reserve of each port, SeaBIOS": {given{
+				host: large, domain: reserved("0x80000000000", ""), inputs: hostBits(44),
+			}, []string{
+				"FAIL 64-bit BARs of 128 GiB take 64 TiB with alignment and hotplug ports, the " +
+					"window has 15.8 TiB: SeaBIOS, 44 bits of the host less the guest's memory " +
+					"(lower pref64-reserve of the root ports)",
 			}},
 			// Measured: OVMF takes 40 bits of an Intel CPU for QEMU's default.
 			"40 bits of Intel": {given{
