@@ -28,7 +28,7 @@ func (p Planner) Diagnose(answer Result) Result {
 		return answer
 	}
 
-	if needs := vm.shown.needs | warningNeeds; needs != vm.shown.needs {
+	if needs := vm.shown.needs | p.planNeeds(answer.Policy); needs != vm.shown.needs {
 		vm.shown = p.readHost(vm.candidates, needs)
 	}
 
