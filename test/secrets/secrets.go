@@ -298,6 +298,49 @@ var Lines = []string{
 	`secret key: hunter2xyz`,
 	`Secret: hunter2xyz`,
 	`secret is hunter2xyz`,
+	`rclone config create r s3 secret_access_key hunter2xyz`,
+	`rsync --password-file=<(echo hunter2xyz) a b`,
+	`wg set wg0 private-key <(echo hunter2xyz)`,
+	`etcdctl --user root:hunter2xyz get /`,
+	`ctr images pull --user a:hunter2xyz r/i`,
+	`regctl registry login r -u a -p hunter2xyz`,
+	`racadm -r b -u root -p hunter2xyz getsysinfo`,
+	`redfishtool -r b -u root -p hunter2xyz Systems`,
+	`tool -u a -p hunter2xyz x`,
+	`http -a a:hunter2xyz https://h`,
+	`xfreerdp /u:a /p:hunter2xyz /v:h`,
+	`rdesktop -u a -p hunter2xyz h`,
+	`ncftpput -u a -p hunter2xyz h`,
+	`net ads join -U admin%hunter2xyz`,
+	`adcli join --stdin-password <<< "hunter2xyz"`,
+	`ldappasswd -s hunter2xyz -D cn=a`,
+	`kadmin -p a -w hunter2xyz -q x`,
+	`ssh-keygen -N hunter2xyz -f k`,
+	`ssh-keygen -p -P hunter2xyz -N "" -f k`,
+	`rar a -hphunter2xyz a.rar f`,
+	`usermod -p hunter2xyz root`,
+	`SUSEConnect -r hunter2xyz -e a@b`,
+	`pro attach hunter2xyz`,
+	`cargo login hunter2xyz`,
+	`twine upload -u __token__ -p hunter2xyz dist/*`,
+	`ConvertTo-SecureString "hunter2xyz" -AsPlainText -Force`,
+	`New-Object PSCredential("a", "hunter2xyz")`,
+	`mot de passe : hunter2xyz`,
+	`contraseña: hunter2xyz`,
+	`gsk_hunter2xyzaaaaaaaaaa`,
+	`r8_hunter2xyzaaaaaaaaaa`,
+	`GOCSPX-hunter2xyzaaaaaa`,
+	`x.atlasv1.hunter2xyzaaaa`,
+	`vault:v1:hunter2xyzaaaa`,
+	`https://h/cb?code=hunter2xyz&state=x`,
+	`https://h/_token/hunter2xyz`,
+	`https://api.telegram.org/bot1:hunter2xyz/x`,
+	`https://discord.com/api/webhooks/1/hunter2xyz`,
+	`https://o.webhook.office.com/webhookb2/hunter2xyz`,
+	`<WLANProfile><keyMaterial>hunter2xyz</keyMaterial></WLANProfile>`,
+	"Data\n====\npassword:\n----\nhunter2xyz\n",
+	"Data\n====\nconfig.yaml:\n----\ngreeting: hunter2xyz\n\nBinaryData\n====\n",
+	"PuTTY-User-Key-File-2: ssh-rsa\nPrivate-Lines: 1\nhunter2xyz",
 }
 
 // Kept returns the words of an object that have to stay: those that begin with "kept-".
@@ -348,6 +391,15 @@ const Domain = `<domain type='kvm' xmlns:qemu='http://libvirt.org/schemas/domain
     <disk type='file' device='disk'>
       <source file='json:{&quot;file.password&quot;:&quot;hunter2xyz&quot;}'/>
     </disk>
+    <disk type='network' device='disk'>
+      <source protocol='http' name='disk.img?a=b&amp;token=hunter2xyz'/>
+    </disk>
+    <disk type='network' device='disk'>
+      <source protocol='rbd' name='pool/image:key=hunter2xyz'/>
+    </disk>
+    <filesystem type='mount'>
+      <binary path='/usr/libexec/virtiofsd --token hunter2xyz'/>
+    </filesystem>
     <serial type='tcp'>
       <source mode='connect' host='u:hunter2xyz@storage' service='1'/>
     </serial>
@@ -410,6 +462,8 @@ spec:
   - {tokens: [hunter2xyz, {a: hunter2xyz}], password: {value: hunter2xyz}, rootPass: hunter2xyz}
   - {adminKey: hunter2xyz, auth: hunter2xyz, PSK: hunter2xyz, pin: hunter2xyz, keyring: hunter2xyz}
   - {secret: {items: [{key: kept-item, path: kept-file}]}, tokenExpirationSeconds: kept-seconds}
+  - {pinCode: hunter2xyz, activationCode: hunter2xyz, keyPEM: hunter2xyz, bearer: hunter2xyz}
+  - {connectionString: hunter2xyz, mnemonic: hunter2xyz, dsn: "a:hunter2xyz@tcp(db:3306)/kept-db"}
   - {conn_str: hunter2xyz, topologyKey: kubernetes.io/kept-zone, keySize: kept-size}
   domain:
     firmware: {kernelBoot: {kernelArgs: key=hunter2xyz}}

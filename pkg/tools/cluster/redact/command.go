@@ -12,10 +12,7 @@ var flagged = lazyregexp.New(`(?:^|[\s"'\[(,;|=])--?([A-Za-z][\w.-]*)(?:\\*["'])
 
 // removeFlags removes the values of flags whose name says that they are secrets.
 func removeFlags(text string) string {
-	return removeAfter(flagged, text, func(name, value string) bool {
-		doubt := doubtOf(name)
-		return doubt == certain || doubt == doubtful && !publicValue.MatchString(value)
-	})
+	return removeAfter(flagged, text, isSecretOf)
 }
 
 // programs are programs of which a flag has a password, or a user with one, some only in a command
@@ -25,11 +22,16 @@ var programs = []struct{ names, command, flags string }{
 	{"curl wget", "", "u U user proxy-user"},
 	{"lftp", "", "u"},
 	{"mysql* mariadb* sshpass mongo* 7z*", "", "p"},
-	{"az buildah crane docker helm nerdctl oc oras podman skopeo", "login", "p"},
-	{"redis-cli", "", "a"},
-	{"ldap*", "", "w"},
+	{"ncftpput racadm rdesktop redfishtool twine useradd usermod", "", "p"},
+	{"az buildah crane docker helm nerdctl oc oras podman regctl skopeo", "login", "p"},
+	{"http https redis-cli", "", "a"},
+	{"kadmin* ldap*", "", "s w"},
 	{"ipmitool sqlcmd unzip zip", "", "P"},
+	{"ssh-keygen", "", "N P"},
+	{"rar unrar", "", "hp p"},
+	{"SUSEConnect", "", "r"},
 	{"rpcclient smbclient", "", "U"},
+	{"net", "join", "U"},
 	{"snmp*", "", "c A X"},
 	{"openssl", "", "passin passout pass k K"},
 	{"iscsiadm", "", "v"},
@@ -38,9 +40,10 @@ var programs = []struct{ names, command, flags string }{
 // secretCommands are commands of which all arguments are removed: where the password is, only their
 // manual pages say.
 var secretCommands = []string{
-	"add_user", "alias set", "change_password", "chpasswd", "configure set", "htpasswd", "net use",
-	"net user", "rootpw", "secret-set-value", "set-user-password", "set_password", "sqlplus", "vault login",
-	"wandb login", "wpa_passphrase",
+	"add_user", "alias set", "cargo login", "change_password", "chpasswd", "configure set",
+	"ConvertTo-SecureString", "htpasswd", "net use", "net user", "pro attach", "rootpw",
+	"secret-set-value", "set-user-password", "set_password", "sqlplus", "vault login", "wandb login",
+	"wpa_passphrase",
 }
 
 // commandForms match what is before the value of a flag of programs, in the rest of a command.
@@ -78,13 +81,19 @@ func compilePrograms() (forms []commandForm) {
 var (
 	// piped is what a shell writes to a command that reads a password.
 	piped = lazyregexp.New(`(\b(?:echo|printf)\s+)[^|\n]+\|`)
+	// withUser is a password after a user, in any command: -u USER -p PASSWORD, --user USER:PASSWORD.
+	withUser = []lazyregexp.Regexp{
+		lazyregexp.New(`[\s"',\[](?:-u|-U|--?user(?:name)?)(?:=|\\*["'],?\s*|\s+)?\S+\s+(?:-p|-P|-pw)` +
+			`(?:=|\\*["'],?\s*|\s+)()`),
+		lazyregexp.New(`[\s"',\[]--?user(?:name)?(?:=|\\*["'],?\s*|\s+)[A-Za-z][\w.@-]*:()`),
+	}
 	// secretCommand is a command that has one, with what is after it.
 	secretCommand = lazyregexp.New(`(\b(?:` + anyOf(secretCommands) + `)\s+)[^\n|;&]+`)
 )
 
 // commandHints are in every text that has one of the commands.
 func commandHints() []string {
-	texts := append([]string{"echo", "printf"}, secretCommands...)
+	texts := append([]string{"echo", "printf", "-u", "-user"}, secretCommands...)
 	for _, p := range programs {
 		if p.command != "" {
 			texts = append(texts, p.command)
@@ -100,6 +109,10 @@ func commandHints() []string {
 func removeArguments(text string) string {
 	text = piped.ReplaceAllString(text, "${1}"+Mark+" |")
 	text = secretCommand.ReplaceAllString(text, "${1}"+Mark)
+	for _, form := range withUser {
+		text = removeAfter(form, text, func(string, string) bool { return true })
+	}
+
 	for _, form := range commandForms {
 		text = form.command.ReplaceAllStringFunc(text, func(command string) string {
 			return removeAfter(form.flag, command, func(string, string) bool { return true })
@@ -129,8 +142,9 @@ func removeAfter(
 		}
 
 		value := text[begin : begin+length]
+		isShell := strings.HasPrefix(value, "<<<") || strings.HasPrefix(value, "<(")
 		isSecret := length > 0 && !strings.HasPrefix(value, "-") && !strings.HasPrefix(value, Mark) &&
-			!isProse(value)
+			!isShell && !isProse(value)
 		if !isSecret {
 			next := max(begin-1, at+1) // the sign before the value may begin the next match
 			b.WriteString(text[at:next])

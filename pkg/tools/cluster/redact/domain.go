@@ -34,8 +34,8 @@ var options = []string{
 // fw_cfg and SMBIOS, -object secret (QEMU qemu-options.hx).
 var optionKeys = []string{"string", "value", "data", "keyid", "iv", "opaque"}
 
-// optionPair matches a key with its value, in the form key=value or JSON.
-var optionPair = lazyregexp.New(`(^|[,{\s"])([\w.-]+)(=|"\s*:\s*")([^,"}]*)`)
+// optionPair matches a key with its value, in the form key=value, of an address too, or JSON.
+var optionPair = lazyregexp.New(`(^|[,{\s"?&:;])([\w.-]+)(=|"\s*:\s*")([^,"}]*)`)
 
 // firmwareNumber matches an argument of -fw_cfg with a number for the firmware.
 var firmwareNumber = lazyregexp.New(`^name=opt/ovmf/[\w.-]+,string=\d+$`)
@@ -128,13 +128,21 @@ func (d *domain) attribute(element, name, value string) {
 	case element == "arg" && name == "value":
 		d.argument(value)
 	case element == "env" && name == "value", name == "query",
-		name != "value" && doubtOf(localName(name)) == certain,
+		name != "value" && isSecretOf(localName(name), value),
 		element == "property" && name == "value" && !publicValue.MatchString(value),
 		d.foreign && !strings.HasPrefix(name, "xmlns"):
 		d.mark()
 	default:
-		d.out.WriteString(d.removed.message(Domains, value, optionSecrets))
+		d.out.WriteString(d.removed.message(Domains, value, func(value string) string {
+			return removeFlags(optionSecrets(value))
+		}))
 	}
+}
+
+// isSecretOf reports whether a value of a name is a secret.
+func isSecretOf(name, value string) bool {
+	doubt := doubtOf(name)
+	return doubt == certain || doubt == doubtful && !publicValue.MatchString(value)
 }
 
 // argument writes an argument of QEMU.
@@ -162,18 +170,22 @@ func (d *domain) argument(value string) {
 func optionSecrets(value string) string {
 	isEscaped := strings.Contains(value, "&quot;")
 	value = bareSecrets(strings.ReplaceAll(value, "&quot;", `"`))
-	value = optionPair.ReplaceAllStringFunc(value, func(pair string) string {
-		parts := optionPair.FindStringSubmatch(pair)
-		isSecret := slices.Contains(optionKeys, parts[2]) || doubtOf(parts[2]) == certain ||
-			doubtOf(parts[2]) == doubtful && !publicValue.MatchString(parts[4])
-		if !isSecret {
-			return pair
-		}
-		return parts[1] + parts[2] + parts[3] + Mark
-	})
+	value = optionPairs(value)
 	if isEscaped {
 		value = strings.ReplaceAll(value, `"`, "&quot;")
 	}
 
 	return value
+}
+
+// optionPairs removes the secrets of pairs. A value may have pairs, too: that of an address.
+func optionPairs(text string) string {
+	return optionPair.ReplaceAllStringFunc(text, func(pair string) string {
+		parts := optionPair.FindStringSubmatch(pair)
+		value := Mark
+		if !slices.Contains(optionKeys, parts[2]) && !isSecretOf(parts[2], parts[4]) {
+			value = optionPairs(parts[4])
+		}
+		return parts[1] + parts[2] + parts[3] + value
+	})
 }

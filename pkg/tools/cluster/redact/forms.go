@@ -9,10 +9,11 @@ import (
 // tokenPrefixes are how the tokens of an issuer begin, as it documents them. What comes after is
 // eight characters or more.
 var tokenPrefixes = strings.Fields(`
-	AGE-SECRET-KEY- AIza AKIA ASIA ATATT3 ATCTT3 LTAI PMAK- NRAK- SG. dapi dckr_oat_ dckr_pat_
-	doo_v1_ dop_v1_ dp.st. figd_ gho_ ghp_ ghr_ ghs_ ghu_ github_pat_ gldt- glpat- glptt- glrt- glsa_
-	hf_ hvb. hvr. hvs. lin_api_ npm_ nvapi- ops_ pscale_tkn_ pypi- rk_live_ rubygems_ sbp_ sha256~
-	shpat_ shpss_ sk- sk_live_ sk_test_ sntrys_ tskey- whsec_ xapp- xkeysib- xoxa- xoxb- xoxe- xoxo-
+	AGE-SECRET-KEY- AIza AKIA ASIA ATATT3 ATCTT3 CFPAT- GOCSPX- LTAI PMAK- NRAK- SG. atlasv1. dapi
+	dckr_oat_ dckr_pat_ doo_v1_ dop_v1_ dp.st. figd_ gho_ ghp_ ghr_ ghs_ ghu_ github_pat_ glc_ gldt-
+	glpat- glptt- glrt- glsa_ gsk_ hf_ hvb. hvr. hvs. lin_api_ lsv2_ npm_ ntn_ nvapi- ops_ pplx-
+	pscale_tkn_ pypi- r8_ rk_live_ rpa_ rubygems_ sbp_ sha256~
+	shpat_ shpss_ sk- sk_live_ sk_test_ sntrys_ tskey- vault:v1: whsec_ xai- xapp- xkeysib- xoxa- xoxb- xoxe- xoxo-
 	xoxp- xoxr- xoxs- ya29.`)
 
 // schemes are those of the header Authorization (IANA, HTTP Authentication Scheme Registry).
@@ -59,16 +60,36 @@ var bare = []rule{
 		"://" + Mark + "@", newHints("@"),
 	},
 	{
-		lazyregexp.New(`(^|[\s"'=,(/])[A-Za-z][\w.+-]*:[^\s:@/"']+@([A-Za-z][\w-]*(?:[.:/][\w.:/-]*)?(?:$|[\s"'),;]))`),
+		lazyregexp.New(`(^|[\s"'=,(/])[A-Za-z][\w.+-]*:[^\s:@/"']+@([A-Za-z][\w-]*(?:[.:/][\w.:/-]*)?(?:$|[\s"'(),;]))`),
 		"$1" + Mark + "@$2", newHints("@"),
 	},
 	{
-		lazyregexp.New(`(?i)(://[^\s"']*/(?:password|passwd|token|apikey|api-key|access-key|secret)/)[^\s/?#"']+`),
+		lazyregexp.New(`(?i)(://[^\s"']*/_?(?:password|passwd|token|apikey|api-key|access-key|secret)/)[^\s/?#"']+`),
 		"$1" + Mark, newHints("://"),
 	},
 	{
-		lazyregexp.New(`(://hooks\.[\w.-]+/services/)[^\s"']+`),
-		"$1" + Mark, newHints("://hooks."),
+		lazyregexp.New(`(://hooks\.[\w.-]+/services/|://[^\s"']*/(?:webhooks/[0-9]+/|webhookb2/|bot[0-9]+:))[^\s"']+`),
+		"$1" + Mark, newHints("://hooks.", "webhook", "/bot"),
+	},
+	{
+		lazyregexp.New(`(://[^\s"']*[?&#]code=)[^\s&"']+`),
+		"$1" + Mark, newHints("code="),
+	},
+	{
+		lazyregexp.New(`((?:^|[\s"',])/p(?:ass|assword)?:)[^\s"',]+`),
+		"$1" + Mark, newHints("/p"),
+	},
+	{
+		lazyregexp.New(`(?s)\bPuTTY-User-Key-File-.*`),
+		Mark, newHints("putty"),
+	},
+	{ // what a shell gives a command as a file
+		lazyregexp.New(`(<\((?:echo|printf)\s+)[^\n)]+`),
+		"$1" + Mark, newHints("<("),
+	},
+	{
+		lazyregexp.New(`(\b(?:PS|Network)Credential\()[^)\n]*`),
+		"$1" + Mark, newHints("credential"),
 	},
 	{
 		lazyregexp.New(`(?i)\b(` + anyOf(schemes) + `) +[\w.~+/=-]{6,}`),

@@ -12,13 +12,15 @@ import (
 var (
 	// secretParts are parts of names whose values are secrets, in any compound: PGPASSWORD,
 	// hashedPasswd, client_secret.
-	secretParts = strings.Fields(`passw passphrase passcode kennwort pwd secret token credential
-		cookie signature apikey accesskey accountkey encryptionkey licensekey licencekey masterkey
+	secretParts = strings.Fields(`passw passphrase passcode kennwort wachtwoord pwd secret token
+		credential cookie signature keymaterial activationcode apikey accesskey accountkey
+		encryptionkey licensekey licencekey masterkey
 		privatekey sharedkey signingkey keyring keytab connectionstring connstr sessionid
 		dockerconfigjson ignitiondata networkdata userdata`)
 
 	// secretWords are last words of names whose values are secrets: db_pass, WPA-PSK.
-	secretWords = strings.Fields(`authorization creds jwt otp pass pin preshared psk pw salt sas totp value`)
+	secretWords = strings.Fields(`authorization bearer creds jwt mnemonic otp pass passe pin preshared
+		psk pw salt sas senha totp value`)
 
 	// doubtfulWords are last words of names whose values are secrets or what a log cannot do
 	// without: the key of a queue is "namespace/name".
@@ -30,7 +32,7 @@ var (
 	otherEnds    = strings.Fields(`bypass compass trespass hotkey monkey turnkey`)
 
 	// formWords are last words that say in which form a value is: client-key-data, pass_hash.
-	formWords = strings.Fields(`b64 base64 data hash hex plain plaintext raw string text`)
+	formWords = strings.Fields(`b64 base64 code data hash hex pem plain plaintext raw string text`)
 
 	// referenceWords are last words of names whose values say where a secret is, or what it is like.
 	referenceWords = strings.Fields(`class dir file kind name path ref reference refs seconds type`)
@@ -69,6 +71,7 @@ func doubtOf(name string) doubt {
 	}
 
 	words := wordsOf(name)
+	joined := strings.Join(words, "")
 	for len(words) > 1 && slices.Contains(formWords, words[len(words)-1]) {
 		words = words[:len(words)-1]
 	}
@@ -79,7 +82,6 @@ func doubtOf(name string) doubt {
 
 	last := words[len(words)-1]
 	single := strings.TrimSuffix(last, "s")
-	joined := strings.Join(words, "")
 	isPart := func(part string) bool { return strings.Contains(joined, part) }
 	isEnd := func(end string) bool {
 		return strings.HasSuffix(last, end) || strings.HasSuffix(single, end)

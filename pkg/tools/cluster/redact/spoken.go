@@ -19,7 +19,7 @@ var keyWords = strings.Fields(`access account api certificate encryption licence
 var (
 	// spoken is such a word, with what is around it.
 	spoken = lazyregexp.New(`(?i)(?:[\w.-]*(?:` + strings.ReplaceAll(anyOf(spokenWords), "passw",
-		`passw\w*`) + `)s?|\b(?:` + anyOf(keyWords) + `)[ _-]key)\b["'\\)\]*]*`)
+		`passw\w*`) + `)s?|(?:\b|_)(?:` + anyOf(keyWords) + `)[ _-]key)\b["'\\)\]*]*`)
 	// owner is whose secret it is, before the verb.
 	owner = lazyregexp.New(`^\s+(?:of|for|to|used by|from)\s(?:\s*[^\s:]+){1,5}?(?:\s+(?:is|was)|:|\s+=)\s+`)
 	// stated is what says that the next word is the secret.
@@ -38,6 +38,7 @@ var protocols = []lazyregexp.Regexp{
 	lazyregexp.New(`(?i)\b(?:otp|pin|secret) (?:is|was) ()`),
 	lazyregexp.New(`(?i)\bjdbc:[^\s"']*:[\w-]+/()`),
 	lazyregexp.New(`<<<\s*()`),
+	lazyregexp.New(`(?i)\b(?:contrase\S{1,4}|mot de passe)\s*:\s*()`),
 }
 
 // prose are words that come after the name of a secret, where a sentence is about one.
@@ -113,5 +114,6 @@ func secretAfter(rest string) int {
 func spokenHints() []string {
 	return slices.Concat(spokenWords, keyWords, []string{
 		"secret", "otp ", "pin ", "login", "user", "auth", "cred", "identified", "pass", "jdbc:", "<<<",
+		"contrase",
 	})
 }

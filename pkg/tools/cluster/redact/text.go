@@ -15,7 +15,7 @@ const Mark = "…"
 // with it.
 var dump = lazyregexp.New(`(?i)\b(?:env\w*|variable|arg|header|` + anyOf(lists) +
 	`)\\*["']?\s*[:=]\s*(?:\[\]\w*\.?\w*|map\[\w+\]\w+)?[\[{]\s*[^\]}\s]|\bmap\[[^\]]|` +
-	`\\*["']?binaryData\b`)
+	`\\*["']?binaryData\b|\b(?:Binary)?Data\n====`)
 
 // cloudInit begins cloud-init data, and the fields of a VMI that hold some.
 var cloudInit = lazyregexp.New(`#cloud-config|(?i:user-?data|network-?data)|#!/`)
@@ -62,13 +62,14 @@ var textRules = []struct {
 	remove func(text string) string
 }{
 	{newHints("#", "data"), func(text string) string { return cutAt(cloudInit, text) }},
-	{newHints("[", "{", "binarydata"), func(text string) string { return cutAt(dump, text) }},
+	{newHints("[", "{", "binarydata", "===="), func(text string) string { return cutAt(dump, text) }},
 	{newHints(bareHints()...), bareSecrets},
 	{newHints(append(pairHints(), ":")...), removeNamed},
 	{newHints(commandHints()...), removeArguments},
 	{nameHints, removeFlags},
 	{newHints(spokenHints()...), removeSpoken},
 	{newHints("<"), removeElements},
+	{newHints(randomHints...), removeRandom},
 }
 
 // pairHints are in every text that has a name and, after it, a secret; a colon beside them.

@@ -72,6 +72,31 @@ func TestTextKeeps(t *testing.T) {
 	}
 }
 
+// TestRandom: what looks as a program makes secrets stays in no line that is about one.
+func TestRandom(t *testing.T) {
+	const made = "Zx9quokka7T"
+	for _, text := range []string{
+		`AuthenticationFailed: the key '%' was rejected`, `cannot log in as a using % as password`,
+		`password for root set to %`, `secret value %`, `unseal key 1: %`, `licence (%) has expired`,
+		`pat_na1.% token`, `s.%12 is a vault token`, `AQVN% api key`, `1//0% refresh token`,
+		`exec: "%-password": executable file not found in $PATH`, `login of % failed`,
+	} {
+		text = strings.ReplaceAll(text, "%", made)
+		if got := Text(text); strings.Contains(got, made) {
+			t.Errorf("%s: %s", text, got)
+		}
+	}
+
+	for _, name := range []string{
+		"virt-launcher-dgx-x7k2p", "VirtualMachineInstance", "NVIDIA_H100_80GB_HBM3", "2026-11-22T10",
+		"sha256", "ConnectX-7", "3b1c7f2a9e01", "FailedCreatePodSandBox", "0000:1b:00.0",
+	} {
+		if text := "secret " + name + "; key not found: " + name; isRandom(name) {
+			t.Errorf("%s is taken", text)
+		}
+	}
+}
+
 // FuzzIsPlain: a text that is taken for plain has nothing that a rule matches.
 func FuzzIsPlain(f *testing.F) {
 	for _, spelling := range allSpellings() {
