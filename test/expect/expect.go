@@ -6,8 +6,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -134,12 +137,12 @@ func Problems(t *testing.T, got []reasons.Warning, want []string) {
 	}
 }
 
-// Sampled returns one of several, another one for each n; all if IsWhole.
+// Sampled returns one of several, another one for each n and each seed; all if IsWhole.
 func Sampled[T any](n int, all []T) []T {
 	if len(all) == 0 || IsWhole() {
 		return all
 	}
-	return all[n%len(all):][:1:1]
+	return all[(n+seed())%len(all):][:1:1]
 }
 
 // Count returns how often a test tries something: few times, or whole times if IsWhole.
@@ -150,8 +153,21 @@ func Count(few, whole int) int {
 	return few
 }
 
-// IsSampled reports whether a test tries the nth of many: every step-th, or all if IsWhole.
-func IsSampled(n, step int) bool { return IsWhole() || n%step == 0 }
+// IsSampled reports whether a test tries the nth of many: every step-th, others for each seed, or all
+// if IsWhole.
+func IsSampled(n, step int) bool { return IsWhole() || (n+seed())%step == 0 }
+
+// seed returns SAMPLE of the environment, by default the number of the day, so that in time all is
+// tried. It is printed once, for a failure to be tried again.
+var seed = sync.OnceValue(func() int {
+	n, err := strconv.ParseUint(os.Getenv("SAMPLE"), 10, 31)
+	if err != nil {
+		n = uint64(time.Now().Unix() / (24 * 60 * 60))
+	}
+
+	fmt.Printf("SAMPLE=%d\n", n)
+	return int(n)
+})
 
 // IsWhole reports whether tests that sample are to try everything: WHOLE=1 in the environment
 // (`make whole`).
