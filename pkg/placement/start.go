@@ -59,8 +59,8 @@ func (s start) after(changes domain.Changes) bus.Guest {
 }
 
 // completed returns the start in which the domain's controllers have the addresses and bus numbers
-// that libvirt gives them without the hook. It is false where they have them, or libvirt refuses
-// the domain.
+// that libvirt gives them without the hook. It is false where they have them, libvirt refuses the
+// domain, or puts one under a controller that QEMU makes later.
 func (s start) completed() (start, bool) {
 	if len(s.without) == 0 {
 		return s, false
@@ -71,8 +71,11 @@ func (s start) completed() (start, bool) {
 	open := map[int]domain.Completion{}
 	for i, c := range s.Domain.Controllers {
 		more := domain.Completion{}
-		if c.Address == nil && c.Index != 0 {
-			more.Address = given.Controllers[i].Address
+		if at := given.Controllers[i].Address; c.Address == nil && at != nil {
+			if at.Bus >= c.Index { // QEMU does not start
+				return s, false
+			}
+			more.Address = at
 		}
 
 		if c.Model == domain.ExpanderBus && c.BusNr == nil {
