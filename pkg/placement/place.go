@@ -439,8 +439,9 @@ func giveUp(s start, p proposal, violations []reasons.Warning) placing {
 	})
 }
 
-// withReferenced returns a placing as the next call finds it: a device without a place or an address
-// that libvirt plugs in under an expander bus that something names is kept there.
+// withReferenced returns a placing as the next call finds it: a device without an address that has
+// no place, or is in its place already, is kept for another reason where libvirt plugs it in under
+// an expander bus that something names.
 func withReferenced(built placing) placing {
 	referenced := built.result.Referenced()
 	if len(referenced) == 0 {
@@ -451,7 +452,8 @@ func withReferenced(built placing) placing {
 	referenced = settled.Referenced()
 	built.decisions = slices.Clone(built.decisions)
 	for i, d := range built.decisions {
-		isOpen := d.Outcome == Unplaced && d.current == nil && !d.unassigned
+		isOpen := d.current == nil && !d.unassigned &&
+			(d.Outcome == Unplaced || d.Reason == reasons.AlreadyAligned)
 		if isOpen && referenced[settled.Expander(settled.Hostdevs[d.position].Address)] {
 			built.decisions[i].Cell = nil
 			built.decisions[i].Outcome, built.decisions[i].Reason = Kept, reasons.Referenced
