@@ -83,6 +83,7 @@ cluster: ## run VMs with devices in a Kubernetes cluster with KubeVirt; needs ro
 	test/e2e/get-image $(CACHE)/e2e
 	test/cluster/get-node $(CACHE)/cluster/node $(CACHE)/e2e
 	test/boot/get-newest $(CACHE)/newest
+	@test -d $(CACHE)/nccl || echo "NOT CHECKED, what NCCL decides in the cluster's guests: run make nccl first"
 	$(NODE) NCCLGRAPH=$(wildcard $(CACHE)/nccl) CLUSTER=$(CACHE)/cluster go test -count=1 -v -parallel 2 -timeout 120m ./test/cluster
 
 cloudinit: ## boot Debian with the cloud-init data that the hook answers; needs root
@@ -125,7 +126,7 @@ e2e: ## run everything end to end, with vfio-pci in a nested machine; needs root
 	test/boot/get-kernel $(CACHE)/kernel
 	test/e2e/get-image $(CACHE)/e2e
 	test/boot/get-newest $(CACHE)/newest
-	$(NODE) go test -count=1 -v -timeout 30m ./test/e2e
+	$(NODE) E2E_EXTRAS=1 go test -count=1 -v -timeout 30m ./test/e2e
 
 speed: ## measure calls, and compare a server with fresh processes
 	go test -run '^$$' -bench OnDefineDomain ./cmd/hook-sidecar

@@ -52,7 +52,7 @@
 //	test/judges     tier 2, make judges, by the code of UCX, hwloc and DRA: TestModels
 //	test/boot       in the same lane, Linux's peer-to-peer DMA: TestPeers
 //	test/cloudinit  tier 2, make cloudinit: TestParts, TestGuest
-//	test/e2e        tier 3, make e2e, and with E2E_EXTRAS=1: TestEndToEnd, TestExtras
+//	test/e2e        tier 3, make e2e: TestEndToEnd, TestExtras
 //	test/launcher   tier 5, make launcher, launcher-e2e, with versions of the hooks, plugins, a migration's target: TestLauncher, TestNested
 //	test/cluster    tier 6, make cluster, with docs/install.md and a user's rights: TestCluster
 //
