@@ -81,14 +81,15 @@ var reasonTable = []entry[Reason]{
 	{
 		code:    Budget,
 		meaning: "the layout does not fit, as a warning explains; nothing is moved",
-		remedy: "pass fewer devices through, reserve fewer hotplug-ports, or choose a layout " +
-			"with fewer buses: numa has the fewest, mirror the most",
+		remedy: "set the busNr that the warning names; without one pass fewer devices through, " +
+			"reserve fewer hotplug-ports, or choose a layout with fewer buses: numa has the fewest, " +
+			"mirror the most",
 	},
 	{
 		code:    BrokenRule,
 		meaning: "the result would violate a rule, as a warning explains; nothing is moved",
 		remedy: "correct or remove the controller or the address that the warning names; this " +
-			"hook does not manage it",
+			"hook does not manage it; with machine type pc (i440fx) use q35",
 	},
 }
 
