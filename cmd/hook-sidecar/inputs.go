@@ -154,7 +154,11 @@ func readDomain(p *cli.Program, file, vmiFile string) (kubevirt.FoundDomain, err
 	}
 
 	data, err := p.ReadInput(file)
-	if err != nil {
+	switch {
+	case err != nil && file == "-":
+		return kubevirt.FoundDomain{}, cli.Failed("name the domain's file with --domain, or pipe it in",
+			err)
+	case err != nil:
 		return kubevirt.FoundDomain{}, err
 	}
 

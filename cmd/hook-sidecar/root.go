@@ -46,8 +46,8 @@ func run(ctx context.Context, args, environ []string, streams cli.Streams) int {
 
 // withCommand returns the arguments with the command that they leave out: onDefineDomain
 // when KubeVirt's sidecar-shim calls the program by that name, else serve when the first
-// argument is a flag, because KubeVirt passes a sidecar its args only. A --version without
-// a value is the program's, not serve's, but a sidecar has no other command.
+// argument is a flag, because KubeVirt passes a sidecar its args only. A -v, or a --version
+// without a value, is the program's, not serve's, but a sidecar has no other command.
 func withCommand(args []string, isSidecar bool) []string {
 	name, rest := filepath.Base(args[0]), args[1:]
 	switch {
@@ -57,7 +57,7 @@ func withCommand(args []string, isSidecar bool) []string {
 		return []string{"serve"}
 	case isSidecar && rest[0] != "serve":
 		return append([]string{"serve"}, rest...)
-	case len(rest) == 1 && rest[0] == "--version":
+	case len(rest) == 1 && (rest[0] == "--version" || rest[0] == "-v"):
 		return []string{"version"}
 	case strings.HasPrefix(rest[0], "-") && rest[0] != "-h" && rest[0] != "--help":
 		return append([]string{"serve"}, rest...)
