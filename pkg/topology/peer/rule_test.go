@@ -3,6 +3,7 @@ package peer_test
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,10 +13,12 @@ import (
 	"hook-sidecar/test/expect"
 )
 
-// TestJudge: the rule says about each pair what was seen or follows from a source.
+// TestJudge: the rule says about each pair what was seen or follows from a source. Each cause has a
+// case.
 func TestJudge(t *testing.T) {
 	data, err := os.ReadFile("testdata/cases.txt")
 	expect.NoError(t, err)
+	untried := peer.Causes()
 	for line := range strings.Lines(string(data)) {
 		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
 			continue
@@ -33,7 +36,10 @@ func TestJudge(t *testing.T) {
 		a := peer.Judge(factsOf(t, columns))
 		expect.Same(t, columns[6], fmt.Sprintf("%s %s", a.Cause.Readiness(), a.Cause),
 			"%s (-want +got)", columns[0])
+		untried = slices.DeleteFunc(untried, func(c peer.Cause) bool { return c == a.Cause })
 	}
+
+	expect.Same(t, []peer.Cause{}, untried, "causes without a case (-want +got)")
 }
 
 // factsOf returns the facts of a line of cases.txt.
@@ -55,8 +61,13 @@ func factsOf(t *testing.T, columns []string) peer.Facts {
 			f.Mapping = peer.MappingUnknown
 		case "iommufd-old":
 			f.Mapping = peer.NotMapped
+		case "no-ats-register":
+			f.ATSUnreadable = true
 		default:
-			t.Fatalf("unknown fact %q", fact)
+			f.Obstacle = peer.Cause(fact)
+			if !slices.Contains(peer.Causes(), f.Obstacle) {
+				t.Fatalf("unknown fact %q", fact)
+			}
 		}
 	}
 
@@ -151,4 +162,75 @@ func wayOf(control topology.ACSBits, isTranslated bool) string {
 	}
 
 	return "where the host has the guest's address"
+}
+
+// The control bits that rdma_topo of rdma-core wants of the port above a NIC, 1x111x1, and of all
+// others, xx111x1; an x may be either.
+const (
+	wantedOn = topology.SourceValidation | topology.RequestRedirect |
+		topology.CompletionRedirect | topology.UpstreamForwarding
+	wantedOwn = wantedOn | topology.DirectTranslated
+)
+
+// TestJudgeSweep changes one register of a pair that is ready, or of Vera's root ports, to each of
+// its values, with ATS and groups as they should be and not: 2,048 states. Of a switch none is ready
+// that rdma_topo fails, and on Vera both agree on all.
+func TestJudgeSweep(t *testing.T) {
+	got := map[string]int{}
+	for _, where := range []string{"own", "peer", "root", "vera"} {
+		for control := range allACS + 1 {
+			for _, ats := range []bool{false, true} {
+				for _, isOneGroup := range []bool{false, true} {
+					f := sweptFacts(where, control, ats, isOneGroup)
+					answer := peer.Judge(f).Cause.Readiness()
+					got[fmt.Sprintf("%s %s", where, answer)]++
+
+					fits := ats && !isOneGroup && areAsWanted(f)
+					if answer == peer.Ready && !fits {
+						t.Errorf("%s %s, ats %t, one group %t: ready, and rdma_topo fails it",
+							where, control, ats, isOneGroup)
+					}
+				}
+			}
+		}
+	}
+
+	expect.Same(t, map[string]int{
+		"own ready": 1, "own through the root complex": 5, "own not ready": 250, "own unknown": 256,
+		"peer ready": 4, "peer through the root complex": 4,
+		"peer not ready": 248, "peer unknown": 256,
+		"root ready": 2, "root through the root complex": 4,
+		"root not ready": 250, "root unknown": 256,
+		"vera through the root complex": 8, "vera not ready": 504,
+	}, got, "states (-want +got)")
+}
+
+// sweptFacts returns a pair as NVIDIA sets it, or on Vera, with other control bits of one register.
+func sweptFacts(where string, control topology.ACSBits, ats, isOneGroup bool) peer.Facts {
+	port := func(kind string, as topology.ACSBits) []peer.Port {
+		if kind == where {
+			as = control
+		}
+		return []peer.Port{{
+			ACS: &topology.ACS{Capable: allACS, Control: as}, IsRootPort: kind == "root",
+		}}
+	}
+
+	f := peer.Facts{ATS: ats, SameGroup: isOneGroup}
+	if where == "vera" {
+		f.Own, f.Peers = port(where, 0), port(where, 0)
+		f.Own[0].IsVera, f.Peers[0].IsVera = true, true
+		return f
+	}
+
+	f.Own, f.Peers, f.Shared = port("own", wantedOwn), port("peer", wantedOn), port("root", wantedOn)
+	f.OneSwitch, f.Root = true, peer.RootListed
+	return f
+}
+
+// areAsWanted reports whether the ports are as rdma_topo wants them.
+func areAsWanted(f peer.Facts) bool {
+	isOther := func(p peer.Port) bool { return !p.ACS.Control.Has(wantedOn) }
+	return f.Own[0].ACS.Control.Has(wantedOwn) &&
+		!slices.ContainsFunc(slices.Concat(f.Peers, f.Shared), isOther)
 }
