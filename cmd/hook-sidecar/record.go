@@ -77,6 +77,9 @@ func missing(h recorded.Host) string {
 	}{
 		{"IOMMU groups", func(d topology.Function) bool { return d.IOMMUGroup != nil }},
 		{"BARs", func(d topology.Function) bool { return d.BARs != nil }},
+		{"ACS, ATS", func(d topology.Function) bool {
+			return d.Details != nil && d.Details.ExtendedConfig
+		}},
 	} {
 		if !slices.ContainsFunc(h.Functions, part.has) {
 			names = append(names, part.name)

@@ -25,9 +25,11 @@ they are their names.
 A snapshot of a snapshot is the same file.
 
 With --from it makes one of a machine that is not at hand, from what was recorded
-of it: lstopo --of xml, nvidia-smi topo -m with lspci -Dvmmnn, or a topology file of
-NCCL or RCCL. Its first lines say what the record does not, and what was taken in
-its place; so does standard error.
+of it: lstopo --of xml, nvidia-smi topo -m with lspci -Dvmmnn, a topology file of
+NCCL or RCCL, or root's lspci -vvv or rdma_topo dump, which have the registers by
+which doctor judges peer-to-peer DMA. Serial numbers are left out. Its first lines
+say what the record does not, and what was taken in its place; so does standard
+error.
 
 Exit status:
   0  success
@@ -36,6 +38,7 @@ Exit status:
   hook-sidecar snapshot --sysfs /host/sys | ssh workstation 'cat > host.txtar'
   hook-sidecar explain --sysfs host.txtar --domain vm.xml
   hook-sidecar snapshot --from topo-m.txt --from lspci.txt --output-file host.txtar
+  ssh root@gpu-7 lspci -Dvvvnn | hook-sidecar snapshot --from - --output-file host.txtar
   hook-sidecar demo --host host.txtar`,
 	}
 

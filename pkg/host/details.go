@@ -63,9 +63,56 @@ const maxLinkWidth = 32
 func (r *hostReader) extended(d *topology.Details, dir string) {
 	config, err := r.tree.raw(dir + "/config")
 	r.check(dir+"/config", err)
-	if readCapabilities(d, []byte(config)); !d.ExtendedConfig {
+	if ReadCapabilities(d, []byte(config)); !d.ExtendedConfig {
 		r.readListed(d, dir)
 	}
+}
+
+// The conventional capabilities of a function (include/uapi/linux/pci_regs.h): the first is at the
+// offset that a byte names, each has its ID and then the offset of the next.
+const (
+	firstCapability   = 0x34
+	headerBytes       = 0x40 // of the configuration space, before all capabilities
+	capabilityExpress = 0x10
+	linkOffset        = 0x0c // Link Capabilities
+	device2Offset     = 0x24 // Device Capabilities 2
+	expressBytes      = 0x3c
+)
+
+// express returns the PCI Express capability in a configuration space, nil for none.
+func express(config []byte) []byte {
+	if len(config) < configBytes {
+		return nil
+	}
+
+	seen := map[int]bool{}
+	for at := int(config[firstCapability]) &^ 3; at >= headerBytes && !seen[at]; {
+		seen[at] = true
+		if config[at] == capabilityExpress && at+expressBytes <= configBytes {
+			return config[at : at+expressBytes]
+		}
+		at = int(config[at+1]) &^ 3
+	}
+
+	return nil
+}
+
+// ReadMaxLink reads the fastest link that a function supports from its configuration space; nil
+// where that has none or is too short.
+func ReadMaxLink(config []byte) *topology.Link {
+	capability := express(config)
+	if capability == nil {
+		return nil
+	}
+
+	link := binary.LittleEndian.Uint32(capability[linkOffset:])
+	speeds := []float64{0, 2.5, 5, 8, 16, 32, 64} // by the code of bits 0 to 3
+	code, width := int(link&0xf), int(link>>4&0x3f)
+	if code == 0 || code >= len(speeds) || width == 0 || width > maxLinkWidth {
+		return nil
+	}
+
+	return &topology.Link{Speed: speeds[code], Width: width}
 }
 
 // Extended capabilities (include/uapi/linux/pci_regs.h) follow the 256 bytes of
@@ -81,13 +128,19 @@ const (
 	longestCapability = 8
 )
 
-// readCapabilities reads ACS and ATS from a function's configuration space.
-func readCapabilities(d *topology.Details, config []byte) {
+// ReadCapabilities reads ACS, ATS and AtomicOps from a function's configuration space, if all of it
+// is there.
+func ReadCapabilities(d *topology.Details, config []byte) {
 	if len(config) < extendedBytes {
 		return
 	}
 
 	d.ExtendedConfig = true
+	if capability := express(config); capability != nil {
+		register := binary.LittleEndian.Uint32(capability[device2Offset:])
+		d.AtomicOps = new(topology.AtomicOps(register) & topology.AllAtomics)
+	}
+
 	seen := map[int]bool{}
 	for at := configBytes; at >= configBytes && at <= extendedBytes-longestCapability &&
 		!seen[at]; {
@@ -117,10 +170,11 @@ func acsBits(register uint16) topology.ACSBits {
 
 // listedFile is a file of snapshots only, in place of the extended configuration
 // space, which has the device's serial number: one line for each capability that
-// readCapabilities knows. It is empty where the function has none of them.
+// ReadCapabilities knows. It is empty where the function has none of them.
 //
 //	acs 0x005f 0x001d
 //	ats
+//	atomics 0x0040
 const listedFile = "extended_capabilities"
 
 // list returns the content of listedFile.
@@ -132,6 +186,10 @@ func list(d *topology.Details) string {
 
 	if d.ATS {
 		lines.WriteString("ats\n")
+	}
+
+	if a := d.AtomicOps; a != nil {
+		fmt.Fprintf(&lines, "atomics %#04x\n", uint32(*a))
 	}
 
 	return lines.String()
@@ -147,12 +205,18 @@ func (r *hostReader) readListed(d *topology.Details, dir string) {
 	d.ExtendedConfig = true
 
 	for line := range strings.Lines(text) {
-		var capable, control uint16
-		switch n, _ := fmt.Sscanf(line, "acs %v %v", &capable, &control); {
-		case n == 2:
-			d.ACS = listedACS(acsBits(capable), acsBits(control))
-		case strings.TrimSpace(line) == "ats":
+		var first, second uint16
+		switch name, _, _ := strings.Cut(strings.TrimSpace(line), " "); name {
+		case "acs":
+			if n, _ := fmt.Sscanf(line, "acs %v %v", &first, &second); n == 2 {
+				d.ACS = listedACS(acsBits(first), acsBits(second))
+			}
+		case "ats":
 			d.ATS = true
+		case "atomics":
+			if n, _ := fmt.Sscanf(line, "atomics %v", &first); n == 1 {
+				d.AtomicOps = new(topology.AtomicOps(first) & topology.AllAtomics)
+			}
 		}
 	}
 }

@@ -120,12 +120,12 @@ func TestSnapshotKeepsDetails(t *testing.T) {
 	}
 }
 
-// A snapshot that root takes has the ACS and ATS of the configuration space, and a
+// A snapshot that root takes has the ACS, ATS and AtomicOps of the configuration space, and a
 // snapshot of it has them too.
 func TestSnapshotKeepsCapabilities(t *testing.T) {
 	files := expect.Host(t, `cpus 0 0-3
 pci0000:00/0000:00:01.0 class=0x060400 acs=rr,cr,ec
-pci0000:00/0000:00:02.0 class=0x060400 acs=nopeers
+pci0000:00/0000:00:02.0 class=0x060400 acs=nopeers atomics=routing,32,64
 pci0000:00/0000:00:03.0 class=0x060400 acs=none
 pci0000:00/0000:00:01.0/0000:01:00.0 ats=on
 pci0000:00/0000:00:02.0/0000:02:00.0 conventional`)
@@ -136,7 +136,7 @@ pci0000:00/0000:00:02.0/0000:02:00.0 conventional`)
 	got, gotProblems := readAll(parse(t, string(second)))
 	expect.Problems(t, slices.Concat(problems, gotProblems), nil)
 	if d := cmp.Diff(want, got, compare); d != "" || !want.Functions[0].Details.ExtendedConfig ||
-		want.Functions[0].Details.ACS == nil {
+		want.Functions[0].Details.ACS == nil || want.Functions[1].Details.AtomicOps == nil {
 		t.Errorf("-source +snapshot of the snapshot:\n%s", d)
 	}
 

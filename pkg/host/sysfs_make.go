@@ -12,8 +12,9 @@ import (
 )
 
 // Sysfs returns a sysfs that shows a host: its NUMA nodes, CPU and PCI functions, with the places,
-// ids, drivers, links, IOMMU groups and sizes of BARs that they have. Read returns the same host from
-// it. What the host lacks, the sysfs lacks too. A function without a PCIe root is an error.
+// ids, drivers, links, IOMMU groups, sizes of BARs and registers that they have. Read returns the
+// same host from it. What the host lacks, the sysfs lacks too. A function without a PCIe root is an
+// error.
 func Sysfs(h *topology.Host) (fs.FS, error) {
 	w := sysfsMaker{files: newFileSystem("")}
 	w.nodes(h.Nodes)
@@ -112,6 +113,10 @@ func (w *sysfsMaker) function(d *topology.Function) {
 
 	if d.BARs != nil {
 		w.file(dir, "resource", strings.Join(topology.Map(d.BARs, resourceLine), "\n"))
+	}
+
+	if d.Details != nil && d.Details.ExtendedConfig {
+		w.add(path.Join(dir, listedFile), 0o444, list(d.Details))
 	}
 
 	if d.Driver != "" {

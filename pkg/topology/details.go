@@ -23,11 +23,13 @@ type Details struct {
 	ResetKnown   bool
 
 	// ExtendedConfig is false when config has no extended configuration space: without
-	// CAP_SYS_ADMIN the kernel shows 64 bytes (drivers/pci/pci-sysfs.c, pci_read_config). ACS
-	// and ATS are then unknown.
+	// CAP_SYS_ADMIN the kernel shows 64 bytes (drivers/pci/pci-sysfs.c, pci_read_config). ACS,
+	// ATS and AtomicOps are then unknown.
 	ExtendedConfig bool
 	ACS            *ACS // nil: no such capability
 	ATS            bool // has Address Translation Services (PCI Express 5.0, 10.5.1)
+	// AtomicOps is nil without Device Capabilities 2, and in a snapshot of before they were kept.
+	AtomicOps *AtomicOps
 
 	MDEVTypes []MDEVType // mdev_supported_types, by ID
 	VGPU      *VGPU      // nvidia/; nil for what is not a virtual function of NVIDIA's vendor VFIO
@@ -126,6 +128,19 @@ func (b ACSBits) String() string {
 	}
 	return strings.Join(names, " ")
 }
+
+// AtomicOps are the bits of Device Capabilities 2 that are about AtomicOps (PCI Express 5.0,
+// 7.5.3.15).
+type AtomicOps uint32
+
+// The bits.
+const (
+	AtomicRouting AtomicOps = 1 << (6 + iota) // a port passes them on
+	Atomic32                                  // completes those of 32 bits
+	Atomic64                                  // completes those of 64 bits
+	Atomic128                                 // completes compare-and-swap of 128 bits
+	AllAtomics    = AtomicRouting | Atomic32 | Atomic64 | Atomic128
+)
 
 // LinkEnd returns the function at the lower end of the device's link: a virtual function has the
 // link of its physical function.

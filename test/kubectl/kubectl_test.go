@@ -207,7 +207,8 @@ func (c *cluster) testHooked(t *testing.T) {
 
 // capabilities matches what a snapshot has of the part of a configuration space that only root reads:
 // nothing in a pod may.
-var capabilities = regexp.MustCompile(`-- \S+/extended_capabilities --\n(acs .*\n)?(ats\n)?`)
+var capabilities = regexp.MustCompile(`-- \S+/extended_capabilities --\n` +
+	`(acs .*\n)?(ats\n)?(atomics .*\n)?`)
 
 // The script in a container's shell and the hook in its container print the host that the
 // containers have.

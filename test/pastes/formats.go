@@ -113,6 +113,12 @@ var Formats = []Format{
 		s.MaxLinks = true
 	}), 0},
 
+	{"rdma_topo dump", RDMATopo, tree.with(func(s *Shows) {
+		withNodes(s)
+		withIDs(s)
+		s.MaxLinks = true
+	}), 0},
+
 	{"NCCL_TOPO_DUMP_FILE", NCCLFile, file.with(withIDs), 0},
 	{"NCCL_DEBUG_SUBSYS=GRAPH, tree", NCCLLog, file, 0},
 	{"NCCL_DEBUG_SUBSYS=GRAPH, paths", NCCLPaths("0-"), Shows{

@@ -40,7 +40,7 @@ var (
 		0x0300: "VGA compatible controller", 0x0302: "3D controller", 0x0380: "Display controller",
 		0x1200: "Processing accelerators", 0x0200: "Ethernet controller",
 		0x0207: "Infiniband controller", 0x0604: "PCI bridge", 0x0680: "Bridge",
-		0x0403: "Audio device", 0x0108: "Non-Volatile memory controller",
+		0x0403: "Audio device", 0x0108: "Non-Volatile memory controller", 0x0880: "System peripheral",
 	}
 )
 
@@ -156,13 +156,18 @@ func LspciRecords(n Form) func(*Machine) string {
 	}
 }
 
-// LspciVerbose prints lspci -vv, as far as it tells of places: buses, links, nodes.
+// LspciVerbose prints lspci -vv of root, as far as it tells of places: buses, links, nodes, groups;
+// and of registers, where the description has them.
 func LspciVerbose(m *Machine) string {
 	return lines(m.Functions, func(_ int, d topology.Function) string {
 		text := m.slot(d.Address) + " " + classes[d.Class>>8] + ": " + WithNames.product(d) +
 			"\n\tControl: I/O- Mem+ BusMaster+\n\tStatus: Cap+ 66MHz-\n"
 		if number := node(d, ""); number != "" {
 			text += "\tNUMA node: " + number + "\n"
+		}
+
+		if d.IOMMUGroup != nil {
+			text += fmt.Sprintf("\tIOMMU group: %d\n", *d.IOMMUGroup)
 		}
 
 		if d.IsBridge {
@@ -177,11 +182,59 @@ func LspciVerbose(m *Machine) string {
 				d.MaxLink.Speed, d.MaxLink.Width)
 		}
 
+		if d.Details.ExtendedConfig {
+			text += registers(d)
+		}
+
 		if d.Driver != "" {
 			text += "\tKernel driver in use: " + d.Driver + "\n"
 		}
 		return text + "\n"
 	})
+}
+
+// registers prints what root sees of AtomicOps, and the extended capabilities: that with a serial
+// number, ACS and ATS.
+func registers(d topology.Function) string {
+	text := "\t\tDevCap2: Completion Timeout: Not Supported, TimeoutDis-\n\t\t\t AtomicOpsCap:"
+	bits, names := atomics(d)>>6, []string{"Routing", "32bit", "64bit", "128bitCAS"}
+	if !d.IsBridge {
+		bits, names = bits>>1, names[1:]
+	}
+
+	text += flags(uint16(bits), names...) + "\n" +
+		"\tCapabilities: [100 v1] Device Serial Number 12-34-56-78-9a-bc-de-f0\n"
+	if acs := d.Details.ACS; acs != nil {
+		names := []string{"SrcValid", "TransBlk", "ReqRedir", "CmpltRedir", "UpstreamFwd",
+			"EgressCtrl", "DirectTrans"}
+		text += "\tCapabilities: [110 v1] Access Control Services\n" +
+			"\t\tACSCap:" + flags(uint16(acs.Capable), names...) + "\n" +
+			"\t\tACSCtl:" + flags(uint16(acs.Control), names...) + "\n"
+	}
+
+	if d.Details.ATS {
+		text += "\tCapabilities: [120 v1] Address Translation Service (ATS)\n" +
+			"\t\tATSCap:\tInvalidate Queue Depth: 00\n" +
+			"\t\tATSCtl:\tEnable-, Smallest Translation Unit: 00\n"
+	}
+
+	return text
+}
+
+// atomics returns the bits of AtomicOps in Device Capabilities 2, 0 where the description has none.
+func atomics(d topology.Function) topology.AtomicOps {
+	if d.Details.AtomicOps == nil {
+		return 0
+	}
+	return *d.Details.AtomicOps
+}
+
+// flags prints bits by their names, the lowest bit first.
+func flags(bits uint16, names ...string) (text string) {
+	for bit, name := range names {
+		text += " " + name + map[bool]string{true: "+", false: "-"}[bits>>bit&1 == 1]
+	}
+	return text
 }
 
 // buses returns the first and the last bus under a bridge.

@@ -75,7 +75,7 @@ func Parse(tb testing.TB, text string) *Machine {
 	}
 
 	m.Sysfs = expect.Host(tb, sysfs.String())
-	shown, problems := host.Read(m.Sysfs, nil, host.All|host.LinkSpeeds)
+	shown, problems := host.Read(m.Sysfs, nil, host.All|host.Details)
 	if len(problems) > 0 {
 		tb.Fatal(problems)
 	}

@@ -73,10 +73,16 @@ func kernelMask(list string) string {
 }
 
 // config returns a configuration space (PCI Express 5.0, 7.5): ids, class, the buses under a
-// bridge, and the link in a capability of PCI Express at 0x40.
+// bridge, and the link in a capability of PCI Express at 0x40; where the description has registers,
+// all that root sees.
 func (m *Machine) config(d topology.Function) []byte {
 	const express = 0x40
 	c := make([]byte, 256)
+	if d.Details.ExtendedConfig {
+		c = extended(d.Details)
+		binary.LittleEndian.PutUint32(c[express+0x24:], uint32(atomics(d)))
+	}
+
 	binary.LittleEndian.PutUint16(c[0:], d.Vendor)
 	binary.LittleEndian.PutUint16(c[2:], d.Device)
 	c[6] = 0x10 // has capabilities
@@ -91,6 +97,30 @@ func (m *Machine) config(d topology.Function) []byte {
 	binary.LittleEndian.PutUint32(c[express+0xc:],
 		uint32(generation(d.MaxLink))|uint32(width(d.MaxLink))<<4)
 	return c
+}
+
+// extended returns a configuration space whose extended capabilities are one with a serial number,
+// ACS and ATS (PCI Express 5.0, 7.7.8 and 10.5.1).
+func extended(d *topology.Details) []byte {
+	c := make([]byte, 4096)
+	at := 0x100
+	add := func(id uint32, low, high uint16) {
+		binary.LittleEndian.PutUint32(c[at:], id|1<<16|uint32(at+0x10)<<20)
+		binary.LittleEndian.PutUint16(c[at+4:], low)
+		binary.LittleEndian.PutUint16(c[at+6:], high)
+		at += 0x10
+	}
+
+	const serialNumber, acs, ats = 0x03, 0x0d, 0x0f
+	add(serialNumber, 0xdef0, 0x9abc)
+	if d.ACS != nil {
+		add(acs, uint16(d.ACS.Capable), uint16(d.ACS.Control))
+	}
+	if d.ATS {
+		add(ats, 0, 0)
+	}
+
+	return c // the last points to one of zeros, which ends the list
 }
 
 // processors writes the files of CPUs, each a core of its own, with a package per NUMA node.

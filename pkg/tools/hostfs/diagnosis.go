@@ -37,8 +37,13 @@ func (h host) diagnosis(dir string, values map[string]string) error {
 
 	acs, hasACS := values["acs"]
 	ats, hasATS := values["ats"]
-	if hasACS || hasATS {
-		h.files[dir+"/config"] = &fstest.MapFile{Data: configSpace(acs, ats), Mode: 0o444}
+	atomics, hasAtomics := values["atomics"]
+	if hasACS || hasATS || hasAtomics {
+		config := configSpace(acs, ats)
+		if hasAtomics {
+			addExpress(config, atomics)
+		}
+		h.files[dir+"/config"] = &fstest.MapFile{Data: config, Mode: 0o444}
 	}
 
 	return nil
@@ -94,6 +99,21 @@ func configSpace(acs, ats string) []byte {
 	}
 
 	return config // the last capability points to one of all zeros, which ends the list
+}
+
+// addExpress adds a PCI Express capability at 0x40 (PCI Express 5.0, 7.5.3), whose Device
+// Capabilities 2 have bits of AtomicOps, by a list of names.
+func addExpress(config []byte, atomics string) {
+	const at, device2 = 0x40, 0x24
+	config[0x06], config[0x34], config[at], config[at+2] = 0x10, at, 0x10, 0x02
+	var bits uint32
+	for bit, name := range []string{"routing", "32", "64", "128"} {
+		if slices.Contains(strings.Split(atomics, ","), name) {
+			bits |= 1 << (6 + bit)
+		}
+	}
+
+	binary.LittleEndian.PutUint32(config[at+device2:], bits)
 }
 
 // acsControl returns the control register of ACS: the bits of a list of names.

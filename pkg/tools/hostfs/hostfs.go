@@ -27,15 +27,16 @@
 // Keys of a function: node, group, driver, class, vendor, device, ids (both), physfn, and of a
 // physical one numvfs. The words bridge, gpu and nic give it class and driver: those of a port, or
 // of a device for VMs. The word io gives it an I/O BAR; bar=37,25 gives it memory BARs of 2^37 and
-// 2^25 bytes instead of one of 16 MiB, low=24 one below 4 GiB, of 2^24 bytes. The word conventional makes it a conventional PCI
-// device. Without node there is no file numa_node; node=-1 is
-// what the kernel writes for no node. Keys of a mediated device: type, group.
+// 2^25 bytes instead of one of 16 MiB, low=24 one below 4 GiB, of 2^24 bytes. The word conventional
+// makes it a conventional PCI device. Without node there is no file numa_node; node=-1 is what the
+// kernel writes for no node. Keys of a mediated device: type, group.
 //
 // Keys for doctor: link=16.0x8 and maxlink=32.0x16 are GT/s and lanes; reset=flr,bus are reset
 // methods, reset= is an empty file; acs=sv,tb,rr,cr,uf,ec,dt are the controls that are on, and
 // acs=default those that Linux turns on, sv,rr,cr,uf; with acs=off none is on, with acs=nopeers
 // only sv and tb can be (a root port that passes nothing to others), with acs=none there is no such
-// capability; ats is on, off or none. acs and ats make a configuration space as root sees it.
+// capability; ats is on, off or none; atomics=routing,32,64,128 are the AtomicOps that a function
+// passes on or completes. These make a configuration space as root sees it.
 // packages N gives the host N CPU packages of one CPU each, cpu MODEL their modalias.
 //
 // Keys for vGPUs: mdevtype=nvidia-232:GRID_T4-8Q:1:2 is a type of mediated device
@@ -304,7 +305,7 @@ func (h host) function(device string, settings []string) error {
 			}
 
 		case slices.Contains([]string{
-			"link", "maxlink", "reset", "acs", "ats", "vgpu", "creatable",
+			"link", "maxlink", "reset", "acs", "ats", "atomics", "vgpu", "creatable",
 		}, key):
 			diagnosis[key] = value
 

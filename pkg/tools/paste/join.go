@@ -20,7 +20,7 @@ func Join(parts []Machine) (Machine, error) {
 // rank returns the place of a machine's first source in the order of what they say.
 func (m *Machine) rank() int {
 	order := []Source{
-		Snapshot, Lstopo, Lspci, NCCL, NCCLLog, NVIDIAList, AMDSMI, ROCmSMI, NICNames, NVIDIASMI,
+		Snapshot, RDMATopo, Lstopo, Lspci, NCCL, NCCLLog, NVIDIAList, AMDSMI, ROCmSMI, NICNames, NVIDIASMI,
 	}
 	if i := slices.Index(order, m.Sources[0]); i >= 0 {
 		return i
@@ -150,6 +150,18 @@ func (m *Machine) fill(d *topology.Function, part *Machine, from *topology.Funct
 	d.Driver = cmp.Or(d.Driver, from.Driver)
 	if d.MaxLink == nil {
 		d.MaxLink = from.MaxLink
+	}
+
+	if d.IOMMUGroup == nil {
+		d.IOMMUGroup = from.IOMMUGroup
+	}
+
+	if d.BARs == nil {
+		d.BARs = from.BARs
+	}
+
+	if d.Details == nil || !d.Details.ExtendedConfig {
+		d.Details = cmp.Or(from.Details, d.Details)
 	}
 
 	if d.Root == "" {

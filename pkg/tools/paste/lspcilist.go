@@ -28,15 +28,20 @@ func isLspciList(t text) bool { return anyLine(t, isListed) }
 // lspciReader collects the functions of lspci's list, with what -v adds under each.
 type lspciReader struct {
 	m       Machine
+	at      int                           // the function whose line was the last
 	buses   map[topology.Address][2]uint8 // of bridges: the buses under them, from and to
 	verbose bool                          // something stood under a line
 	inBARs  bool                          // before the capabilities, which have BARs of VFs
+	acs     map[topology.Address]bool     // has ACS, whose registers are not read yet
 }
 
 // readLspciList reads lspci, with any of -D, -n, -nn, -v, -vv and -vvv. With -v bridges tell the
 // buses under them, from which the tree follows.
 func readLspciList(t text) (Machine, error) {
-	r := &lspciReader{m: Machine{Sources: []Source{Lspci}}, buses: map[topology.Address][2]uint8{}}
+	r := &lspciReader{
+		m:     Machine{Sources: []Source{Lspci}},
+		buses: map[topology.Address][2]uint8{}, acs: map[topology.Address]bool{},
+	}
 	group := ""
 	for _, line := range t.lines {
 		if header := groupLine.FindStringSubmatch(line); header != nil {
@@ -50,11 +55,12 @@ func readLspciList(t text) (Machine, error) {
 				return Machine{}, err
 			}
 		case len(r.m.Functions) > 0 && strings.TrimSpace(line) != "":
-			r.detail(strings.TrimSpace(line), &r.m.Functions[len(r.m.Functions)-1])
+			r.detail(strings.TrimSpace(line), &r.m.Functions[r.at])
 		}
 	}
 
 	r.nodes()
+	r.registers()
 	if len(r.buses) > 0 || r.m.isOnRootBus() {
 		r.tree()
 		r.m.Farthest = topology.NODE
@@ -94,12 +100,14 @@ func (r *lspciReader) device(slot, rest, group string) (err error) {
 		d.Vendor, d.Device = texas, map[string]uint16{"Up": upstream, "Down": downstream}[port[1]]
 	}
 
-	if slices.ContainsFunc(r.m.Functions, func(o topology.Function) bool {
+	r.at = slices.IndexFunc(r.m.Functions, func(o topology.Function) bool {
 		return o.Address == d.Address
-	}) {
+	})
+	if r.at >= 0 {
 		return nil // a second list of the same machine
 	}
 
+	r.at = len(r.m.Functions)
 	if r.m.Functions = append(r.m.Functions, d); len(r.m.Functions) > 2*maxDevices {
 		return errTooMany
 	}
@@ -167,6 +175,7 @@ func idsIn(name string) (vendor, device uint16) {
 func (r *lspciReader) detail(line string, d *topology.Function) {
 	tag, value, _ := strings.Cut(line, ":")
 	value = strings.TrimSpace(value)
+	r.register(tag, value, line, d)
 	switch {
 	case tag == "NUMA node":
 		d.Node, _ = onNode(value)

@@ -66,6 +66,7 @@ const (
 	ROCmSMI    Source = "rocm-smi"
 	AMDSMI     Source = "amd-smi"
 	NICNames   Source = "nic-names" // ibdev2netdev, mst status
+	RDMATopo   Source = "rdma_topo" // rdma_topo dump of rdma-core
 )
 
 // Pair is two functions, the lower address first.
@@ -128,7 +129,7 @@ func (m *Machine) SourceNames() string {
 // ShowsAll reports whether the machine has no other devices of the kind of d, which may be nil,
 // than those shown: lstopo shows only classes that it finds important, and others what they use.
 func (m *Machine) ShowsAll(d *topology.Function) bool {
-	return m.Has(Lspci) || m.Has(Snapshot) || m.Has(Lstopo) && d.IsGPUOrNIC()
+	return m.Has(Lspci) || m.Has(Snapshot) || m.Has(RDMATopo) || m.Has(Lstopo) && d.IsGPUOrNIC()
 }
 
 // KnowsNode reports whether the NUMA node of a function is known, which may be none.

@@ -36,10 +36,31 @@ func machineText(m paste.Machine) string {
 			}
 		}
 
-		b.WriteString("\n")
+		b.WriteString(registersText(d) + "\n")
 	}
 
 	return b.String()
+}
+
+// registersText returns the IOMMU group and the registers of a function that are known.
+func registersText(d topology.Function) (text string) {
+	if d.IOMMUGroup != nil {
+		text = fmt.Sprintf(" group %d", *d.IOMMUGroup)
+	}
+
+	if d.Details == nil || !d.Details.ExtendedConfig {
+		return text
+	}
+
+	if acs := d.Details.ACS; acs != nil {
+		text += fmt.Sprintf(" ACS %07b/%07b", acs.Capable, acs.Control)
+	}
+
+	if atomics := d.Details.AtomicOps; atomics != nil {
+		text += fmt.Sprintf(" AtomicOps %#x", *atomics)
+	}
+
+	return text + fmt.Sprintf(" ATS %t", d.Details.ATS)
 }
 
 // label returns the address of a function, or its name where the text has none.

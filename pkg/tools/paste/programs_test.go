@@ -76,6 +76,27 @@ func TestPciutils(t *testing.T) {
 	}
 }
 
+// withRegisters is a machine whose registers are described: a GPU and a NIC under one switch.
+const withRegisters = `cpus 0 0-3
+pci0000:10 node=0
+  0000:10:00.0 ids=8086:09a2 class=0x088000 acs=none
+  0000:10:01.0 bridge ids=8086:352a acs=default atomics=routing,32,64 group=1
+    0000:11:00.0 bridge ids=1000:c030 acs=none atomics=routing group=2
+      0000:12:00.0 bridge ids=1000:c030 acs=default,dt atomics=routing group=3
+        0000:13:00.0 nic ids=15b3:1021 ats=on group=10
+      0000:12:01.0 bridge ids=1000:c030 acs=default,tb,ec group=4
+        0000:14:00.0 gpu ids=10de:2330 ats=none atomics=32,128 group=11
+`
+
+// TestRegistersOfLspci: lspci -vv prints registers as the printer does.
+func TestRegistersOfLspci(t *testing.T) {
+	needs(t, "lspci", "pciutils")
+	m := pastes.Parse(t, withRegisters)
+	sys := m.WriteSysfs(t)
+	want := output(t, "lspci", "-A", "linux-sysfs", "-O", "sysfs.path="+sys+"/bus/pci", "-vv")
+	expect.Same(t, readText(t, want), readText(t, pastes.LspciVerbose(m)), "(-lspci +printer)")
+}
+
 // readText returns what is read of a text, as text.
 func readText(t *testing.T, text string) string {
 	t.Helper()

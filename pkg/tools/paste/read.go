@@ -23,6 +23,7 @@ type format struct {
 
 // formats lists the formats, those that say most of a machine first.
 var formats = []format{
+	{"rdma_topo dump", isRDMATopo, readRDMATopo},
 	{"lstopo's XML", isLstopoXML, readLstopoXML},
 	{"NCCL's topology file", isNCCLFile, readNCCLFile},
 	{"lspci -vmm", isLspciRecords, readLspciRecords},

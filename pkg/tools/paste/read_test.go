@@ -1,7 +1,9 @@
 package paste_test
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"hook-sidecar/pkg/tools/paste"
@@ -115,4 +117,79 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestRegisters: what a text says of registers is what root saw; without root, without -vv and where
+// the text ends before them they are not known.
+func TestRegisters(t *testing.T) {
+	const port = "00:01.0 PCI bridge: Intel Corporation Device 352a\n"
+	const acs = "\tCapabilities: [148 v1] Access Control Services\n" +
+		"\t\tACSCap:\tSrcValid+ TransBlk+ ReqRedir+ CmpltRedir+ UpstreamFwd+ EgressCtrl- DirectTrans-\n"
+	const control = "\t\tACSCtl:\tSrcValid+ TransBlk- ReqRedir+ CmpltRedir+ UpstreamFwd+ " +
+		"EgressCtrl- DirectTrans-\n"
+	const ats = "\tCapabilities: [1b0 v1] Address Translation Service (ATS)\n"
+	for name, test := range map[string]struct{ text, want string }{
+		"as root":         {port + acs + control, "SV TB RR CR UF / SV RR CR UF, ATS false"},
+		"without root":    {port + "\tCapabilities: <access denied>\n", "unknown"},
+		"without -vv":     {port + "\tCapabilities: [148] Access Control Services\n", "unknown"},
+		"cut in ACS":      {port + acs, "unknown"},
+		"before extended": {port + "\tCapabilities: [40] Express (v2) Root Port\n", "unknown"},
+		"no ACS":          {port + ats, "none, ATS true"},
+		"after another list": {
+			port + "00:02.0 System peripheral: Intel\n" + port + acs + control,
+			"SV TB RR CR UF / SV RR CR UF, ATS false",
+		},
+	} {
+		m, _, err := paste.Read([]byte(test.text))
+		expect.NoError(t, err)
+		got, d := "unknown", m.FunctionAt(topology.Address{Device: 1}).Details
+		switch {
+		case d == nil || !d.ExtendedConfig:
+		case d.ACS == nil:
+			got = fmt.Sprintf("none, ATS %t", d.ATS)
+		default:
+			got = fmt.Sprintf("%s / %s, ATS %t", d.ACS.Capable, d.ACS.Control, d.ATS)
+		}
+
+		expect.Same(t, test.want, got, "%s (-want +got)", name)
+	}
+}
+
+// TestJoinKeepsGroups: where lstopo's file says most, lspci's IOMMU groups, BARs and registers are
+// added to it.
+func TestJoinKeepsGroups(t *testing.T) {
+	const file = `<topology><object type="Machine"><object type="NUMANode" os_index="0"/>` +
+		`<object type="Bridge" bridge_type="0-1" bridge_pci="0000:[00-00]">` +
+		`<object type="PCIDev" pci_busid="0000:00:04.0" pci_type="0302 [10de:2330] [0000:0000] a1"/>` +
+		"</object></object></topology>\n"
+	const list = "00:04.0 3D controller [0302]: NVIDIA Corporation GH100 [10de:2330]\n" +
+		"\tRegion 0: Memory at 380000000000 (64-bit, prefetchable) [size=128G]\n" +
+		"\tIOMMU group: 7\n\tCapabilities: [1b0 v1] Address Translation Service (ATS)\n"
+	m, _, err := paste.Read([]byte(file + list))
+	expect.NoError(t, err)
+	gpu := m.GPUs()[0]
+	if gpu.IOMMUGroup == nil || *gpu.IOMMUGroup != 7 || len(gpu.BARs) != 1 || gpu.Details == nil ||
+		!gpu.Details.ATS {
+		t.Errorf("group %v, BARs %v, details %+v", gpu.IOMMUGroup, gpu.BARs, gpu.Details)
+	}
+}
+
+// TestRDMATopoRefuses: an error about a dump says what is wrong with it.
+func TestRDMATopoRefuses(t *testing.T) {
+	const good = `[{"realpath": "/sys/devices/pci0000:00/0000:00:04.0", "config": "eJxjYKAMAAAAQAAB",` +
+		` "modalias": "pci:v000010DEd00002330sv00000000sd00000000bc03sc02i00"}]`
+	for _, test := range []struct{ old, new, want string }{
+		{"]", "", "rdma_topo dump: the end is missing"},
+		{"pci0000:00/", "", "no PCIe root in its path"},
+		{"0000:00:04.0", "gpu", `invalid PCI address "gpu"`},
+		{`"eJx`, `"%%`, "config: illegal base64 data"},
+		{`"eJx`, `"AAA`, "config: zlib: invalid header"},
+		{"pci:v", "usb:v", `invalid modalias "usb:v`},
+		{`"config"`, `"numa_node": 99999999, "config"`, `invalid NUMA node "99999999"`},
+	} {
+		_, _, err := paste.Read([]byte(strings.Replace(good, test.old, test.new, 1)))
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%q for %q: error %v, want %s", test.new, test.old, err, test.want)
+		}
+	}
 }

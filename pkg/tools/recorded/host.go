@@ -291,7 +291,7 @@ func (m *maker) addBridges() {
 				Address: at, Class: bridgeClass, Vendor: bridge.Vendor, Device: bridge.Device,
 				IsBridge: true,
 				Driver:   "pcieport", Node: d.Node, Root: d.Root, Bridges: d.Bridges[:k],
-				MaxLink: link,
+				IOMMUGroup: bridge.IOMMUGroup, MaxLink: link, Details: bridge.Details,
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package recorded_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -68,6 +69,68 @@ func compareHost(t *testing.T, name string, text []byte) (made int) {
 	})
 
 	return made
+}
+
+// TestRegisters: the host of what root's lspci or rdma_topo prints has the machine's IOMMU groups and
+// registers, and no serial number. Of the root complex rdma_topo leaves out parts.
+func TestRegisters(t *testing.T) {
+	m := pastes.Parse(t, `cpus 0 0-3
+pci0000:10 node=0
+  0000:10:00.0 ids=8086:09a2 class=0x088000 acs=none
+  0000:10:01.0 bridge ids=8086:352a acs=default atomics=routing,32,64 group=1
+    0000:11:00.0 bridge ids=1000:c030 acs=none atomics=routing group=2
+      0000:12:00.0 bridge ids=1000:c030 acs=default,dt atomics=routing group=3
+        0000:13:00.0 nic ids=15b3:1021 ats=on atomics= group=10
+      0000:12:01.0 bridge ids=1000:c030 acs=default,tb,ec atomics= group=4
+        0000:14:00.0 gpu ids=10de:2330 ats=none atomics=32,128 group=11
+`)
+	registers := func(functions []topology.Function) (lines []string) {
+		for _, d := range functions {
+			if d.Class>>8 == 0x0880 {
+				continue
+			}
+
+			var group int
+			var acs topology.ACS
+			var atomics topology.AtomicOps
+			read(d.IOMMUGroup, &group)
+			read(d.Details.ACS, &acs)
+			read(d.Details.AtomicOps, &atomics)
+			lines = append(lines, fmt.Sprintf("%s group %d ACS %s/%s ATS %t AtomicOps %#x",
+				d.Address, group, acs.Capable, acs.Control, d.Details.ATS, atomics))
+		}
+		return lines
+	}
+
+	for name, print := range map[string]func(*pastes.Machine) string{
+		"lspci -vvv": pastes.LspciVerbose, "rdma_topo dump": pastes.RDMATopo,
+	} {
+		record, _, err := paste.Read([]byte(print(m)))
+		expect.NoError(t, err)
+		h, err := recorded.New(&record)
+		expect.NoError(t, err)
+		sysfs, err := host.Sysfs(&h.Host)
+		expect.NoError(t, err)
+		shown, _ := host.Read(sysfs, nil, host.All|host.Details)
+		expect.Same(t, registers(m.Functions), registers(shown.Functions), "%s (-machine +host)", name)
+
+		snapshot, _, err := host.TakeSnapshot(sysfs)
+		expect.NoError(t, err)
+		data, err := snapshot.Format("")
+		expect.NoError(t, err)
+		for _, serial := range []string{"S1234", "12-34-56", "9abc"} {
+			if strings.Contains(string(data), serial) {
+				t.Errorf("%s: the snapshot has the serial number %s", name, serial)
+			}
+		}
+	}
+}
+
+// read reads what is known.
+func read[T any](from, to *T) {
+	if from != nil {
+		*to = *from
+	}
 }
 
 // TestIDs: ids that a record lacks are those of a GPU with the links that it shows.

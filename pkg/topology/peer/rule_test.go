@@ -173,8 +173,8 @@ const (
 )
 
 // TestJudgeSweep changes one register of a pair that is ready, or of Vera's root ports, to each of
-// its values, with ATS and groups as they should be and not: 2,048 states. Of a switch none is ready
-// that rdma_topo fails, and on Vera both agree on all.
+// its values, with ATS and groups as they should be and not: 2,048 states. None is ready that
+// rdma_topo fails.
 func TestJudgeSweep(t *testing.T) {
 	got := map[string]int{}
 	for _, where := range []string{"own", "peer", "root", "vera"} {
