@@ -193,7 +193,7 @@ func (a *app) readHosts(
 			}
 
 		case flags.image != "":
-			if sysfs, err = a.readNode(ctx, name, flags.image); err != nil {
+			if sysfs, err = a.readNode(ctx, name, nodePod{image: flags.image}); err != nil {
 				a.Say("warning: not read: %s", reasons.Text(err))
 				continue
 			}

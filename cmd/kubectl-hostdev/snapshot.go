@@ -17,7 +17,7 @@ import (
 
 func (a *app) newSnapshot() *cobra.Command {
 	var output cli.Output
-	var image string
+	var through nodePod
 	cmd := &cobra.Command{
 		Use:   "snapshot VM|node/NODE [flags]",
 		Short: "Save the topology of a VM's node to a file",
@@ -31,36 +31,55 @@ snapshot makes on the node, in the namespace, and deletes. Unlike that of kubect
 debug the pod has no privileges. This needs the ClusterRole hostdev-node of
 ` + reasons.Page("manifests/kubectl/clusterrole.yaml") + `.
 
+Whether peer-to-peer DMA works on the node is in registers of its PCI functions (ACS,
+ATS), which Linux shows only to root with the capability SYS_ADMIN. With --registers
+the pod has it, and still no path of the node. The namespace has to permit that: its
+Pod Security Standard has to be privileged.
+
 ` + exitStatus,
 		Example: `  kubectl hostdev snapshot dgx -n ml --output-file host.txtar
   kubectl hostdev snapshot node/gpu-7 > host.txtar
-  kubectl hostdev snapshot node/gpu-8 --debug-image busybox > host.txtar`,
+  kubectl hostdev snapshot node/gpu-8 --debug-image busybox > host.txtar
+  kubectl hostdev snapshot node/gpu-8 --debug-image busybox --registers > host.txtar
+  hook-sidecar doctor --sysfs host.txtar   # also of the node's paths between peers`,
 		Args: oneVM,
 	}
 
 	output.Add(cmd, cli.Text)
 	output.Format = cli.Text // whatever the name of the file
-	cmd.Flags().StringVar(&image, "debug-image", "",
+	cmd.Flags().StringVar(&through.image, "debug-image", "",
 		"read the node through a pod with this image, which needs a shell, such as busybox")
+	cmd.Flags().BoolVar(&through.registers, "registers", false,
+		"give that pod user 0 and the capability SYS_ADMIN, so that it reads ACS,\n"+
+			"ATS and AtomicOps, too")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := output.Check(); err != nil {
 			return err
 		}
-		return a.snapshot(cmd.Context(), args[0], image, output.File)
+		return a.snapshot(cmd.Context(), args[0], through, output.File)
 	}
 
 	cmd.ValidArgsFunction = a.completeVMs
 	return cmd
 }
 
-func (a *app) snapshot(ctx context.Context, argument, image, output string) error {
+// nodePod is the pod through which a node is read: a new one, or without an image a VM's.
+type nodePod struct {
+	image     string
+	registers bool // it may read them
+}
+
+func (a *app) snapshot(ctx context.Context, argument string, through nodePod, output string) error {
 	var vm cluster.RunningVM
 	var err error
 	kind, node, _ := strings.Cut(argument, "/")
 	switch isNode := (kind == "node" || kind == "nodes") && node != ""; {
+	case through.registers && through.image == "":
+		err = cli.Failed("name an image with a shell, such as busybox: the pod of a VM may not read "+
+			"registers", errors.New("--registers requires --debug-image"))
 	case isNode:
-		vm.Host, err = a.readNode(ctx, node, image)
-	case image != "":
+		vm.Host, err = a.readNode(ctx, node, through)
+	case through.image != "":
 		err = cli.Failed("name it as in node/gpu-8", errors.New("--debug-image requires a node"))
 	default:
 		_, vm, err = a.load(ctx, argument, cluster.WholeNode)
@@ -70,12 +89,17 @@ func (a *app) snapshot(ctx context.Context, argument, image, output string) erro
 		return err
 	}
 
+	if through.registers && !host.HasRegisters(vm.Host) {
+		a.Say("warning: the pod could not read the registers: it may be in a user namespace, or the " +
+			"image has no od and stat")
+	}
+
 	// Taken again for one form of all snapshots.
 	return a.WriteSnapshot(output, vm.Host, "", host.Source(vm.Host)+" in a pod")
 }
 
-// readNode reads a node through a new pod with the image, or without an image through a VM's pod.
-func (a *app) readNode(ctx context.Context, node, image string) (fs.FS, error) {
+// readNode reads a node through a pod.
+func (a *app) readNode(ctx context.Context, node string, through nodePod) (fs.FS, error) {
 	client, namespace, err := a.connect()
 	if err != nil {
 		return nil, err
@@ -84,8 +108,8 @@ func (a *app) readNode(ctx context.Context, node, image string) (fs.FS, error) {
 	limited, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
 	defer a.Await(fmt.Sprintf("node %s, at most %s (--timeout)", node, a.timeout))()
-	if image != "" {
-		return client.Node(limited, namespace, node, image)
+	if through.image != "" {
+		return client.Node(limited, namespace, node, through.image, through.registers)
 	}
 
 	name, err := client.OnNode(limited, namespace, node)

@@ -322,3 +322,26 @@ pci0000:00/0000:00:03.0/0000:03:00.0 maxlink=32.0x16
 		"no-sysfs bus/mdev/devices/4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01: ",
 	})
 }
+
+// TestAnswersATS: devices can have their requests translated if all IOMMUs answer them, and old
+// snapshots do not say so.
+func TestAnswersATS(t *testing.T) {
+	for name, test := range map[string]struct{ iommus, want string }{
+		"not recorded":  {"", "unknown"},
+		"Intel":         {"iommu dmar0 intel-iommu/ecap=f020df", "true"},
+		"Intel without": {"iommu dmar0 intel-iommu/ecap=f020da", "false"},
+		"AMD":           {"iommu ivhd0 amd-iommu/cap=190b640f", "true"},
+		"AMD without":   {"iommu ivhd0 amd-iommu/cap=180b640f", "false"},
+		"one of two": {"iommu dmar0 intel-iommu/ecap=f020df\n" +
+			"iommu dmar1 intel-iommu/ecap=f020da", "false"},
+		"a number that is none": {"iommu dmar0 intel-iommu/ecap=many", "unknown"},
+		"another kind":          {"iommu smmu3 smmu/idr=1", "unknown"},
+	} {
+		read, _ := readAll(expect.Host(t, "pci0000:00/0000:00:01.0\n"+test.iommus))
+		got := "unknown"
+		if read.AnswersATS != nil {
+			got = fmt.Sprint(*read.AnswersATS)
+		}
+		expect.Same(t, test.want, got, "%s (-want +got)", name)
+	}
+}

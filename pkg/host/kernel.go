@@ -3,6 +3,7 @@ package host
 import (
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"hook-sidecar/pkg/words/lazyregexp"
@@ -38,6 +39,43 @@ func Source(sysfs fs.FS) string {
 		return live + " of Linux " + release
 	}
 	return live
+}
+
+// argumentNames are the kernel's arguments that decide about ACS, ATS and the IOMMU (Linux
+// Documentation/admin-guide/kernel-parameters.txt). Others may say what is private.
+const argumentNames = "pci iommu iommu.passthrough iommu.strict intel_iommu amd_iommu" +
+	" pcie_acs_override"
+
+// argumentsFile is a file of snapshots only: the kernel's arguments that argumentNames lists.
+const argumentsFile = "kernel/arguments"
+
+// arguments reads the kernel's arguments that argumentNames lists: this machine's where the directory
+// is its sysfs, else those of a snapshot.
+func (r *hostReader) arguments() []string {
+	machine, isMachine := r.tree.fsys.(machineDir)
+	if !isMachine || !machine.isLive {
+		return argumentsOf(r.file(argumentsFile))
+	}
+
+	line, err := os.ReadFile("/proc/cmdline")
+	if err != nil {
+		return nil
+	}
+
+	return argumentsOf(string(line))
+}
+
+// argumentsOf returns the words of a kernel's command line that argumentNames lists.
+func argumentsOf(line string) []string {
+	var arguments []string
+	for word := range strings.FieldsSeq(line) {
+		name, _, _ := strings.Cut(word, "=")
+		if slices.Contains(strings.Fields(argumentNames), name) {
+			arguments = append(arguments, word)
+		}
+	}
+
+	return arguments
 }
 
 // sourceText matches what Source and the script say.

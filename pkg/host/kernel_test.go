@@ -41,3 +41,21 @@ func TestKernel(t *testing.T) {
 	expect.Same(t, strings.TrimSpace(string(release)), host.Kernel(printed),
 		"of the script's (-want +got)")
 }
+
+// TestArguments: of the kernel's arguments those about PCI and the IOMMU are kept, as others may say
+// what is private; old snapshots have none.
+func TestArguments(t *testing.T) {
+	const device = "pci0000:00/0000:00:01.0\n"
+	for text, want := range map[string]string{
+		"": "",
+		"arguments root=UUID=4a1f0b5c ro pci=noats,realloc iommu=pt iommu.passthrough=1 " +
+			"pcie_acs_override=downstream ip=10.0.0.1 intel_iommu=on,sm_on pcie_aspm=off": "pci=noats,realloc " +
+			"iommu=pt iommu.passthrough=1 pcie_acs_override=downstream intel_iommu=on,sm_on",
+	} {
+		sysfs := expect.Host(t, device+text)
+		read, _ := readAll(sysfs)
+		expect.Same(t, want, strings.Join(read.Arguments, " "), "%q (-want +got)", text)
+		copied, _ := readAll(parse(t, string(take(t, sysfs, ""))))
+		expect.Same(t, read.Arguments, copied.Arguments, "%q (-read +snapshot)", text)
+	}
+}

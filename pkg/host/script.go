@@ -15,8 +15,8 @@ var script string
 
 // Script returns a script for POSIX sh that prints a snapshot of the tree at root, such as
 // /sys, for ParseSnapshot: of these devices with all that Read reads for them, or without
-// devices of all. It is for a machine or a container without this program. A file that
-// cannot be read is left out.
+// devices of all. It is for a machine or a container without this program. A file that cannot be
+// read is left out: without CAP_SYS_ADMIN the configuration space.
 func Script(root string, ids []topology.DeviceID) string {
 	var b strings.Builder
 	for _, v := range []struct{ name, value string }{
@@ -24,7 +24,8 @@ func Script(root string, ids []topology.DeviceID) string {
 		{"nodes_files", nodesFiles}, {"node_files", nodeFiles}, {"function_files", functionFiles},
 		{"function_links", functionLinks},
 		{"type_files", typeFiles}, {"vgpu_files", vgpuFiles}, {"mdev_links", mdevLinks},
-		{"group_files", groupFiles},
+		{"group_files", groupFiles}, {"iommu_kinds", iommuKinds}, {"iommu_files", iommuFiles},
+		{"argument_names", argumentNames},
 	} {
 		b.WriteString(v.name + "=" + Quoted(v.value) + "\n")
 	}

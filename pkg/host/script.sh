@@ -8,6 +8,14 @@ newline='
 # As Source has it. $release is empty where the file cannot be read.
 [ "$root" != /sys ] || { read -r release < /proc/sys/kernel/osrelease; } 2> /dev/null
 [ -z "$release" ] || printf '/sys of Linux %s\n\n' "$release"
+# As argumentsOf has it: words of the kernel's arguments, of which none is expanded as a file name.
+arguments= line=
+[ "$root" != /sys ] || { read -r line < /proc/cmdline; } 2> /dev/null
+set -f
+for word in $line; do
+  case " $argument_names " in *" ${word%%=*} "*) arguments="$arguments $word" ;; esac
+done
+set +f
 cd -P "$root" || exit 1
 root=$PWD
 
@@ -116,6 +124,42 @@ names() {
   for entry in "$1"/*; do [ -e "$entry" ] && found="$found ${entry##*/}"; done
 }
 
+# registers CONFIG: prints the capabilities in a configuration space, as list has them, if all of it can
+# be read, which takes CAP_SYS_ADMIN. od's words are those of a little-endian machine.
+registers() {
+  config=$1
+  set -- $(od -An -v -tx4 -N4096 "$config" 2> /dev/null)
+  [ $# = 1024 ] || return 1
+
+  atomics= count=0
+  eval "at=\$((0x\${14} & 0xfc))"
+  while [ $at -ge 64 ] && [ $count -lt 48 ]; do
+    count=$((count + 1))
+    eval "header=\$((0x\${$((at / 4 + 1))}))"
+    if [ $((header & 0xff)) = 16 ] && [ $at -le 196 ]; then
+      eval "atomics=\$((0x\${$((at / 4 + 10))} & 0x3c0))"
+      break
+    fi
+    at=$((header >> 8 & 0xfc))
+  done
+
+  acs= ats= at=256 count=0
+  while [ $at -ge 256 ] && [ $at -le 4088 ] && [ $count -lt 960 ]; do
+    count=$((count + 1))
+    eval "header=\$((0x\${$((at / 4 + 1))})) body=\$((0x\${$((at / 4 + 2))}))"
+    case $((header & 0xffff)) in
+      13) acs=$body ;;
+      15) ats=yes ;;
+    esac
+    at=$((header >> 20))
+  done
+
+  printf -- '-- %s/extended_capabilities --\n' "${config%/config}"
+  [ -z "$acs" ] || printf 'acs 0x%04x 0x%04x\n' $((acs & 0x7f)) $((acs >> 16 & 0x7f))
+  [ -z "$ats" ] || echo ats
+  [ -z "$atomics" ] || printf 'atomics 0x%04x\n' $atomics
+}
+
 functions= groups= mediated=
 if [ $# = 0 ]; then
   names bus/pci/devices
@@ -149,6 +193,11 @@ if [ $# != 0 ]; then
   done
 fi
 
+[ -z "$arguments" ] || printf -- '-- kernel/arguments --\n%s\n' "${arguments# }"
+for name in class/iommu/*; do
+  link "$name" || continue
+  for kind in $iommu_kinds; do [ -d "$target/$kind" ] && files "$target/$kind" $iommu_files; done
+done
 files devices/system/node $nodes_files
 for directory in devices/system/node/node[0-9]*; do files "$directory" $node_files; done
 files devices/system/cpu modalias
@@ -176,8 +225,15 @@ for number in $groups; do
     case $member in *:*:*.* | *-*-*-*-*) link "$member" ;; esac
   done
 done
-# A snapshot has the size of the configuration space in its place, where it is that of conventional PCI.
-[ -z "$configs" ] || stat -c '%s %n' $configs 2> /dev/null | while read -r size name; do
-  [ "$size" = 256 ] && printf -- '-- %s_size --\n256\n' "$name"
-done
+# A snapshot has what is known of the configuration space in its place: the size, where it is that of
+# conventional PCI, or capabilities. Where one cannot be read none can.
+[ -z "$configs" ] || stat -c '%s %n' $configs 2> /dev/null | {
+  may_read=yes
+  while read -r size name; do
+    case $size in
+      256) printf -- '-- %s_size --\n256\n' "$name" ;;
+      4096) [ -z "$may_read" ] || registers "$name" || may_read= ;;
+    esac
+  done
+}
 exit 0

@@ -40,6 +40,8 @@ const (
 	vgpuFiles     = "current_vgpu_type creatable_vgpu_types"
 	mdevLinks     = "mdev_type iommu_group"
 	groupFiles    = "type"
+	iommuKinds    = "intel-iommu amd-iommu"
+	iommuFiles    = "cap ecap features"
 )
 
 // TakeSnapshot reads a sysfs tree. A file that cannot be read is left out and
@@ -63,6 +65,11 @@ func TakeSnapshot(fsys fs.FS) (*Snapshot, []reasons.Warning, error) {
 	}
 
 	w.groups()
+	w.iommus()
+	if arguments := w.arguments(); len(arguments) > 0 {
+		w.emit(argumentsFile, []byte(strings.Join(arguments, " ")+"\n"))
+	}
+
 	slices.SortFunc(w.out, func(a, b txtar.File) int { return cmp.Compare(pathOf(a), pathOf(b)) })
 	s := &Snapshot{
 		Nodes: len(w.hostReader.nodes), Functions: len(functions), MDEVs: len(mdevs), files: w.out,
@@ -212,6 +219,22 @@ func (w *snapshotWriter) groups() {
 			if notPCI == nil || notMDEV == nil {
 				w.copyLink(path.Join(dir, "devices", member))
 			}
+		}
+	}
+}
+
+// iommus takes what the IOMMUs are able to do.
+func (w *snapshotWriter) iommus() {
+	for _, name := range w.entries(iommuClass) {
+		link := path.Join(iommuClass, name)
+		w.copyLink(link)
+		dir, _ := w.deviceDir(link)
+		if dir == "" {
+			continue
+		}
+
+		for kind := range strings.FieldsSeq(iommuKinds) {
+			w.copyFiles(path.Join(dir, kind), iommuFiles)
 		}
 	}
 }

@@ -97,6 +97,7 @@ func Read(fsys fs.FS, ids []topology.DeviceID, needs Needs) (*topology.Host, []r
 
 	if needs.Has(Details) {
 		host.Packages, host.Kernel = r.packages(), Kernel(fsys)
+		host.Arguments, host.AnswersATS = r.arguments(), r.answersATS()
 	}
 
 	return r.fill(host)

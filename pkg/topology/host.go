@@ -68,6 +68,12 @@ type Host struct {
 	// Kernel is the release of the kernel, "6.1.0-50-amd64"; "" if unknown, or unless details were
 	// read.
 	Kernel string
+	// Arguments are the kernel's that decide about ACS, ATS and the IOMMU: "pci=noats"; nil for none,
+	// if unknown, or unless details were read.
+	Arguments []string
+	// AnswersATS says whether the IOMMUs answer devices that ask for translations (ATS); nil if
+	// unknown, or unless details were read.
+	AnswersATS *bool
 }
 
 // CPU is the model of a host's CPUs, as devices/system/cpu/modalias of sysfs has it.

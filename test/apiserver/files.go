@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 )
@@ -43,6 +44,9 @@ type document struct {
 	Log      string    `json:"log"`
 	LogFile  string    `json:"logFile"`  // has its log
 	Previous string    `json:"previous"` // its log before its restart
+
+	// Capability is one that the pod that a client made has to have.
+	Capability corev1.Capability `json:"capability"`
 
 	Verb     string `json:"verb"`
 	Resource string `json:"resource"`

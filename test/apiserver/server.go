@@ -203,7 +203,8 @@ func (c *Cluster) log(w http.ResponseWriter, r *http.Request) {
 	}
 
 	for _, d := range c.containers {
-		if !d.isOf(r.PathValue("namespace"), r.PathValue("name"), r.FormValue("container")) {
+		if !d.isOf(r.PathValue("namespace"), r.PathValue("name"), r.FormValue("container")) ||
+			!c.has(r.PathValue("name"), d.Capability) {
 			continue
 		}
 
@@ -228,6 +229,19 @@ func (c *Cluster) log(w http.ResponseWriter, r *http.Request) {
 	}
 
 	fail(w, apierrors.NewNotFound(resource, r.PathValue("name")))
+}
+
+// has reports whether a pod that a client made has a capability; every pod has "".
+func (c *Cluster) has(pod string, capability corev1.Capability) bool {
+	made, isMade := c.Made.Load(pod)
+	if capability == "" || !isMade {
+		return capability == ""
+	}
+
+	return slices.ContainsFunc(made.(corev1.Pod).Spec.Containers, func(in corev1.Container) bool {
+		s := in.SecurityContext
+		return s != nil && s.Capabilities != nil && slices.Contains(s.Capabilities.Add, capability)
+	})
 }
 
 // refuse returns the error of a request that the cluster refuses, nil for others. As in

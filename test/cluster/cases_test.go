@@ -363,6 +363,22 @@ func (c *cluster) testRights(t *testing.T, v vm) {
 		t.Errorf("snapshot of a node through a pod of its own: %v\n%s", err, out)
 	}
 
+	// QEMU's root ports have ACS (hw/pci-bridge/pcie_root_port.c).
+	const register = "/extended_capabilities --\nacs 0x"
+	registers := filepath.Join(t.TempDir(), "registers.txtar")
+	if out, err := as("snapshot", "node/node", "--debug-image", kubevirtImage, "--registers",
+		"--output-file", registers); err != nil || strings.Contains(out, "warning") {
+		t.Errorf("snapshot of a node with its registers: %v\n%s", err, out)
+	}
+
+	if with, err := os.ReadFile(registers); err != nil || !strings.Contains(string(with), register) {
+		t.Errorf("a pod that may read registers did not: %v", err)
+	}
+
+	if without, err := os.ReadFile(node); err != nil || strings.Contains(string(without), register) {
+		t.Errorf("a pod that may not read registers did: %v", err)
+	}
+
 	for _, file := range []string{snapshot, node} {
 		if text, err := os.ReadFile(file); err != nil ||
 			!strings.Contains(string(text), "0000:24:00.0") {

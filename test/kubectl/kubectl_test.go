@@ -205,10 +205,10 @@ func (c *cluster) testHooked(t *testing.T) {
 			"to do: nothing: no layout shows more of the host")
 }
 
-// capabilities matches what a snapshot has of the part of a configuration space that only root reads:
-// nothing in a pod may.
+// capabilities matches what a snapshot has of the part of a configuration space that only root reads,
+// which nothing in a pod may, and arguments of the kernel, which are this machine's.
 var capabilities = regexp.MustCompile(`-- \S+/extended_capabilities --\n` +
-	`(acs .*\n)?(ats\n)?(atomics .*\n)?`)
+	`(acs .*\n)?(ats\n)?(atomics .*\n)?|-- kernel/arguments --\n.*\n`)
 
 // The script in a container's shell and the hook in its container print the host that the
 // containers have.

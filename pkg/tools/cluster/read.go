@@ -251,10 +251,14 @@ func (c *Client) OnNode(ctx context.Context, namespace, node string) (types.Name
 }
 
 // Node reads the sysfs of a node through a pod that it makes there and deletes. As with kubectl
-// debug node/NODE, the pod is bound to the node whatever its taints. Unlike there it needs no
-// privileges: the /sys of any container shows the node's PCI devices.
-func (c *Client) Node(ctx context.Context, namespace, node, image string) (sysfs fs.FS, err error) {
-	pod := snapshotPod(namespace, node, image)
+// debug node/NODE, the pod is bound to the node whatever its taints. Unlike there it mounts nothing
+// of the node and needs no privileges: the /sys of any container shows the node's PCI devices. Their
+// registers it shows only to root with CAP_SYS_ADMIN (Linux drivers/pci/pci-sysfs.c,
+// pci_read_config), which the pod has if it is to read them.
+func (c *Client) Node(
+	ctx context.Context, namespace, node, image string, registers bool,
+) (sysfs fs.FS, err error) {
+	pod := snapshotPod(namespace, node, image, registers)
 	doing := fmt.Sprintf("read node %s through pod %s/%s", node, namespace, pod.Name)
 	_, err = c.query(ctx, doing, Query{
 		Resource: "pods", Namespace: namespace, Verb: "create", Body: pod,
@@ -277,7 +281,7 @@ func (c *Client) Node(ctx context.Context, namespace, node, image string) (sysfs
 }
 
 // snapshotPod returns a pod that prints a snapshot of a node. A log has standard error, too.
-func snapshotPod(namespace, node, image string) *corev1.Pod {
+func snapshotPod(namespace, node, image string, registers bool) *corev1.Pod {
 	pod := &corev1.Pod{}
 	pod.Namespace, pod.Name = namespace, "hostdev-snapshot-"+rand.String(5)
 	pod.Spec = corev1.PodSpec{
@@ -290,6 +294,15 @@ func snapshotPod(namespace, node, image string) *corev1.Pod {
 				"sh", "-c", "exec 2> /dev/null\n" + host.Script("/sys", nil),
 			}},
 		},
+	}
+
+	if registers {
+		pod.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{
+			RunAsUser: new(int64(0)),
+			Capabilities: &corev1.Capabilities{
+				Drop: []corev1.Capability{"ALL"}, Add: []corev1.Capability{"SYS_ADMIN"},
+			},
+		}
 	}
 
 	return pod

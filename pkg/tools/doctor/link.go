@@ -3,6 +3,7 @@ package doctor
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/pkg/topology/peer"
@@ -89,11 +90,30 @@ func accessControl(in Inputs) []Result {
 	}
 
 	if len(open) > 0 {
-		found = append(found, warn(peer.CauseNotIsolated.Remedy(), "%s: %s",
+		found = append(found, warn(peer.CauseNotIsolated.Remedy()+in.argumentsOfACS(), "%s: %s",
 			peer.CauseNotIsolated.Meaning(), list(open))...)
 	}
 
 	return orPass(found, "%s to the IOMMU", portsSend(len(ports)))
+}
+
+// argumentsOfACS names the arguments of the node's kernel that change ACS, as the end of a hint.
+func (in Inputs) argumentsOfACS() string {
+	var named []string
+	for _, argument := range in.Host.Arguments {
+		changes := slices.ContainsFunc([]string{
+			"disable_acs_redir=", "config_acs=", "noats", "pcie_acs_override=",
+		}, func(option string) bool { return strings.Contains(argument, option) })
+		if changes {
+			named = append(named, argument)
+		}
+	}
+
+	if len(named) == 0 {
+		return ""
+	}
+
+	return "; the node's kernel was started with " + strings.Join(named, " ")
 }
 
 func portsSend(n int) string {

@@ -1,13 +1,17 @@
 package doctor_test
 
-import "strings"
+import (
+	"strings"
+
+	"hook-sidecar/pkg/topology/peer"
+)
 
 func linkTests() map[string]map[string]test {
 	const (
 		idle = " (check again under load: an idle GPU lowers its speed to save power; " +
 			"otherwise reseat the card or its riser)"
 		seat   = " (reseat the card or its riser, and check the slot's bifurcation in the firmware)"
-		asRoot = " (run doctor, or take the snapshot, as root on the node)"
+		asRoot = " (" + peer.AsRoot + ")"
 		open   = "SV, RR, CR and UF of ACS are not all on, so a switch may deliver requests with " +
 			"guest addresses to another device"
 		turnOn = " (on the node turn ACS on: in the firmware, without pci=disable_acs_redir and " +
@@ -72,6 +76,13 @@ pci0000:00/0000:00:01.0/0000:02:00.0/0000:03:00.0/0000:01:00.0 link=32.0x16 maxl
 				host: port + "acs=off" + card + "group=1", domain: domainOf(gpu),
 			}, []string{
 				"WARN " + open + ": 0000:00:01.0" + turnOn,
+			}},
+			"off by the kernel's arguments": {given{
+				host: port + "acs=off" + card + "group=1\narguments iommu=pt " +
+					"pci=disable_acs_redir=0000:00:01.0", domain: domainOf(gpu),
+			}, []string{
+				"WARN " + open + ": 0000:00:01.0" + strings.TrimSuffix(turnOn, ")") +
+					"; the node's kernel was started with pci=disable_acs_redir=0000:00:01.0)",
 			}},
 			// RR alone sends requests up, but not what is answered.
 			"RR without CR": {given{

@@ -9,6 +9,8 @@
 //	packages 2
 //	cpu x86,ven0002fam0019mod0011
 //	kernel 6.8.0-45-generic
+//	arguments intel_iommu=on pci=noats
+//	iommu dmar0 intel-iommu/ecap=f020df
 //	pci0000:00/0000:00:01.0/0000:01:00.0 node=0 group=7 driver=vfio-pci class=0x030000 io
 //	pci0000:00/0000:00:01.0/0000:01:00.0/4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01 type=nvidia-222
 //	virtual/mtty/mtty/83b8f4f2-509f-382f-3c1e-e6bfe0fa1001
@@ -238,6 +240,18 @@ func (h host) add(fields []string) error {
 
 	if fields[0] == "packages" && len(fields) == 2 {
 		return h.packages(fields[1])
+	}
+
+	if fields[0] == "arguments" {
+		h.file("kernel/arguments", strings.Join(fields[1:], " "))
+		return nil
+	}
+
+	if fields[0] == "iommu" && len(fields) == 3 {
+		file, value, _ := strings.Cut(fields[2], "=")
+		h.link("class/iommu/"+fields[1], "devices/virtual/iommu/"+fields[1])
+		h.file("devices/virtual/iommu/"+fields[1]+"/"+file, value)
+		return nil
 	}
 
 	if fields[0] == "cpu" && len(fields) == 2 {

@@ -17,6 +17,7 @@ const (
 	CauseDirect             Cause = "direct"
 	CauseVera               Cause = "vera"
 	CauseNoATS              Cause = "no-ats"
+	CauseIOMMUWithoutATS    Cause = "iommu-without-ats"
 	CauseNoDirectTranslated Cause = "no-direct-translated"
 	CauseNoCommonSwitch     Cause = "no-common-switch"
 
@@ -56,6 +57,9 @@ var causes = map[Cause]struct {
 	CauseNoATS: {ThroughRoot,
 		"requests go up to the IOMMU, and the device has no ATS to translate them itself",
 		"on ConnectX: mlxconfig -d DEVICE set ATS_ENABLED=true, then reboot the host"},
+	CauseIOMMUWithoutATS: {ThroughRoot,
+		"requests go up to the IOMMU, which gives no device translations (ATS)",
+		"turn ATS of the IOMMU on in the firmware, if it has that"},
 	CauseNoDirectTranslated: {ThroughRoot,
 		"requests go up to the IOMMU, also those that the device has translated",
 		"boot the host with pci=config_acs=1x111x1@PORT (Linux 6.11), or until the next boot run " +
@@ -131,7 +135,8 @@ var causes = map[Cause]struct {
 
 // AsRoot says who can read ACS and ATS: an opener of config with CAP_SYS_ADMIN (Linux
 // drivers/pci/pci-sysfs.c, pci_read_config).
-const AsRoot = "run doctor, or take the snapshot, as root on the node"
+const AsRoot = "run doctor, or take the snapshot, as root on the node, or with kubectl hostdev " +
+	"snapshot node/NODE --debug-image busybox --registers"
 
 // Causes returns all causes.
 func Causes() []Cause { return slices.Sorted(maps.Keys(causes)) }

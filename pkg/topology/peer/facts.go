@@ -33,6 +33,7 @@ type Facts struct {
 	Requester     topology.Address
 	ATS           bool // the requester itself has Address Translation Services
 	ATSUnreadable bool
+	NoTranslation bool // the IOMMU answers no device that asks for translations
 	SameGroup     bool // both are in one IOMMU group
 	Root          RootComplex
 }
@@ -121,6 +122,7 @@ func Between(h *topology.Host, requester, completer topology.DeviceID, guest Gue
 	f.Requester = from.Address
 	f.ATSUnreadable = from.Details == nil || !from.Details.ExtendedConfig
 	f.ATS = !f.ATSUnreadable && from.Details.ATS
+	f.NoTranslation = h.AnswersATS != nil && !*h.AnswersATS
 	f.SameGroup = from.IOMMUGroup != nil && topology.Same(from.IOMMUGroup, to.IOMMUGroup)
 	f.Root = rootComplex(h, from.Root, to.Root)
 	return f

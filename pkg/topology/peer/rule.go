@@ -112,6 +112,8 @@ func (f Facts) judgeRoot() Answer {
 		return Answer{CauseRootRefuses, nil}
 	case !f.ATS:
 		return Answer{CauseNoATS, []topology.Address{f.Requester}}
+	case f.NoTranslation:
+		return Answer{CauseIOMMUWithoutATS, nil}
 	case !f.OneSwitch:
 		return Answer{CauseNoCommonSwitch, nil}
 	}
@@ -122,7 +124,7 @@ func (f Facts) judgeRoot() Answer {
 // goesDirect reports whether requests of the requester turn in the switch where the paths part: it
 // translates them, and its port of that switch lets them through.
 func (f Facts) goesDirect() bool {
-	return f.OneSwitch && f.ATS && f.Own[len(f.Own)-1].has(topology.DirectTranslated)
+	return f.OneSwitch && f.ATS && !f.NoTranslation && f.Own[len(f.Own)-1].has(topology.DirectTranslated)
 }
 
 // readsComeBackUp reports whether the answers to reads go up at the completer's port of that

@@ -63,6 +63,8 @@ func factsOf(t *testing.T, columns []string) peer.Facts {
 			f.Mapping = peer.NotMapped
 		case "no-ats-register":
 			f.ATSUnreadable = true
+		case "no-translation":
+			f.NoTranslation = true
 		default:
 			f.Obstacle = peer.Cause(fact)
 			if !slices.Contains(peer.Causes(), f.Obstacle) {
