@@ -18,8 +18,8 @@ import (
 	"hook-sidecar/test/sys"
 )
 
-// seedVariable names the environment variable with the seed of the random hosts; a new one is
-// taken, and printed, without it.
+// seedVariable names the environment variable with the seed of random hosts and registers; a
+// new one is taken, and printed, without it.
 const seedVariable = "SEED"
 
 // The values of UCX_DISTANCE_BW that are asked for: UCX's default, its own ucx.conf's for AMD's
@@ -37,6 +37,17 @@ const (
 // (promise_test.go).
 func TestModels(t *testing.T) {
 	l := lab{judges.New(t), oracle.New(t)}
+	for _, vm := range judges.VMs(t, seedOf(t), 20) {
+		t.Run(vm.Title, func(t *testing.T) {
+			t.Parallel()
+			l.judge(t, vm)
+		})
+	}
+}
+
+// seedOf returns a seed, which it logs.
+func seedOf(t *testing.T) uint64 {
+	t.Helper()
 	seed := uint64(time.Now().Unix())
 	if text := os.Getenv(seedVariable); text != "" {
 		var err error
@@ -45,12 +56,7 @@ func TestModels(t *testing.T) {
 	}
 
 	t.Logf("%s=%d", seedVariable, seed)
-	for _, vm := range judges.VMs(t, seed, 20) {
-		t.Run(vm.Title, func(t *testing.T) {
-			t.Parallel()
-			l.judge(t, vm)
-		})
-	}
+	return seed
 }
 
 // lab asks the programs.

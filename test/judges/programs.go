@@ -16,7 +16,7 @@ import (
 )
 
 // Variable names the environment variable with the directory that test/boot/get-newest fills with
-// Debian testing's libucx0, libucx-dev and hwloc-nox.
+// Debian testing's libucx0, libucx-dev, hwloc-nox and rdma-core.
 const Variable = "JUDGES"
 
 // Programs are the programs of other people that are asked.
