@@ -32,8 +32,9 @@ host.
 
 Without a FILE it reads what is piped to it, else the /sys of this machine. A FILE, or
 - for standard input, is anything pasted from the guest: nvidia-smi topo -m or -mp,
-lspci in any form, lstopo, NCCL's log or topology file, rocm-smi, amd-smi, or
-hook-sidecar snapshot. Several of one guest complete each other, also in one file.
+lspci in any form, lstopo, NCCL's log or topology file, rocm-smi, amd-smi, virsh
+nodedev-dumpxml, or hook-sidecar snapshot. Several of one guest complete each other,
+also in one file.
 ` + reasons.Page("docs/guest.md") + ` says what each of them shows.
 
 With --host it compares the guest with the bare metal, and names the keys of the

@@ -119,6 +119,12 @@ var Formats = []Format{
 		s.MaxLinks = true
 	}), 0},
 
+	{"virsh nodedev-dumpxml", NodeDevices, tree.with(func(s *Shows) {
+		withNodes(s)
+		withIDs(s)
+		s.MaxLinks = true
+	}), 0},
+
 	{"NCCL_TOPO_DUMP_FILE", NCCLFile, file.with(withIDs), 0},
 	{"NCCL_DEBUG_SUBSYS=GRAPH, tree", NCCLLog, file, 0},
 	{"NCCL_DEBUG_SUBSYS=GRAPH, paths", NCCLPaths("0-"), Shows{

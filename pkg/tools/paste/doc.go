@@ -1,7 +1,7 @@
 // Package paste reads what a person copies out of a terminal on a machine, a guest or a host:
 // tables, lists, trees, files and logs that tell of PCI devices. The programs are lspci, lstopo,
-// nvidia-smi, rocm-smi, amd-smi, NCCL, RCCL, rdma_topo, the NIC's own tools, and this one (a
-// snapshot of /sys).
+// nvidia-smi, rocm-smi, amd-smi, NCCL, RCCL, rdma_topo, virsh, the NIC's own tools, and this
+// one (a snapshot of /sys).
 //
 // Read recognises formats by their content, whatever is around them: quotes, prompts, banners,
 // colours. Each format has one reader, a function from the text to a Machine, in a file of its

@@ -20,7 +20,7 @@ func Join(parts []Machine) (Machine, error) {
 // rank returns the place of a machine's first source in the order of what they say.
 func (m *Machine) rank() int {
 	order := []Source{
-		Snapshot, RDMATopo, Lstopo, Lspci, NCCL, NCCLLog, NVIDIAList, AMDSMI, ROCmSMI, NICNames, NVIDIASMI,
+		Snapshot, RDMATopo, NodeDevices, Lstopo, Lspci, NCCL, NCCLLog, NVIDIAList, AMDSMI, ROCmSMI, NICNames, NVIDIASMI,
 	}
 	if i := slices.Index(order, m.Sources[0]); i >= 0 {
 		return i

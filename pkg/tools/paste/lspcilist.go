@@ -61,9 +61,12 @@ func readLspciList(t text) (Machine, error) {
 
 	r.nodes()
 	r.registers()
-	if len(r.buses) > 0 || r.m.isOnRootBus() {
+	switch {
+	case len(r.buses) > 0:
 		r.tree()
 		r.m.Farthest = topology.NODE
+	case r.m.isOnRootBus():
+		r.m.placeOnRootBus()
 	}
 
 	m, err := r.m.sorted()
@@ -244,7 +247,7 @@ func (r *lspciReader) tree() {
 		}
 
 		slices.Reverse(d.Bridges)
-		d.Root = r.root(at)
+		d.Root = rootOf(at)
 	}
 }
 
@@ -272,8 +275,16 @@ func (m *Machine) isOnRootBus() bool {
 	})
 }
 
-// root returns the PCIe root of a function that is directly on it.
-func (r *lspciReader) root(a topology.Address) topology.PCIeRoot {
+// placeOnRootBus gives each function the PCIe root whose bus it is on.
+func (m *Machine) placeOnRootBus() {
+	m.Farthest = topology.NODE
+	for i := range m.Functions {
+		m.Functions[i].Root = rootOf(m.Functions[i].Address)
+	}
+}
+
+// rootOf returns the PCIe root of a function that is directly on it.
+func rootOf(a topology.Address) topology.PCIeRoot {
 	name := topology.Address{Domain: a.Domain, Bus: a.Bus}.String()
 	return topology.PCIeRoot("pci" + strings.TrimSuffix(name, ":00.0"))
 }

@@ -38,7 +38,16 @@ func readLspciRecords(t text) (Machine, error) {
 		m.Functions = append(m.Functions, d)
 	}
 
-	return m.sorted()
+	if m.isOnRootBus() {
+		m.placeOnRootBus()
+	}
+
+	m, err := m.sorted()
+	if m.Farthest != topology.Self {
+		m = m.withTree()
+	}
+
+	return m, err
 }
 
 // lspciRecords returns the tags of each record, which begins with its slot. The first line of a tag

@@ -67,6 +67,8 @@ const (
 	AMDSMI     Source = "amd-smi"
 	NICNames   Source = "nic-names" // ibdev2netdev, mst status
 	RDMATopo   Source = "rdma_topo" // rdma_topo dump of rdma-core
+
+	NodeDevices Source = "libvirt" // virsh nodedev-dumpxml
 )
 
 // Pair is two functions, the lower address first.
@@ -290,8 +292,21 @@ func (m *Machine) PathType(a, b topology.Address) (between topology.PathType, kn
 	}
 
 	between = m.tree.PathType(topology.PCIDevice(a), topology.PCIDevice(b))
-	knowsNodes := m.KnowsNode(x) && m.KnowsNode(y) || len(m.NUMA) == 1
+	knowsNodes := m.KnowsNode(x) && m.KnowsNode(y)
+	if !knowsNodes && len(m.NUMA) == 1 { // both are on it
+		return min(between, topology.NODE), true
+	}
+
 	return between, between < topology.NODE || knowsNodes // else it is NODE or SYS
+}
+
+// IsNodeOrSys reports whether the path between two functions leads over two PCIe roots, of which the
+// text does not say whether they are on one NUMA node.
+func (m *Machine) IsNodeOrSys(a, b topology.Address) bool {
+	x, y := m.FunctionAt(a), m.FunctionAt(b)
+	_, isKnown := m.PathType(a, b)
+	return !isKnown && m.tree != nil && x != nil && y != nil && x.Root != "" && y.Root != "" &&
+		!isSettled(x.Root) && !isSettled(y.Root) && x.Root != y.Root
 }
 
 // Label returns the short name of a function: that of a program, else its address.

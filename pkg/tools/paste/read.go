@@ -24,6 +24,7 @@ type format struct {
 // formats lists the formats, those that say most of a machine first.
 var formats = []format{
 	{"rdma_topo dump", isRDMATopo, readRDMATopo},
+	{"virsh nodedev-dumpxml", isNodeDevices, readNodeDevices},
 	{"lstopo's XML", isLstopoXML, readLstopoXML},
 	{"NCCL's topology file", isNCCLFile, readNCCLFile},
 	{"lspci -vmm", isLspciRecords, readLspciRecords},

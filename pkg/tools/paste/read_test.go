@@ -193,3 +193,22 @@ func TestRDMATopoRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestNodeDevices: a device of virsh nodedev-dumpxml that is cut is left out, others are no PCI
+// functions, and an error says in which line the device begins.
+func TestNodeDevices(t *testing.T) {
+	m := pastes.Parse(t, withRegisters)
+	text := pastes.NodeDevices(m)
+	usb := "<device>\n  <name>usb_1</name>\n  <capability type='usb_device'/>\n</device>\n"
+	got, _, err := paste.Read([]byte(usb + text[:strings.LastIndex(text, "<numa")]))
+	expect.NoError(t, err)
+	if len(got.Functions) != len(m.Functions)-1 || len(got.Notes) != 1 ||
+		!strings.HasSuffix(got.Notes[0], "is cut: it is left out") {
+		t.Errorf("%d functions of %d, notes %q", len(got.Functions), len(m.Functions), got.Notes)
+	}
+
+	_, _, err = paste.Read([]byte(strings.Replace(usb+text, "<class>0x", "<class>", 1)))
+	if err == nil || err.Error() != `device of line 5: 0000:10:00.0: invalid class "088000"` {
+		t.Errorf("error %v", err)
+	}
+}

@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -228,28 +229,48 @@ func areSeveral(values []string) bool {
 	return slices.ContainsFunc(values, func(v string) bool { return v != values[0] })
 }
 
-// send is what to send to whoever runs the cluster: a text that can be pasted, for a person who does
-// not know this project.
+// send is what to send to whoever runs the cluster: three sentences that can be pasted, for a person
+// who does not know this project.
 func (v *Verdict) send() []string {
 	wishes := v.asks()
-	if v.Outcome == Good && len(wishes) == 0 {
+	if (v.Outcome == Good || len(v.faults) > 0) && len(wishes) == 0 {
 		return []string{}
 	}
 
-	sentences := []string{fmt.Sprintf("In my VM with %s and %s the PCI tree is %s: %s.",
-		words.Counted(len(v.gpus), "GPU"), words.Counted(len(v.NICs), "NIC"), v.Outcome, v.Cost)}
-
 	ask := "`kubectl hostdev explain VM` (" + reasons.Page("docs/kubectl-hostdev.md") + ") shows " +
 		"where the devices are on the node and in the VM"
-	if v.Outcome == Flat || v.Host != nil && !v.Host.Compared {
+	if v.Outcome == Flat && !v.lost || v.Host != nil && !v.Host.Compared {
 		ask += ", and with `-o nccl` it writes the topology file for NCCL, which you can send me"
 	}
-	sentences = append(sentences, ask+".")
+
+	want := "Please send me what it prints."
 	if len(wishes) > 0 {
-		sentences = append(sentences, "I ask for "+strings.Join(wishes, " and ")+".")
+		want = "I ask for " + strings.Join(wishes, " and ") + "."
 	}
 
-	return sentences
+	return []string{v.situation(), ask + ".", want}
+}
+
+// situation says what is wrong in the guest, without what its user can do.
+func (v *Verdict) situation() string {
+	has := fmt.Sprintf("%s and %s", words.Counted(len(v.gpus), "GPU"),
+		words.Counted(len(nicsOf(&v.guest)), "NIC"))
+	cost := cmp.Or(v.short, v.Cost)
+	for _, f := range v.faults {
+		cost += "; " + f.what
+	}
+
+	switch {
+	case v.lost:
+		return "In my VM with " + has + ": " + cost + "."
+	case v.Outcome == Unknown:
+		return "My VM has " + has + ", and what it shows me does not tell whether its PCI tree is " +
+			"that of the node."
+	case v.Outcome == Partly:
+		return "In my VM with " + has + " the PCI tree is only partly that of the node: " + cost + "."
+	}
+
+	return fmt.Sprintf("In my VM with %s the PCI tree is %s: %s.", has, v.Outcome, cost)
 }
 
 // asks lists what the VM should have, in words for an administrator.
@@ -263,12 +284,19 @@ func (v *Verdict) asks() (wishes []string) {
 		wishes = append(wishes, "NUMA nodes (spec.domain.cpu.numa.guestMappingPassthrough in the VMI)")
 	}
 
+	for _, f := range v.faults {
+		if f.wish != "" && !slices.Contains(wishes, f.wish) {
+			wishes = append(wishes, f.wish)
+		}
+	}
+
 	return wishes
 }
 
 // wishes returns the keys of the hook that would restore what the guest lacks.
 func (v *Verdict) wishes() (keys []string) {
-	lacksSwitches := v.judged == 0 || v.direct < v.judged
+	works := v.judged - v.broken
+	lacksSwitches := works == 0 && len(v.faults) == 0 || v.direct < works
 	switch isBad := v.Outcome == Flat || v.Outcome == Partly; {
 	case isBad && v.Host != nil && len(v.Host.Restore) > 0:
 		for _, r := range v.Host.Restore {

@@ -47,7 +47,7 @@ func (v *Verdict) cpusOf(d *topology.Function) *string {
 // choose fills in the NIC that NCCL takes for a GPU; lacks says whether a path to one is not in the
 // text.
 func (v *Verdict) choose(gpu *GPU, d *topology.Function, choice ncclgraph.Choice, lacks bool) {
-	if v.fault(d) != "" {
+	if v.faultOf(d) != (fault{}) {
 		v.judged++
 		gpu.Direct, gpu.Why = new(false), "it does not work"
 		return
@@ -63,6 +63,9 @@ func (v *Verdict) choose(gpu *GPU, d *topology.Function, choice ncclgraph.Choice
 	if !isKnown && choice.Type != ncclgraph.PXN {
 		if nic, choice.Type = v.nearest(d); nic == nil {
 			gpu.Why = "the path to its NICs is not in the text"
+			if v.isNodeOrSys() {
+				gpu.Why = "the path to its NICs is NODE or SYS, and the tree has no NUMA nodes"
+			}
 			return
 		}
 	}
@@ -162,6 +165,9 @@ func (v *Verdict) judge() {
 			v.Cost = "it has no classes, by which GPUs and NICs are recognised"
 		}
 
+	case !knowsPaths && !v.knowsNodes() && v.isNodeOrSys():
+		v.Cost = "no GPU and NIC share a PCIe root, so NCCL uses no GPUDirect RDMA; whether they are " +
+			"on one NUMA node is not in the text: paste lspci -vv, too"
 	case !knowsPaths && !v.knowsNodes():
 		v.Cost = "it shows neither paths nor NUMA nodes: paste " + paste.WhatToPaste + ", too"
 	case v.judged > 0:
@@ -220,7 +226,7 @@ func (v *Verdict) judgeAlone(isUniform, knowsPaths bool) {
 	nodes := v.withNode()
 	switch have := "have"; {
 	case v.knowsNodes():
-		if nodes == 1 {
+		if nodes == 1 || len(v.gpus) == 1 {
 			have = "has"
 		}
 		v.Cost = fmt.Sprintf("%d of %s %s a NUMA node", nodes, words.Counted(len(v.gpus), "GPU"),
@@ -281,6 +287,20 @@ func (v *Verdict) judgeUnseenNICs() {
 	default:
 		v.Cost += "; paths to NICs are not in the text"
 	}
+}
+
+// isNodeOrSys reports whether each path from a GPU to a NIC leads over two PCIe roots, and nothing
+// tells whether these are on one NUMA node.
+func (v *Verdict) isNodeOrSys() bool {
+	for _, gpu := range v.gpus {
+		for _, nic := range v.nics {
+			if !v.guest.IsNodeOrSys(gpu.Address, nic.Address) {
+				return false
+			}
+		}
+	}
+
+	return len(v.gpus) > 0 && len(v.nics) > 0
 }
 
 // uniform reports whether all pairs of GPUs and NICs are equally far from each other, with the CPU

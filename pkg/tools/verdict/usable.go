@@ -4,45 +4,64 @@ import (
 	"slices"
 	"strings"
 
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/tools/paste"
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/pkg/words"
 )
 
-// fault says why a device cannot work in the guest, and what to do; "" where the text shows no
-// reason.
-func (v *Verdict) fault(d *topology.Function) string {
+// fault is why a device cannot work in the guest.
+type fault struct {
+	what string // is wrong with which device
+	cure string // for the guest's user
+	wish string // of an administrator; "" where the user cures it
+}
+
+// String formats a fault with its cure; "" for none.
+func (f fault) String() string {
+	if f == (fault{}) {
+		return ""
+	}
+	return f.what + ": " + f.cure
+}
+
+// faultOf says why a device cannot work in the guest; the zero fault where the text shows no reason.
+func (v *Verdict) faultOf(d *topology.Function) fault {
 	name := v.guest.Label(d.Address)
 	if address := strings.TrimPrefix(d.Address.String(), "0000:"); name != address &&
 		paste.HasAddress(d.Address) {
 		name += " (" + address + ")"
 	}
 
-	driver := "nvidia or amdgpu"
-	if d.IsNIC() {
-		driver = "that of its vendor, such as mlx5_core"
-	}
-
 	switch v.guest.Faults[d.Address] {
 	case paste.NoAnswer:
-		return name + " does not answer (rev ff): restart the VM; if it stays so, the node's " +
-			"administrator has to reset the device"
+		return fault{name + " does not answer (rev ff)",
+			"restart the VM; if it stays so, the node's administrator has to reset the device",
+			"a reset of the device that is " + name + " in the VM"}
 	case paste.NoBAR:
-		return name + " has a BAR without an address, so no driver can use it: the VM needs a " +
-			"larger 64-bit window, in the policy of hook-sidecar mmio-window=auto"
+		return fault{name + " has a BAR without an address, so no driver can use it",
+			"the VM needs a larger 64-bit window, in the policy of hook-sidecar mmio-window=auto",
+			"a larger window for 64-bit BARs (mmio-window=auto of hook-sidecar, " +
+				reasons.Page("docs/guest.md#mmio-window") + ")"}
 	case paste.NoRDMA:
 		if v.guest.Names[d.Address] == "" {
-			return name + " has no RDMA device: load its RDMA driver (mlx5_ib), or ask for a VF " +
-				"with RDMA"
+			return fault{name + " has no RDMA device",
+				"load its RDMA driver (mlx5_ib), or ask for a VF with RDMA", "NICs or VFs with RDMA"}
 		}
 	}
 
 	if d.IsVFIO() && !v.passesAll() {
-		return name + " has the driver " + words.Printable(d.Driver) + ", so no program in this " +
-			"guest can use it: bind it to " + driver + ", unless it is for a VM in the guest"
+		driver := "nvidia or amdgpu"
+		if d.IsNIC() {
+			driver = "that of its vendor, such as mlx5_core"
+		}
+
+		return fault{name + " has the driver " + words.Printable(d.Driver) +
+			", so no program in this guest can use it",
+			"bind it to " + driver + ", unless it is for a VM in the guest", ""}
 	}
 
-	return ""
+	return fault{}
 }
 
 // passesAll reports whether VFIO has all GPUs, as on a node that passes them to VMs. There nothing is
@@ -56,8 +75,9 @@ func (v *Verdict) passesAll() bool {
 // split separates the devices that cannot work from the others.
 func (v *Verdict) split(all []*topology.Function) (usable []*topology.Function, faults []string) {
 	for _, d := range all {
-		if fault := v.fault(d); fault != "" {
-			faults = append(faults, fault)
+		if f := v.faultOf(d); f != (fault{}) {
+			v.faults = append(v.faults, f)
+			faults = append(faults, f.String())
 		} else {
 			usable = append(usable, d)
 		}
@@ -76,11 +96,11 @@ func (v *Verdict) judgeFaults(gpus, nics []string) {
 
 	switch isBad := v.Outcome == Flat || v.Outcome == Unknown; {
 	case len(gpus) == len(v.gpus) && len(gpus) > 0:
-		v.Outcome, v.Cost = Flat, "no GPU works"
+		v.Outcome, v.Cost, v.lost = Flat, "no GPU works", true
 	case len(gpus) > 0 && !isBad:
 		v.Outcome = Partly
 	case len(nics) > 0 && len(v.nics) == 0:
-		v.Outcome, v.Cost = Flat, "no NIC that NCCL can use"
+		v.Outcome, v.Cost, v.lost = Flat, "no NIC that NCCL can use", true
 	}
 
 	if len(gpus) == 0 && len(v.nics) > 0 {
@@ -88,6 +108,7 @@ func (v *Verdict) judgeFaults(gpus, nics []string) {
 		return
 	}
 
+	v.short = v.Cost
 	const shown = 2
 	v.Cost += "; " + words.FirstOf(faults, shown, "; ")
 }

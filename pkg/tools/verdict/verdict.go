@@ -37,8 +37,11 @@ type Verdict struct {
 	direct int // GPUs with GPUDirect RDMA
 	judged int // GPUs of which that is known
 	broken int // GPUs that cannot work
-	viaC2C int // GPUs without a switch to a NIC that reach the CPU over NVLink-C2C
-	unsure int // GPUs that may have a nearer NIC than those whose path is known
+	faults []fault
+	short  string // the cost without the faults; "" without any
+	lost   bool   // no GPU works, or no NIC
+	viaC2C int    // GPUs without a switch to a NIC that reach the CPU over NVLink-C2C
+	unsure int    // GPUs that may have a nearer NIC than those whose path is known
 }
 
 // Outcome is the verdict in a word.
