@@ -60,7 +60,7 @@ func (m *Machine) add(part Machine) {
 		len(m.NICs()) > 0 && len(part.NICs()) > 0
 
 	switch {
-	case len(same) > 0:
+	case len(same) > 0 || len(part.Faults) == len(part.Functions): // the others may not show it
 	case part.passed() == 0: // such as a tree without names
 		m.noteAll(part.Notes)
 		return

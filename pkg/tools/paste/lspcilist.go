@@ -86,6 +86,10 @@ func (r *lspciReader) device(slot, rest, group string) (err error) {
 		return err
 	}
 
+	if strings.Contains(rest, "(rev ff)") {
+		r.m.fault(d.Address, NoAnswer)
+	}
+
 	class, name, _ := strings.Cut(rest, ": ")
 	if ids := bareIDs.FindStringSubmatch(name); ids != nil && lspciID(class) != 0 {
 		name = "[" + ids[1] + ":" + ids[2] + "]"
@@ -95,10 +99,6 @@ func (r *lspciReader) device(slot, rest, group string) (err error) {
 	d.Vendor, d.Device = idsIn(name)
 	d.IOMMUGroup = groupNumber(group)
 	d.IsBridge = d.Class>>8 == classBridge
-	if strings.Contains(name, "(rev ff)") {
-		r.m.fault(d.Address, NoAnswer)
-	}
-
 	if port := emulatedPort.FindStringSubmatch(name); port != nil && d.Device == 0 {
 		d.Vendor, d.Device = texas, map[string]uint16{"Up": upstream, "Down": downstream}[port[1]]
 	}
@@ -137,6 +137,12 @@ func barOf(value string) (bar topology.BAR, ok bool) {
 		Is64: strings.Contains(value, "(64-bit"),
 	}, err == nil
 }
+
+var (
+	// barLine matches the line of a BAR: with -v it is alone, with -vv it has a number.
+	barLine = lazyregexp.New(`^(?:Region [0-5]: )?((?:\[virtual\] )?(?:Memory|I/O ports) at .*)$`)
+	lostBAR = lazyregexp.New(`^(?:\[virtual\] )?Memory at <(?:unassigned|ignored|broken-64-bit-slot)>`)
+)
 
 var barSize = lazyregexp.New(`\[size=([0-9]+)([KMGT]?)\]`)
 
@@ -181,12 +187,12 @@ func (r *lspciReader) detail(line string, d *topology.Function) {
 	r.register(tag, value, line, d)
 	switch {
 	case tag == "NUMA node":
-		d.Node, _ = onNode(value)
-	case tag == "Flags" || tag == "Control" || tag == "Kernel driver in use":
 		r.verbose = true
-		if tag == "Kernel driver in use" {
-			d.Driver = value
-		}
+		d.Node, _ = onNode(value)
+	case tag == "Flags" || tag == "Control":
+		r.verbose = true
+	case tag == "Kernel driver in use":
+		d.Driver = value
 
 	case tag == "Bus" && d.IsBridge:
 		if buses := bridgeBuses.FindStringSubmatch(value); buses != nil {
@@ -199,11 +205,11 @@ func (r *lspciReader) detail(line string, d *topology.Function) {
 		r.inBARs = false
 	case strings.HasPrefix(line, "!!! Unknown header type"):
 		r.m.fault(d.Address, NoAnswer)
-	case strings.HasPrefix(tag, "Region ") && (strings.HasPrefix(value, "Memory at <unassigned>") ||
-		strings.HasPrefix(value, "Memory at <ignored>")):
-		r.m.fault(d.Address, NoBAR)
-	case strings.HasPrefix(tag, "Region ") && r.inBARs:
-		if bar, isKnown := barOf(value); isKnown {
+	case r.inBARs && barLine.MatchString(line):
+		value := barLine.FindStringSubmatch(line)[1]
+		if lostBAR.MatchString(value) {
+			r.m.fault(d.Address, NoBAR)
+		} else if bar, isKnown := barOf(value); isKnown {
 			d.BARs = append(d.BARs, bar)
 		}
 	case tag == "IOMMU group":

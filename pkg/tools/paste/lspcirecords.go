@@ -36,6 +36,9 @@ func readLspciRecords(t text) (Machine, error) {
 		}
 
 		m.Functions = append(m.Functions, d)
+		if record["Rev"] == "ff" {
+			m.fault(d.Address, NoAnswer)
+		}
 	}
 
 	if m.isOnRootBus() {
@@ -88,6 +91,7 @@ func lspciDevice(fields map[string]string) (d topology.Function, err error) {
 	}
 
 	d.IsBridge = d.Class>>8 == classBridge
+	d.Driver, d.IOMMUGroup = fields["Driver"], groupNumber(fields["IOMMUGroup"])
 	if node := fields["NUMANode"]; node != "" {
 		d.Node, err = onNode(node)
 	}

@@ -17,6 +17,40 @@ func isNVIDIAList(t text) bool {
 	return anyLine(t, func(line string) bool { return busIDIn(line) != "" })
 }
 
+// lostGPU matches what nvidia-smi prints of a GPU that does not answer, and the driver in the kernel's
+// log (open-gpu-kernel-modules, src/nvidia/arch/nvalloc/unix/src/osapi.c).
+var lostGPU = lazyregexp.New(`(?:device handle for GPU ?[0-9]*:? ?|NVRM: GPU )(` + longBusID +
+	`): .*(?:Unknown Error|GPU is lost|has fallen off the bus)`)
+
+func isLostGPU(t text) bool { return anyLine(t, lostGPU.MatchString) }
+
+// readLostGPUs reads which GPUs nvidia-smi, or the driver in the kernel's log, says it lost.
+func readLostGPUs(t text) (Machine, error) {
+	const nvidia, vga = 0x10de, 0x030200
+	m := Machine{Sources: []Source{NVIDIAList}}
+	for _, line := range t.lines {
+		found := lostGPU.FindStringSubmatch(line)
+		if found == nil {
+			continue
+		}
+
+		a, err := topology.ParseAddress(found[1])
+		if err != nil {
+			return Machine{}, err
+		}
+
+		if m.Faults[a] == "" {
+			m.lacksNode(a)
+			m.fault(a, NoAnswer)
+			m.Functions = append(m.Functions, topology.Function{
+				Address: a, Class: vga, Vendor: nvidia,
+			})
+		}
+	}
+
+	return m.sorted()
+}
+
 // busIDIn returns the address in a line of nvidia-smi; "" for none.
 func busIDIn(line string) string {
 	if strings.Count(line, ":") < 2 || strings.Contains(line, "NCCL ") || len(line) > 400 {

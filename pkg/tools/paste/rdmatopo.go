@@ -57,6 +57,10 @@ func readRDMATopo(t text) (Machine, error) {
 		}
 
 		m.Functions = append(m.Functions, d)
+		if config, _ := f.configuration(); isGone(config) {
+			m.fault(d.Address, NoAnswer)
+		}
+
 		if f.Node == nil {
 			m.lacksNode(d.Address)
 		}

@@ -3,13 +3,11 @@ package paste
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 
 	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/reasons"
-	"hook-sidecar/pkg/topology"
 	"hook-sidecar/pkg/words"
 	"hook-sidecar/pkg/words/lazyregexp"
 )
@@ -32,6 +30,7 @@ var formats = []format{
 	{"lspci -t", isLspciTree, readLspciTree},
 	{"lstopo's text", isLstopoText, readLstopoText},
 	{"NCCL's log", isNCCLLog, readNCCLLog},
+	{"nvidia-smi's error", isLostGPU, readLostGPUs},
 	{"nvidia-smi -q", isNVIDIAList, readNVIDIAList},
 	{"amd-smi", isAMDSMI, readAMDSMI},
 	{"rocm-smi", isROCmSMI, readROCmSMI},
@@ -71,14 +70,6 @@ func Read(data []byte) (Machine, []reasons.Warning, error) {
 
 	m, err := readText(clean(data))
 	return m, nil, err
-}
-
-// ReadSysfs reads the sysfs of a machine, such as that of the running guest.
-func ReadSysfs(fsys fs.FS) (Machine, []reasons.Warning) {
-	read, problems := host.Read(fsys, nil, host.All|host.LinkSpeeds)
-	return Machine{
-		Host: *read, NUMA: read.Nodes, Sources: []Source{Snapshot}, Farthest: topology.NODE,
-	}.withTree(), problems
 }
 
 // isSnapshot reports whether a text is a snapshot of /sys: txtar, with a name per file.

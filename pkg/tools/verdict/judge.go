@@ -179,6 +179,9 @@ func (v *Verdict) judge() {
 	}
 }
 
+// nearNICs is the end of a good verdict.
+const nearNICs = ", each with a near NIC"
+
 // judgeNetwork judges a guest whose paths between GPUs and NICs are known.
 func (v *Verdict) judgeNetwork(isUniform bool) {
 	v.Cost = fmt.Sprintf("NCCL uses GPUDirect RDMA on %d of %s", v.direct,
@@ -217,7 +220,7 @@ func (v *Verdict) judgeNetwork(isUniform bool) {
 
 	default:
 		v.Outcome = Good
-		v.Cost += ", each with a near NIC"
+		v.Cost += nearNICs
 	}
 }
 

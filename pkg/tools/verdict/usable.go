@@ -15,6 +15,9 @@ type fault struct {
 	what string // is wrong with which device
 	cure string // for the guest's user
 	wish string // of an administrator; "" where the user cures it
+
+	// mayBeMeant is set for a NIC without RDMA that no GPU is near, as one of the front end has none.
+	mayBeMeant bool
 }
 
 // String formats a fault with its cure; "" for none.
@@ -37,16 +40,17 @@ func (v *Verdict) faultOf(d *topology.Function) fault {
 	case paste.NoAnswer:
 		return fault{name + " does not answer (rev ff)",
 			"restart the VM; if it stays so, the node's administrator has to reset the device",
-			"a reset of the device that is " + name + " in the VM"}
+			"a reset of the device that is " + name + " in the VM", false}
 	case paste.NoBAR:
 		return fault{name + " has a BAR without an address, so no driver can use it",
 			"the VM needs a larger 64-bit window, in the policy of hook-sidecar mmio-window=auto",
 			"a larger window for 64-bit BARs (mmio-window=auto of hook-sidecar, " +
-				reasons.Page("docs/guest.md#mmio-window") + ")"}
+				reasons.Page("docs/guest.md#mmio-window") + ")", false}
 	case paste.NoRDMA:
 		if v.guest.Names[d.Address] == "" {
 			return fault{name + " has no RDMA device",
-				"load its RDMA driver (mlx5_ib), or ask for a VF with RDMA", "NICs or VFs with RDMA"}
+				"load its RDMA driver (mlx5_ib), or ask for a VF with RDMA", "NICs or VFs with RDMA",
+				!isNearGPU(&v.guest, d)}
 		}
 	}
 
@@ -58,10 +62,18 @@ func (v *Verdict) faultOf(d *topology.Function) fault {
 
 		return fault{name + " has the driver " + words.Printable(d.Driver) +
 			", so no program in this guest can use it",
-			"bind it to " + driver + ", unless it is for a VM in the guest", ""}
+			"bind it to " + driver + ", unless it is for a VM in the guest", "", false}
 	}
 
 	return fault{}
+}
+
+// isNearGPU reports whether a switch is above a device and a GPU.
+func isNearGPU(m *paste.Machine, d *topology.Function) bool {
+	return slices.ContainsFunc(m.GPUs(), func(gpu *topology.Function) bool {
+		between, isKnown := m.PathType(gpu.Address, d.Address)
+		return isKnown && between <= topology.PXB
+	})
 }
 
 // passesAll reports whether VFIO has all GPUs, as on a node that passes them to VMs. There nothing is
@@ -103,7 +115,10 @@ func (v *Verdict) judgeFaults(gpus, nics []string) {
 		v.Outcome, v.Cost, v.lost = Flat, "no NIC that NCCL can use", true
 	}
 
-	if len(gpus) == 0 && len(v.nics) > 0 {
+	areMeant := !slices.ContainsFunc(v.faults, func(f fault) bool { return !f.mayBeMeant })
+	if v.Outcome == Good && !areMeant {
+		v.Outcome, v.Cost = Partly, strings.TrimSuffix(v.Cost, nearNICs)
+	} else if len(gpus) == 0 && len(v.nics) > 0 {
 		v.Notes = append(v.Notes, faults...)
 		return
 	}

@@ -151,12 +151,13 @@ func gpusOf(m *paste.Machine) []*topology.Function {
 	})
 }
 
-// nicsOf returns the NICs that NCCL can use: where some are for RDMA, no others.
+// nicsOf returns the NICs that NCCL can use: where some are for RDMA, no others but those without it
+// that a GPU is near.
 func nicsOf(m *paste.Machine) []*topology.Function {
 	const infiniband, mellanox, amazon = 0x0207, 0x15b3, 0x1d0f
 	return preferred(m.NICs(), func(d *topology.Function) bool {
 		isKnown := d.Class>>8 == infiniband || d.Vendor == mellanox || d.Vendor == amazon
-		return isKnown || m.Names[d.Address] != ""
+		return isKnown || m.Names[d.Address] != "" || m.Faults[d.Address] != "" && isNearGPU(m, d)
 	})
 }
 
