@@ -50,21 +50,25 @@ func (v *Verdict) adviseNetwork() {
 	if len(names) > 0 && len(others) > 0 {
 		v.step(fmt.Sprintf("Let NCCL use the NICs that are near a GPU, so not %s, which may be "+
 			"those of storage or of the front end:", words.FirstOf(others, 4, ", ")),
-			"export NCCL_IB_HCA="+hcaList(names))
+			"export NCCL_IB_HCA='"+hcaList(names)+"'")
 	}
 
 	if v.judged == 0 || v.direct+v.broken >= v.judged {
 		return
 	}
 
-	needs := "nvidia-peermem, or DMA-BUF of NVIDIA's open kernel modules with Linux 5.12:"
+	needs := "nvidia-peermem, or DMA-BUF of NVIDIA's open kernel modules (license: Dual MIT/GPL) " +
+		"with Linux 5.12:"
 	look := "lsmod | grep nvidia_peermem; modinfo nvidia | grep license; uname -r"
+	tests := "nccl-tests"
 	if v.isAMD() {
 		needs, look = "DMA-BUF of the kernel or of amdgpu-dkms:", "modinfo amdgpu | head; uname -r"
+		tests = "rccl-tests"
 	}
 
 	v.step("GPUDirect RDMA counts only between VMs: within one, GPUs use NVLink, XGMI or PCIe. "+
-		"Measure between two VMs, before and after each step:",
+		"Measure between two VMs with "+tests+" (built with MPI=1), before and after each step. Lines "+
+		"with GDRDMA show that it is used. mpirun passes a variable on with -x NAME:",
 		fmt.Sprintf("mpirun -np 2 -H VM1,VM2 -x NCCL_DEBUG=INFO ./all_reduce_perf -b 8M -e 4G -f 2 "+
 			"-g %d", len(v.gpus)))
 	v.step("It also needs "+needs, look)

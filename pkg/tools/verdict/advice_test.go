@@ -56,7 +56,7 @@ func TestAdvice(t *testing.T) {
 	}{
 		"a NIC of storage is not NCCL's": {
 			text: storageNIC, says: "good: NCCL uses GPUDirect RDMA on 4 of 4 GPUs",
-			steps: []string{"export NCCL_IB_HCA==mlx5_0,mlx5_2", "n=(0 0 1 1);", "n=(0 0 1 1);"},
+			steps: []string{"export NCCL_IB_HCA='=mlx5_0,mlx5_2'", "n=(0 0 1 1);", "n=(0 0 1 1);"},
 		},
 		"not to another node where one is nearer": {
 			text: oneNIC, says: "partly: NCCL uses GPUDirect RDMA on 0 of 2 GPUs",
