@@ -17,6 +17,8 @@ var (
 	namedProcess  = lazyregexp.New(`\bpid[ =]+(\d+)(?: \(([\w.-]+)\))?`)
 	namedDriver   = lazyregexp.New(`\bdriver(?: name)? ([\w-]+(?:\.[\w-]+)+)`)
 	namedResource = lazyregexp.New(`Insufficient ([\w.-]+/[\w.-]*\w)`)
+	namedVolume   = lazyregexp.New(`\b(?:DataVolume|PersistentVolumeClaim) [a-z0-9.-]+/[a-z0-9.-]*[a-z0-9]`)
+	namedClaim    = lazyregexp.New(`\bclaim ([a-z0-9][a-z0-9.-]*[a-z0-9]) \(volume`)
 	namedGroup    = lazyregexp.New(`(?:\bgroup |/dev/vfio/)(\d+)\b`)
 )
 
@@ -51,6 +53,14 @@ func (e *Evidence) about(n entry, line Line) []string {
 
 	for _, f := range namedResource.FindAllStringSubmatch(line.Text, 2) {
 		add(f[1])
+	}
+
+	for _, f := range namedVolume.FindAllString(line.Text, 2) {
+		add(f)
+	}
+
+	for _, f := range namedClaim.FindAllStringSubmatch(line.Text, 3) {
+		add("claim ", f[1])
 	}
 
 	pod := namedPod.FindStringSubmatch(line.Text)

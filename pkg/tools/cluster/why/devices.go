@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"hook-sidecar/pkg/words/lazyregexp"
 )
@@ -88,9 +89,75 @@ func (e *Evidence) findHardware() hardware {
 		}
 	}
 
+	e.addUsed(&h)
 	h.isWhole = h.isWhole || len(h.own) > 0 && len(h.own) >= e.countDevices()
 	h.addNear(e.topology)
 	return h
+}
+
+// use is that vfio-pci names a device, which it does as QEMU opens the device (Linux
+// drivers/vfio/pci/vfio_pci_core.c, vfio_pci_core_enable).
+type use struct {
+	slot string
+	at   stampOf
+}
+
+// isUse reports whether a line of the node's kernel is of such a use.
+func isUse(line string) bool {
+	return strings.Contains(line, "vfio-pci 0") && device(line) != ""
+}
+
+// addUsed adds the devices that vfio-pci used as the VM started, where nothing else names the VM's: those
+// of the log, if they are no more than the VM asks for, else those that were used at that time.
+func (e *Evidence) addUsed(h *hardware) {
+	count := e.countDevices()
+	if len(h.own) >= count {
+		return
+	}
+
+	all, then := map[string]bool{}, map[string]bool{}
+	for _, u := range e.uses {
+		all[u.slot] = true
+		if e.isStart(u.at) {
+			then[u.slot] = true
+		}
+	}
+
+	for _, used := range []map[string]bool{all, then} {
+		maps.Copy(used, h.own)
+		if len(used) <= count {
+			maps.Copy(h.own, used)
+			return
+		}
+	}
+}
+
+// isStart reports whether a line of the node's kernel was printed as the VM started, in whatever time zone
+// of whole or half hours.
+func (e *Evidence) isStart(at stampOf) bool {
+	const longest, zone = 90 * time.Second, 30 * time.Minute
+	if at.at.IsZero() && (at.clock.IsZero() || at.clock.Year() == 1970) {
+		return false // since the boot
+	}
+
+	for _, n := range e.entries {
+		isStarting := n.passed == StageStart || n.passed == StageContainer && n.subject == "compute"
+		if !isStarting || n.at.IsZero() {
+			continue
+		}
+
+		if !at.at.IsZero() && at.at.Sub(n.at).Abs() <= longest {
+			return true
+		}
+
+		clock := at.clock.AddDate(n.at.Year()-at.clock.Year(), 0, 0)
+		off := clock.Sub(n.at)
+		if at.at.IsZero() && off.Abs() <= 14*time.Hour && (off-off.Round(zone)).Abs() <= longest {
+			return true
+		}
+	}
+
+	return false
 }
 
 // domainAddress returns the address or the UUID of a hostdev's source; "" if it has neither.
@@ -179,10 +246,22 @@ func isTopology(line string) bool {
 
 func (h *hardware) isOwnSlot(slot string) bool { return h.own[slot] }
 
+// ofVF is in lines of a NIC's driver about one of its virtual functions, which are on the bus of the NIC:
+// the driver names the NIC's own address.
+var ofVF = lazyregexp.New(`\bVF\b`)
+
+// busOf returns the bus of an address without a function; "" if it has none.
+func busOf(slot string) string {
+	if parts := strings.Split(slot, ":"); len(parts) == 3 {
+		return parts[1]
+	}
+	return ""
+}
+
 // hasBus reports whether one of the VM's devices is on a bus.
 func (h *hardware) hasBus(bus string) bool {
 	for slot := range h.own {
-		if parts := strings.Split(slot, ":"); len(parts) == 3 && parts[1] == bus {
+		if bus != "" && busOf(slot) == bus {
 			return true
 		}
 	}
@@ -205,15 +284,19 @@ type relation int
 const (
 	namesNone  relation = iota // it names no device
 	namesOwn                   // one of the VM's, one beside it, or a port above it
+	namesPort                  // a port, of which nothing says what is below it
 	namesOther                 // others
 )
 
 // relationOf returns what the devices are that a line of the node's kernel names.
 func (h *hardware) relationOf(line string) relation {
-	rest := strings.ToLower((&message{}).setHost(line))
+	text := (&message{}).setHost(line)
+	rest := strings.ToLower(text)
 	found := anyAddress.FindAllString(rest, -1)
+	isOfVFs := ofVF.MatchString(text)
 	for _, address := range found {
-		if slot := slotOf(address); h.own[slot] || h.near[slot] {
+		slot := slotOf(address)
+		if h.own[slot] || h.near[slot] || isOfVFs && h.hasBus(busOf(slot)) {
 			return namesOwn
 		}
 	}
@@ -221,6 +304,8 @@ func (h *hardware) relationOf(line string) relation {
 	switch {
 	case h.hasUUID(rest):
 		return namesOwn
+	case len(h.near) == 0 && strings.Contains(rest, "pcieport "):
+		return namesPort
 	case len(found) > 0:
 		return namesOther
 	}

@@ -21,26 +21,29 @@ type Evidence struct {
 
 	table       *index // of causes.yaml
 	entries     map[entryKey]entry
-	added       int             // number of entries, by which they are in order
-	read        []*Read         // of each file
-	hasText     bool            // a file has lines that name no VM
-	found       map[string]bool // the VMs that the files name, as NAMESPACE/NAME
-	names       map[string]bool // the VMs and VMIs whose objects there are; nil if nobody asks
-	nodes, pods []object        // of all VMs
-	warnings    []warning       // about objects that are not the VM's
-	networks    []nodeNetworks  // that failed
-	claims      bool            // the VM waits for claims
-	slices      map[string]bool // nodes of which a DRA driver offers devices; nil if none were read
-	vm, vmi     *kubeVirtState  // nil if it was not read
-	qemu        *Line           // of libvirt that started QEMU last; nil if no log says so
-	permitted   *permitted      // by the KubeVirt object; nil if it was not read
-	domain      string          // XML of the domain that was last defined; "" if it was not read
-	variables   string          // of compute, a line each; "" if they were not read
-	made        []string        // addresses of devices that virt-launcher put into the domain
-	topology    string          // lines of the node's kernel and its sysfs: where devices are
-	hardware    hardware        // which the VM has
-	drains      bool            // the API server or virt-handler refused to evict the VM
-	reading     *Read           // the file that is being read; nil for the cluster
+	added       int                  // number of entries, by which they are in order
+	read        []*Read              // of each file
+	hasText     bool                 // a file has lines that name no VM
+	found       map[string]bool      // the VMs that the files name, as NAMESPACE/NAME
+	names       map[string]bool      // the VMs and VMIs whose objects there are; nil if nobody asks
+	nodes, pods []object             // of all VMs
+	related     map[string][]related // objects by their kinds
+	warnings    []warning            // about objects that are not the VM's
+	networks    []nodeNetworks       // that failed
+	claims      bool                 // the VM waits for claims
+	slices      map[string]bool      // nodes of which a DRA driver offers devices; nil if none were read
+	vm, vmi     *kubeVirtState       // nil if it was not read
+	qemu        *Line                // of libvirt that started QEMU last; nil if no log says so
+	permitted   *permitted           // by the KubeVirt object; nil if it was not read
+	domain      string               // XML of the domain that was last defined; "" if it was not read
+	variables   string               // of compute, a line each; "" if they were not read
+	made        []string             // addresses of devices that virt-launcher put into the domain
+	topology    string               // lines of the node's kernel and its sysfs: where devices are
+	uses        []use                // of devices by vfio-pci
+	hardware    hardware             // which the VM has
+	drains      bool                 // the API server or virt-handler refused to evict the VM
+	overBudget  bool                 // the API server refused it for a budget
+	reading     *Read                // the file that is being read; nil for the cluster
 }
 
 // kubeVirtState is a VM or a VMI as it was read.
@@ -173,6 +176,10 @@ func (e *Evidence) add(m message) {
 			e.keep(n)
 		}
 
+		if m.origin == nodes && isUse(line) {
+			e.uses = append(e.uses, use{device(line), m.stamp()})
+		}
+
 		if m.origin == nodes && isRecovered(line) && device(line) != "" {
 			e.keep(entry{message: m.about(device(line)), line: i, passed: StageNode})
 		}
@@ -212,7 +219,9 @@ func (e *Evidence) isAboutDrain(line string) bool {
 	isAbout := strings.Contains(line, "virt-launcher-eviction-interceptor.kubevirt.io") ||
 		strings.Contains(line, "EvictionStrategy is set but vmi is not migratable")
 	e.drains = e.drains || isAbout
-	return isAbout
+	isOver := strings.Contains(line, overBudget)
+	e.overBudget = e.overBudget || isOver && (&logReader{evidence: e}).names(line)
+	return isAbout || isOver
 }
 
 // address is that of a PCI device, with the digits of a domain that the kernel or nvidia-smi
@@ -274,6 +283,12 @@ func (e *Evidence) keep(n entry) {
 	}
 
 	old, isKnown := e.entries[key]
+	if isKnown && n.cause != nil && n.isLog && n.program == "" && n.isOfBurst(old) {
+		old.number = n.number // the first says more than what follows from it
+		e.entries[key] = old
+		return
+	}
+
 	isOlder := n.hasAge && n.ago > old.ago || n.at.Before(old.at)
 	if !isKnown || !isOlder {
 		e.entries[key] = n

@@ -32,6 +32,11 @@ func (e *Evidence) addFacts() {
 
 	message := e.waitsFor()
 	names := lacking(message)
+	e.addRefusers()
+	if e.Node == "" {
+		e.addVolumes(message)
+	}
+
 	e.claims = strings.Contains(message, "cannot allocate all claims")
 	if e.Node == "" && message == "" {
 		return
@@ -59,6 +64,9 @@ func (e *Evidence) addFacts() {
 
 	if strings.Contains(message, "node affinity/selector") {
 		e.addHeartbeats()
+	}
+	if message != "" {
+		e.addAbsent(names)
 	}
 }
 

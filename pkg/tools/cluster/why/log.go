@@ -146,7 +146,7 @@ func (l entryOfLog) origin() string {
 // isOfDevices reports whether a line is virt-handler's about what it offers on its node, which is
 // about each VM that waits for it.
 func (l entryOfLog) isOfDevices(text string) bool {
-	isError := strings.HasPrefix(l.Level, "e") || strings.HasPrefix(l.Level, "p")
+	isError := hasAnyPrefix(l.Level, "e", "p", "w")
 	return isError && l.Component == "virt-handler" && l.Name == "" && archive.IsAboutOffers(text)
 }
 
@@ -165,7 +165,7 @@ func isTalk(line string) bool {
 		return false
 	}
 
-	isError := strings.ContainsAny(line[at:at+1], "eEfFpP")
+	isError := strings.ContainsAny(line[at:at+1], "eEfFpPwW")
 	isMarked := func(mark string) bool { return strings.Contains(line, mark) }
 	return !isError && !causeIndex().mayFind(line) && !slices.ContainsFunc(marks, isMarked)
 }

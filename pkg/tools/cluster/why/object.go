@@ -137,6 +137,8 @@ func (e *Evidence) addObject(data []byte, kind string) bool {
 		e.nodes = append(e.nodes, o)
 	case "Pod":
 		e.pods = append(e.pods, o)
+	default:
+		e.addRelated(o, data)
 	}
 
 	if about.Kind != "" && e.isOwn(about.Kind, about.Namespace, about.Name) {

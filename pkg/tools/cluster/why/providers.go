@@ -25,19 +25,10 @@ type warning struct {
 func (e *Evidence) addWarning(o object) {
 	about := o.InvolvedObject
 	isOther := !strings.HasPrefix(about.Name, launcherPrefix)
-	if o.Type == corev1.EventTypeWarning && isOther && (about.Kind == "Pod" || about.Kind == "DaemonSet") {
+	if o.Type == corev1.EventTypeWarning && isOther &&
+		(about.Kind == "Pod" || slices.Contains(relatedKinds, about.Kind)) {
 		e.warnings = append(e.warnings, warning{about, o.Reason + ": " + o.Message})
 	}
-}
-
-// warningAbout returns what the last event says that warns about a pod; "" if none does.
-func (e *Evidence) warningAbout(pod object) string {
-	for _, w := range slices.Backward(e.warnings) {
-		if w.about.Namespace == pod.Namespace && w.about.Name == pod.Name {
-			return w.text
-		}
-	}
-	return ""
 }
 
 // nodeNetworks is a failure that the SR-IOV operator's daemon reports of a node. The object has the
@@ -113,45 +104,14 @@ func (e *Evidence) HasNodeNetworks() bool {
 
 // addPod adds that a pod does not run without which its node offers no devices.
 func (e *Evidence) addPod(pod object) {
-	about := fmt.Sprintf("pod %s/%s", pod.Namespace, pod.Name)
 	program := "what offers or makes devices"
 	if isHandler(pod) {
 		program = "virt-handler"
 	}
 
-	warned := e.warningAbout(pod)
-	say := func(format string, args ...any) {
-		e.addFact(StageSchedule, fmt.Sprintf("%s does not run on node %s: ", program,
-			pod.Spec.NodeName)+fmt.Sprintf(format, args...))
-	}
-
-	isPending, starting := pod.Status.Phase == corev1.PodPending, ""
-	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
-		waiting := c.State.Waiting
-		switch {
-		case waiting == nil:
-		case waiting.Reason == "PodInitializing" || waiting.Reason == "ContainerCreating":
-			starting = cmp.Or(starting, waiting.Reason)
-		default:
-			text := fmt.Sprintf("container %s of %s is in %s", c.Name, about, waiting.Reason)
-			if c.RestartCount > 0 {
-				text += fmt.Sprintf(" after %d restarts", c.RestartCount)
-			}
-
-			say("%s", strings.TrimSuffix(text+": "+waiting.Message, ": "))
-			return
-		}
-	}
-
-	for _, c := range pod.Status.InitContainerStatuses {
-		if isPending && c.State.Running != nil {
-			say("%s waits in its init container %s", about, c.Name)
-			return
-		}
-	}
-
-	if isPending && (starting != "" || len(pod.Status.ContainerStatuses) == 0) && warned != "" {
-		say("%s has not started (%s): %s", about, cmp.Or(starting, "Pending"), warned)
+	if text := e.trouble(pod); text != "" {
+		e.addFact(StageSchedule, fmt.Sprintf("%s does not run on node %s: %s", program,
+			pod.Spec.NodeName, text))
 	}
 }
 
@@ -256,8 +216,10 @@ func (e *Evidence) kindOf(n entry, names []corev1.ResourceName) int {
 	isOfDevices := hasAny(lower, deviceWords)
 	switch {
 	case slices.ContainsFunc(names, func(name corev1.ResourceName) bool {
-		_, own, _ := strings.Cut(string(name), "/")
-		return namesResource(line, string(name)) || namesResource(line, own)
+		vendor, own, _ := strings.Cut(string(name), "/")
+		isKubeVirts := vendor == "devices.kubevirt.io" &&
+			(strings.Contains(line, "/dev/"+own) || strings.Contains(line, own+"_") || strings.Contains(line, own+": "))
+		return isKubeVirts || namesResource(line, string(name)) || namesResource(line, own)
 	}):
 		return 3
 	case !n.isError:
@@ -308,7 +270,11 @@ func namesResource(line, name string) bool {
 }
 
 // hints are in lines of device plugins and validators that say at level info that they have no device.
-var hints = []string{"no devices", "no device ", "no vgpu devices", "no gpus found", "devices found: 0"}
+var hints = []string{
+	"no devices", "no device ", "no vgpu devices", "no gpus found", "devices found: 0",
+	"is not present, the device plugin can't expose it", "not supported by cpu", "disabled by bios",
+	"no hardware support", "not enabled (by bios)",
+}
 
 // isHint reports whether a line, not of an error, says that there are no devices to offer.
 func isHint(line string) bool { return hasAny(strings.ToLower(line), hints) }

@@ -24,9 +24,10 @@ const (
 // staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/errors/statuserror.go,
 // plugin/policy/validating/dispatcher.go and plugin/resourcequota/controller.go).
 var (
-	webhook = lazyregexp.New(`admission webhook "([^"\s]+)" denied the request`)
-	policy  = lazyregexp.New(`ValidatingAdmissionPolicy '([^'\s]+)'`)
-	quota   = lazyregexp.New(`exceeded quota: ([^,\s]+)`)
+	webhook   = lazyregexp.New(`admission webhook "([^"\s]+)" denied the request`)
+	unreached = lazyregexp.New(`failed calling webhook "([^"\s]+)"`)
+	policy    = lazyregexp.New(`ValidatingAdmissionPolicy '([^'\s]+)'`)
+	quota     = lazyregexp.New(`exceeded quota: ([^,\s]+)`)
 )
 
 // admissions are the reasons with which the kubelet ends a pod that it does not admit, or does not
@@ -44,6 +45,10 @@ func (m message) speaker(line string) string {
 			return "KubeVirt's webhook " + f[1]
 		}
 		return "the webhook " + f[1]
+	}
+
+	if f := unreached.FindStringSubmatch(line); f != nil {
+		return "the API server, which does not reach the webhook " + f[1]
 	}
 
 	if f := policy.FindStringSubmatch(line); f != nil {

@@ -222,6 +222,10 @@ func (e *Evidence) notes() (notes []string) {
 		notes = append(notes, "its eviction was requested")
 	}
 
+	if budgets := e.budgetNotes(); len(budgets) > 0 {
+		return append(notes, budgets...)
+	}
+
 	if e.blocksDrain() {
 		waits := "would wait"
 		if e.drains {

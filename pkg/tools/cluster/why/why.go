@@ -127,6 +127,11 @@ func (e *Evidence) Diagnose() Report {
 	}
 
 	r.orderCauses()
+	if slices.ContainsFunc(errors, e.isOfDevice) {
+		isEffect := func(f Finding) bool { return f.Name == slowStart }
+		r.Causes = slices.DeleteFunc(r.Causes, isEffect)
+	}
+
 	if e.isSlow(r, errors) {
 		r.setSlow(e.qemu, e.kernel())
 		errors = nil
@@ -150,8 +155,8 @@ func (e *Evidence) Diagnose() Report {
 }
 
 // ofVM returns the entries that are about the VM: of the lines of a node, those of its node and its
-// devices. It counts the others by the file that has them. Of a VM that runs, of whose devices only some
-// are known, a line about another device names no cause, since it may be another VM's.
+// devices. It counts the others by the file that has them. Of a VM that runs, of whose devices not all
+// are known, a line about another device or port names no cause, since it may be another VM's.
 func (e *Evidence) ofVM(all []entry, r Report) (own []entry, others map[*Read]int) {
 	others = map[*Read]int{}
 	for _, n := range all {
@@ -167,7 +172,7 @@ func (e *Evidence) ofVM(all []entry, r Report) (own []entry, others map[*Read]in
 			relation == namesNone && isKnown && isRunning && n.cause == nil:
 			others[n.read]++
 			continue
-		case relation == namesOther && isRunning && len(e.hardware.own) > 0:
+		case relation >= namesPort && isRunning && !e.isBesideOwn(n, all):
 			n.cause, n.isError = nil, true
 		}
 
@@ -175,6 +180,27 @@ func (e *Evidence) ofVM(all []entry, r Report) (own []entry, others map[*Read]in
 	}
 
 	return own, others
+}
+
+// isBesideOwn reports whether a line can be the VM's that names none of its devices: its node's kernel
+// printed it with a line about one of them, or it is what a guest's driver prints, where no device is
+// known.
+func (e *Evidence) isBesideOwn(n entry, all []entry) bool {
+	if len(e.hardware.own) == 0 {
+		return n.cause != nil && n.cause.Stage == StageGuest
+	}
+
+	return slices.ContainsFunc(all, func(o entry) bool {
+		return o.source == n.source && o.origin == nodes && o.isNear(n) &&
+			e.hardware.relationOf(o.plainLine()) == namesOwn
+	})
+}
+
+// isOfDevice reports whether an error is the node's kernel's about one of the VM's devices: a start that
+// then takes long does not go on by itself.
+func (e *Evidence) isOfDevice(n entry) bool {
+	return n.origin == nodes && n.subject != "" &&
+		e.hardware.relationOf(n.plainLine()) == namesOwn
 }
 
 // safe returns texts without secrets: a server's answer, or a setting that a check quotes.
@@ -331,6 +357,12 @@ func (f Finding) guestOrder() int {
 // several devices one may work by now, and another not.
 func (r *Report) addFinding(n entry, past *entry, e *Evidence) {
 	isKnown := func(f Finding) bool { return f.Name == n.cause.Name }
+	at := slices.IndexFunc(r.Causes, isKnown)
+	if at >= 0 && past == nil && n.origin == nodes && n.subject != "" &&
+		r.Causes[at].Line.Source == n.source && device(r.Causes[at].Line.Text) == "" {
+		r.Causes = slices.Delete(r.Causes, at, at+1) // this one says which device it is
+	}
+
 	isOther := n.cause.Stage == StageGuest && past == nil
 	if slices.ContainsFunc(r.Causes, isKnown) ||
 		slices.ContainsFunc(r.History, isKnown) && !isOther {
@@ -386,6 +418,11 @@ func (e *Evidence) firstOf(n entry) *Line {
 
 	line := first.show()
 	return &line
+}
+
+// isOfBurst reports whether two lines of a guest or a node's kernel are about one failure.
+func (n entry) isOfBurst(first entry) bool {
+	return (n.origin == guests || n.origin == nodes) && !n.isState && n.isNear(first)
 }
 
 // isNear reports whether two lines of one source belong to one failure, by when they were printed.
