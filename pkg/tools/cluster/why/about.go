@@ -19,6 +19,7 @@ var (
 	namedResource = lazyregexp.New(`Insufficient ([\w.-]+/[\w.-]*\w)`)
 	namedVolume   = lazyregexp.New(`\b(?:DataVolume|PersistentVolumeClaim) [a-z0-9.-]+/[a-z0-9.-]*[a-z0-9]`)
 	namedClaim    = lazyregexp.New(`\bclaim ([a-z0-9][a-z0-9.-]*[a-z0-9]) \(volume`)
+	namedMissing  = lazyregexp.New(`\b([a-z][a-z-]*(?:\.[a-z0-9.-]+)?) "([^"]+)" not found`)
 	namedGroup    = lazyregexp.New(`(?:\bgroup |/dev/vfio/)(\d+)\b`)
 )
 
@@ -53,6 +54,10 @@ func (e *Evidence) about(n entry, line Line) []string {
 
 	for _, f := range namedResource.FindAllStringSubmatch(line.Text, 2) {
 		add(f[1])
+	}
+
+	if f := namedMissing.FindStringSubmatch(line.Text); f != nil && n.cause.Name == "object-missing" {
+		add(f[1], " ", f[2])
 	}
 
 	for _, f := range namedVolume.FindAllString(line.Text, 2) {

@@ -19,9 +19,10 @@ type hardware struct {
 	isWhole bool            // all of the VM's devices are known
 }
 
-// Where the VM's devices are named: in the domain (libvirt docs/formatdomain, hostdev), in variables
-// of the pod (KubeVirt pkg/util/util.go), in virt-launcher's log (KubeVirt
-// pkg/virt-launcher/virtwrap/device/hostdevice), in QEMU's messages and in annotations of CNI plugins.
+// Where the VM's devices are named: in the domain (libvirt docs/formatdomain, hostdev), in
+// variables of the pod (KubeVirt pkg/util/util.go), in virt-launcher's log (KubeVirt
+// pkg/virt-launcher/virtwrap/device/hostdevice), in QEMU's messages and in annotations of CNI
+// plugins.
 var (
 	domainSource = lazyregexp.New(`<source[^>]*>\s*<address ([^>]*)/?>`)
 	domainPart   = lazyregexp.New(`\b(domain|bus|slot|function|uuid)=['"](?:0x)?([0-9a-fA-F-]+)['"]`)
@@ -107,8 +108,9 @@ func isUse(line string) bool {
 	return strings.Contains(line, "vfio-pci 0") && device(line) != ""
 }
 
-// addUsed adds the devices that vfio-pci used as the VM started, where nothing else names the VM's: those
-// of the log, if they are no more than the VM asks for, else those that were used at that time.
+// addUsed adds the devices that vfio-pci used as the VM started, where nothing else names the VM's:
+// those of the log, if they are no more than the VM asks for, else those that were used at that
+// time.
 func (e *Evidence) addUsed(h *hardware) {
 	count := e.countDevices()
 	if len(h.own) >= count {
@@ -132,8 +134,8 @@ func (e *Evidence) addUsed(h *hardware) {
 	}
 }
 
-// isStart reports whether a line of the node's kernel was printed as the VM started, in whatever time zone
-// of whole or half hours.
+// isStart reports whether a line of the node's kernel was printed as the VM started, in whatever
+// time zone of whole or half hours.
 func (e *Evidence) isStart(at stampOf) bool {
 	const longest, zone = 90 * time.Second, 30 * time.Minute
 	if at.at.IsZero() && (at.clock.IsZero() || at.clock.Year() == 1970) {
@@ -246,8 +248,8 @@ func isTopology(line string) bool {
 
 func (h *hardware) isOwnSlot(slot string) bool { return h.own[slot] }
 
-// ofVF is in lines of a NIC's driver about one of its virtual functions, which are on the bus of the NIC:
-// the driver names the NIC's own address.
+// ofVF is in lines of a NIC's driver about one of its virtual functions, which are on the bus of
+// the NIC: the driver names the NIC's own address.
 var ofVF = lazyregexp.New(`\bVF\b`)
 
 // busOf returns the bus of an address without a function; "" if it has none.

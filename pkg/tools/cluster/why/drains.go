@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// budget has the fields of a PodDisruptionBudget that say which pods it keeps, and why it lets none go
-// (Kubernetes staging/src/k8s.io/api/policy/v1/types.go).
+// budget has the fields of a PodDisruptionBudget that say which pods it keeps, and why it lets none
+// go (Kubernetes staging/src/k8s.io/api/policy/v1/types.go).
 type budget struct {
 	Spec struct {
 		MinAvailable, MaxUnavailable *intstr.IntOrString
@@ -27,8 +27,8 @@ type budget struct {
 // pkg/registry/core/pod/storage/eviction.go).
 const overBudget = "violate the pod's disruption budget"
 
-// budgetNotes says which budgets keep the VM's pod where it is while its node is drained. KubeVirt's own
-// budgets end with the VM's migration.
+// budgetNotes says which budgets keep the VM's pod where it is while its node is drained.
+// KubeVirt's own budgets end with the VM's migration.
 func (e *Evidence) budgetNotes() (notes []string) {
 	isDrained := e.overBudget
 	for _, node := range e.nodes {

@@ -40,6 +40,7 @@ type Evidence struct {
 	made        []string             // addresses of devices that virt-launcher put into the domain
 	topology    string               // lines of the node's kernel and its sysfs: where devices are
 	uses        []use                // of devices by vfio-pci
+	podOf       map[string]string    // UIDs of pods by the processes that the kernel ended
 	hardware    hardware             // which the VM has
 	drains      bool                 // the API server or virt-handler refused to evict the VM
 	overBudget  bool                 // the API server refused it for a budget
@@ -52,6 +53,7 @@ type kubeVirtState struct {
 	running
 	conditions []corev1.PodCondition
 	isDeleted  bool
+	finalizers []string
 }
 
 // Log names the log of a container, or that from before its restart.
@@ -150,6 +152,10 @@ func (e *Evidence) add(m message) {
 	if m.isBoot {
 		e.keep(entry{message: m, passed: cmp.Or(m.stage, StageNode)})
 		return
+	}
+
+	if m.origin == nodes {
+		e.addProcess(m.text)
 	}
 
 	for i, line := range lines(m.text) {

@@ -26,6 +26,7 @@ func (e *Evidence) addFact(stage Stage, text string) {
 func (e *Evidence) addFacts() {
 	e.addMissing()
 	e.addNodeState()
+	e.addFinalizers()
 	if e.Phase == "Running" || e.Phase == "Succeeded" || e.State().onPurpose {
 		return
 	}
@@ -33,6 +34,7 @@ func (e *Evidence) addFacts() {
 	message := e.waitsFor()
 	names := lacking(message)
 	e.addRefusers()
+	e.addAgents()
 	if e.Node == "" {
 		e.addVolumes(message)
 	}
@@ -96,6 +98,23 @@ func (e *Evidence) addNodeState() {
 			if node.Name == e.Node && isReady && c.Status != corev1.ConditionTrue {
 				e.addFact(StageNode, fmt.Sprintf("the node %s does not answer: %s: %s", node.Name,
 					c.Reason, c.Message))
+			}
+		}
+	}
+}
+
+// addFinalizers adds which finalizers of other programs keep a VM, or its VMI, that is deleted.
+func (e *Evidence) addFinalizers() {
+	for kind, o := range map[string]*kubeVirtState{"VirtualMachine": e.vm, "VirtualMachineInstance": e.vmi} {
+		if o == nil || !o.isDeleted {
+			continue
+		}
+
+		for _, name := range o.finalizers {
+			isOwn := strings.HasPrefix(name, "kubevirt.io/") || strings.HasPrefix(name, "foreground") ||
+				name == "orphan"
+			if !isOwn {
+				e.addFact(StageStop, fmt.Sprintf("%s %s waits for the finalizer %s", kind, e.Name, name))
 			}
 		}
 	}

@@ -198,7 +198,7 @@ func TestNewest(t *testing.T) {
 // isOfItsNode reports whether a cause is a fact about a VM on its node, so not of one that is started
 // anew.
 func isOfItsNode(cause string) bool {
-	return cause == "device-not-in-domain" || cause == "node-not-ready"
+	return cause == "device-not-in-domain" || cause == "node-not-ready" || cause == "finalizer-holds"
 }
 
 // TestHealthy: VMs that run after failed attempts, as objects or logs have it, have no cause and no

@@ -143,11 +143,12 @@ func (l entryOfLog) origin() string {
 	return l.Component
 }
 
-// isOfDevices reports whether a line is virt-handler's about what it offers on its node, which is
-// about each VM that waits for it.
+// isOfDevices reports whether a line is virt-handler's about what it offers on its node, or about its
+// certificate, which is about each VM that waits for it.
 func (l entryOfLog) isOfDevices(text string) bool {
 	isError := hasAnyPrefix(l.Level, "e", "p", "w")
-	return isError && l.Component == "virt-handler" && l.Name == "" && archive.IsAboutOffers(text)
+	return isError && l.Component == "virt-handler" && l.Name == "" &&
+		(archive.IsAboutOffers(text) || strings.Contains(text, "x509: "))
 }
 
 // marks are in lines that say whose they are, or which stage is passed.

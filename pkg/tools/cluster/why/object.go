@@ -183,6 +183,7 @@ func stateOf(o object, data []byte) *kubeVirtState {
 		running:    parseRunning(data),
 		conditions: o.Status.Conditions,
 		isDeleted:  o.DeletionTimestamp != nil,
+		finalizers: o.Finalizers,
 	}
 }
 

@@ -11,15 +11,15 @@ import (
 	"hook-sidecar/pkg/words/lazyregexp"
 )
 
-// Who has to answer for the VM to start, and does not: the pods of a service that the API server calls,
-// KubeVirt's controller, and what a node lacks because no pod of a DaemonSet is there.
+// Who has to answer for the VM to start, and does not: the pods of a service that the API server
+// calls, KubeVirt's controller, and what a node lacks because no pod of a DaemonSet is there.
 
 // service is one that the API server calls (Kubernetes
 // staging/src/k8s.io/apiserver/pkg/util/webhook/serviceresolver.go).
 var service = lazyregexp.New(`https?://([a-z0-9-]+)\.([a-z0-9-]+)\.svc\b`)
 
-// addRefusers adds why a service does not answer that a message about the VM names as failed: by the
-// state of its pods, which are called after it.
+// addRefusers adds why a service does not answer that a message about the VM names as failed: by
+// the state of its pods, which are called after it.
 func (e *Evidence) addRefusers() {
 	for _, n := range e.inOrder() {
 		f := service.FindStringSubmatch(n.plainLine())
@@ -35,6 +35,47 @@ func (e *Evidence) addRefusers() {
 			return
 		}
 	}
+}
+
+// agents are parts of the names of the pods that the kubelet calls on a node, by what it could not
+// do: those of storage drivers, of network plugins and of DRA drivers.
+var agents = map[string][]string{
+	"volume-not-mounted": {"csi"}, "volume-not-detached": {"csi"},
+	"network-not-attached": cniPods, "network-not-detached": cniPods,
+	"claim-not-prepared": {"dra", "kubelet-plugin"}, "claim-timeout": {"dra", "kubelet-plugin"},
+}
+
+var cniPods = []string{
+	"multus", "calico", "cilium", "flannel", "ovn", "sriov", "whereabouts", "antrea", "kube-router",
+	"weave", "canal", "cni", "network-operator", "sdn",
+}
+
+// addAgents adds that a pod on the VM's node does not run which the kubelet calls for what failed.
+func (e *Evidence) addAgents() {
+	for _, n := range e.inOrder() {
+		if n.cause == nil || agents[n.cause.Name] == nil {
+			continue
+		}
+
+		for _, pod := range e.pods {
+			text := e.trouble(pod)
+			if text != "" && pod.Spec.NodeName == e.nodeOfPod() && pod.Spec.NodeName != "" &&
+				hasAny(pod.Name, agents[n.cause.Name]) {
+				e.addFact(n.cause.Stage, fmt.Sprintf("what the kubelet calls on node %s does not run: %s",
+					pod.Spec.NodeName, text))
+			}
+		}
+	}
+}
+
+// nodeOfPod returns the node of the VM, or that of its pod; "" if it has none.
+func (e *Evidence) nodeOfPod() string {
+	for _, pod := range e.pods {
+		if e.Node == "" && e.isOwn("Pod", pod.Namespace, pod.Name) && !pod.isEnded() {
+			return pod.Spec.NodeName
+		}
+	}
+	return e.Node
 }
 
 // addDown adds that no pod of a Deployment is ready, and what is the matter with one of them.
@@ -63,9 +104,9 @@ func (e *Evidence) addDown(namespace, name string) {
 	e.addFact(StageCreate, fmt.Sprintf("no pod of %s in namespace %s is ready: %s", name, namespace, why))
 }
 
-// addAbsent adds that no pod of a DaemonSet is on a node that would do for the VM otherwise: virt-handler,
-// without which KubeVirt gives a node no VM, where the node has the VM's devices, and what offers or makes
-// devices where no node has them.
+// addAbsent adds that no pod of a DaemonSet is on a node that would do for the VM otherwise:
+// virt-handler, without which KubeVirt gives a node no VM, where the node has the VM's devices, and
+// what offers or makes devices where no node has them.
 func (e *Evidence) addAbsent(names []corev1.ResourceName) {
 	for _, node := range e.nodes {
 		if node.Labels[schedulable] != "true" && e.hasRequested(node) && e.lacksPodOn(node.Name, isHandler) {
@@ -95,8 +136,8 @@ func isNamed(name string) func(related) bool {
 	return func(o related) bool { return o.Name == name }
 }
 
-// addAbsence adds that a program has no pod on a node, if its DaemonSet says why or, for virt-handler,
-// also without one.
+// addAbsence adds that a program has no pod on a node, if its DaemonSet says why or, for
+// virt-handler, also without one.
 func (e *Evidence) addAbsence(program string, node object, isOf func(related) bool) {
 	why := ""
 	if at := slices.IndexFunc(e.related["DaemonSet"], isOf); at >= 0 {

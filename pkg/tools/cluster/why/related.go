@@ -11,9 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Objects that a VM waits for, or that refuse it, without being its own: claims and their volumes, what
-// fills them, budgets, the DaemonSets of what a node needs and the pods of a service. Each is read for
-// what it says of itself.
+// Objects that a VM waits for, or that refuse it, without being its own: claims and their volumes,
+// what fills them, budgets, the DaemonSets of what a node needs and the pods of a service. Each is
+// read for what it says of itself.
 
 // related is such an object. Kinds that are not named in relatedKinds are not kept.
 type related struct {
@@ -37,8 +37,8 @@ func (e *Evidence) addRelated(o object, data []byte) {
 	e.related[o.Kind] = append(e.related[o.Kind], related{o.ObjectMeta, slices.Clone(data)})
 }
 
-// find returns an object of a kind by its namespace and name; nil if it was not read. Objects without a
-// namespace, and VMs without one, match any.
+// find returns an object of a kind by its namespace and name; nil if it was not read. Objects
+// without a namespace, and VMs without one, match any.
 func (e *Evidence) find(kind, namespace, name string) *related {
 	for i, o := range e.related[kind] {
 		isThere := namespace == "" || o.Namespace == "" || o.Namespace == namespace
@@ -69,8 +69,8 @@ func (e *Evidence) warningAbout(kind, namespace, name string) string {
 	return ""
 }
 
-// trouble returns why a pod does not do its work, by its own state and events; "" if it does, or only
-// starts.
+// trouble returns why a pod does not do its work, by its own state and events; "" if it does, or
+// only starts.
 func (e *Evidence) trouble(pod object) string {
 	about := fmt.Sprintf("pod %s/%s", pod.Namespace, pod.Name)
 	warned := e.warningAbout("Pod", pod.Namespace, pod.Name)
@@ -142,8 +142,8 @@ type daemonSet struct {
 	}
 }
 
-// keptOff returns what keeps the pods of a DaemonSet off a node; "" if nothing does that is known. The
-// taints of a node's conditions and of its cordon keep no pod of a DaemonSet off (Kubernetes
+// keptOff returns what keeps the pods of a DaemonSet off a node; "" if nothing does that is known.
+// The taints of a node's conditions and of its cordon keep no pod of a DaemonSet off (Kubernetes
 // pkg/controller/daemon/util/daemonset_util.go, AddOrUpdateDaemonPodTolerations).
 func (r related) keptOff(node object) string {
 	var set daemonSet

@@ -88,8 +88,8 @@ func TestUsedDevices(t *testing.T) {
 	}
 }
 
-// TestAbsent: a node that has the VM's devices and no virt-handler is named with what keeps it off, and a
-// node that has a virt-handler, or none of the devices, is not.
+// TestAbsent: a node that has the VM's devices and no virt-handler is named with what keeps it off,
+// and a node that has a virt-handler, or none of the devices, is not.
 func TestAbsent(t *testing.T) {
 	const waits = "kind: Event\ntype: Warning\nreason: FailedScheduling\n" +
 		"involvedObject: {kind: Pod, name: virt-launcher-vm-x7k2p, namespace: ml}\n" +
@@ -135,5 +135,25 @@ func TestFirstOfBurst(t *testing.T) {
 	found := e.Diagnose().Causes
 	if len(found) != 1 || !strings.Contains(found[0].Line.Text, "0x26:0xffff:2") {
 		t.Errorf("%+v", found)
+	}
+}
+
+// TestOthersProcess: a process of another pod that the node's kernel ended is not the VM's.
+func TestOthersProcess(t *testing.T) {
+	const (
+		own    = "0a000000-0000-4000-8000-000000000001"
+		failed = "kind: VirtualMachineInstance\nmetadata: {name: vm, namespace: ml}\n" +
+			"status: {phase: Failed, nodeName: gpu-1}\n---\nkind: Pod\nmetadata: " +
+			"{name: virt-launcher-vm-x7k2p, namespace: ml, uid: " + own + "}\nstatus: {phase: Failed}\n"
+	)
+
+	for uid, want := range map[string]string{own: "out-of-memory", strings.Replace(own, "1", "2", 1): ""} {
+		e := evidence(failed)
+		e.Add("dmesg", []byte("[ 90.1] oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),task_memcg=/kubepods.slice/"+
+			"kubepods-pod"+strings.ReplaceAll(uid, "-", "_")+".slice/cri-1.scope,task=qemu-kvm,pid=51,uid=107\n"+
+			"[ 90.2] Memory cgroup out of memory: Killed process 51 (qemu-kvm) total-vm:1kB\n"))
+		if got := causes(e.Diagnose().Causes); got != want {
+			t.Errorf("pod %s: %q, want %q", uid, got, want)
+		}
 	}
 }

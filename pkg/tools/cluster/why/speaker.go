@@ -144,7 +144,8 @@ var failureWords = []string{
 // harmlessFailures are parts of lines of guests and nodes that are well, in lower case: what
 // firmware lacks, windows for I/O ports that no device uses, headings of tables, and counts of zero.
 var harmlessFailures = []string{
-	"acpi", "firmware bug", "microcode", "spectre", "mitigation", "i/o", "[io ", "pmd_set_huge",
+	"acpi", "firmware bug", "microcode", "spectre", "mitigation", "i/o error, dev fd", "i/o error, dev sr", "i/o error on dev sr", "i/o port", "i/o window",
+	"i/o apic", "ioapic", "[io ", "pmd_set_huge",
 	"regulatory", "module verification failed", "error reporting", "aer: enabled",
 	"severity=corrected", "severity=correctable", "corrected error", "no error", "0 error",
 	"errors=", "error recovery", "edac", "i8042", "piix4", "bluetooth", "uncorr. ecc", "ecc error",

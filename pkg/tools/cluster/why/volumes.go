@@ -20,8 +20,8 @@ type dataVolume struct {
 	}
 }
 
-// addVolumes adds why a volume of a VM without a node is not filled or bound, and, if the scheduler says
-// that volumes are on other nodes, where each is.
+// addVolumes adds why a volume of a VM without a node is not filled or bound, and, if the scheduler
+// says that volumes are on other nodes, where each is.
 func (e *Evidence) addVolumes(waitsFor string) {
 	if e.vm == nil && e.vmi == nil {
 		return
@@ -50,8 +50,8 @@ func (e *Evidence) claimNames() (names []string) {
 	return slices.Compact(names)
 }
 
-// claimFails returns what fails of a claim: its DataVolume, the pod that fills it, or the claim itself; ""
-// if nothing that was read does.
+// claimFails returns what fails of a claim: its DataVolume, the pod that fills it, or the claim
+// itself; "" if nothing that was read does.
 func (e *Evidence) claimFails(name string) string {
 	var said []string
 	say := func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }
@@ -103,14 +103,14 @@ func (e *Evidence) claimFails(name string) string {
 	return strings.Join(said, "; ")
 }
 
-// isFailureReason reports whether the reason of a condition is that of a failure, such as Error, and
-// ErrExceededQuota.
+// isFailureReason reports whether the reason of a condition is that of a failure, such as Error,
+// and ErrExceededQuota.
 func isFailureReason(reason string) bool {
 	return strings.HasPrefix(reason, "Err") || strings.Contains(reason, "Fail")
 }
 
-// fills reports whether a pod fills a claim: CDI calls it after the claim, or after the UID of that (CDI
-// pkg/controller/common/util.go, pkg/controller/populators).
+// fills reports whether a pod fills a claim: CDI calls it after the claim, or after the UID of that
+// (CDI pkg/controller/common/util.go, pkg/controller/populators).
 func fills(pod object, name string, claim corev1.PersistentVolumeClaim) bool {
 	isCDIs := pod.Labels["app"] == "containerized-data-importer" ||
 		pod.Labels["cdi.kubevirt.io"] != "" ||
@@ -161,8 +161,8 @@ func (e *Evidence) addPlaces() {
 	e.addFact(StageSchedule, text)
 }
 
-// placeOf returns from where the volume of a claim can be reached; nil if that is from anywhere, or not
-// known.
+// placeOf returns from where the volume of a claim can be reached; nil if that is from anywhere, or
+// not known.
 func (e *Evidence) placeOf(name string) *place {
 	claim := e.find("PersistentVolumeClaim", e.namespace(), name)
 	if claim == nil {

@@ -168,7 +168,8 @@ func (e *Evidence) ofVM(all []entry, r Report) (own []entry, others map[*Read]in
 		isKnown := e.hardware.isWhole
 		isRunning := r.State.Name == "running" || r.State.Name == "not-ready"
 		switch {
-		case n.origin != guests && e.isOnOtherNode(n), relation == namesOther && isKnown,
+		case n.origin != guests && e.isOnOtherNode(n), n.origin == nodes && e.isOfOtherPod(n.plainLine()),
+			relation == namesOther && isKnown,
 			relation == namesNone && isKnown && isRunning && n.cause == nil:
 			others[n.read]++
 			continue

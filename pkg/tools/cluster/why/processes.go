@@ -1,0 +1,46 @@
+package why
+
+import (
+	"slices"
+	"strings"
+
+	"hook-sidecar/pkg/words/lazyregexp"
+)
+
+// Whose process the node's kernel ended for lack of memory: it names the control group of the
+// process, which has the UID of the pod, in the line before the one that says that it was killed
+// (Linux mm/oom_kill.c, dump_oom_summary and __oom_kill_process; Kubernetes
+// pkg/kubelet/cm/pod_container_manager_linux.go).
+var (
+	groupOfProcess = lazyregexp.New(`\btask_memcg=\S*?pod([0-9a-f]{8}(?:[_-][0-9a-f]{4}){3}[_-][0-9a-f]{12})\S*,pid=(\d+)`)
+	killed         = lazyregexp.New(`\bKill(?:ed)? process (\d+)`)
+)
+
+// addProcess notes the pod of a process that a line of the node's kernel names.
+func (e *Evidence) addProcess(line string) {
+	f := []string(nil)
+	if strings.Contains(line, "task_memcg=") {
+		f = groupOfProcess.FindStringSubmatch(line)
+	}
+
+	if f == nil {
+		return
+	}
+	if e.podOf == nil {
+		e.podOf = map[string]string{}
+	}
+	e.podOf[f[2]] = strings.ReplaceAll(f[1], "_", "-")
+}
+
+// isOfOtherPod reports whether a line is about a process that the node's kernel ended in another
+// pod than the VM's, whose UID is known.
+func (e *Evidence) isOfOtherPod(line string) bool {
+	f := killed.FindStringSubmatch(line)
+	if f == nil || e.podOf[f[1]] == "" {
+		return false
+	}
+
+	isOwn := func(pod object) bool { return pod.UID != "" && e.isOwn("Pod", pod.Namespace, pod.Name) }
+	isKilled := func(pod object) bool { return isOwn(pod) && string(pod.UID) == e.podOf[f[1]] }
+	return slices.ContainsFunc(e.pods, isOwn) && !slices.ContainsFunc(e.pods, isKilled)
+}
