@@ -27,6 +27,7 @@ func (e *Evidence) addFacts() {
 	e.addMissing()
 	e.addNodeState()
 	e.addFinalizers()
+	e.addMigrations()
 	if e.Phase == "Running" || e.Phase == "Succeeded" || e.State().onPurpose {
 		return
 	}

@@ -1,6 +1,7 @@
 package why
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -89,14 +90,14 @@ func (e *Evidence) addDown(namespace, name string) {
 		if pod.isReady() {
 			return
 		}
-		if text := e.trouble(pod); why == "" {
-			why = text
+		if why == "" {
+			why = cmp.Or(e.trouble(pod), fmt.Sprintf("pod %s/%s is not ready", namespace, pod.Name))
 		}
 	}
 
 	switch {
 	case why == "" && isRead:
-		why = "what was read has none, or none says why"
+		why = "what was read has none"
 	case why == "":
 		return
 	}

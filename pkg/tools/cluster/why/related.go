@@ -24,6 +24,7 @@ type related struct {
 // relatedKinds are the kinds of these objects, but for pods, which all are kept.
 var relatedKinds = []string{
 	"PersistentVolumeClaim", "PersistentVolume", "DataVolume", "PodDisruptionBudget", "DaemonSet",
+	"VirtualMachineInstanceMigration",
 }
 
 // addRelated keeps an object that may say why the VM waits.
@@ -99,6 +100,12 @@ func (e *Evidence) trouble(pod object) string {
 
 	if isPending && (starting != "" || len(pod.Status.ContainerStatuses) == 0) && warned != "" {
 		return fmt.Sprintf("%s has not started (%s): %s", about, cmp.Or(starting, "Pending"), warned)
+	}
+
+	for _, c := range pod.Status.Conditions {
+		if isPending && c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return fmt.Sprintf("%s has no node: %s", about, c.Message)
+		}
 	}
 
 	if pod.Status.Phase == corev1.PodFailed {

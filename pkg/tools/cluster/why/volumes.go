@@ -50,57 +50,81 @@ func (e *Evidence) claimNames() (names []string) {
 	return slices.Compact(names)
 }
 
-// claimFails returns what fails of a claim: its DataVolume, the pod that fills it, or the claim
-// itself; "" if nothing that was read does.
+// claimFails returns what fails of a claim: its DataVolume, the claim itself, or else the pod that
+// fills or provisions it; "" if nothing that was read does.
 func (e *Evidence) claimFails(name string) string {
-	var said []string
-	say := func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }
-	namespace := e.namespace()
-	claim := e.find("PersistentVolumeClaim", namespace, name)
-	var bound corev1.PersistentVolumeClaim
+	v := e.find("DataVolume", e.namespace(), name)
+	text, isDone := e.dataVolumeFails(v)
+	if isDone {
+		return ""
+	}
+
+	claim, bound := e.find("PersistentVolumeClaim", e.namespace(), name), corev1.PersistentVolumeClaim{}
 	if claim != nil {
 		json.Unmarshal(claim.data, &bound) // goes on after a field of a wrong type
 	}
 
-	if o := e.find("DataVolume", namespace, name); o != nil {
-		var v dataVolume
-		json.Unmarshal(o.data, &v)
-		if v.Status.Phase == "Succeeded" {
-			return ""
-		}
-
-		for _, c := range v.Status.Conditions {
-			if c.Status != "True" && isFailureReason(c.Reason) {
-				say("DataVolume %s/%s is in phase %s: %s: %s", o.Namespace, name, v.Status.Phase,
-					c.Reason, c.Message)
-			}
-		}
-
-		if warned := e.warningAbout("DataVolume", o.Namespace, name); warned != "" && len(said) == 0 {
-			say("DataVolume %s/%s is in phase %s: %s", o.Namespace, name, v.Status.Phase, warned)
-		}
-		if v.Status.Phase == "Failed" && len(said) == 0 {
-			say("DataVolume %s/%s is in phase Failed", o.Namespace, name)
-		}
-	}
-
-	if claim != nil && bound.Status.Phase != corev1.ClaimBound {
-		warned := e.warningAbout("PersistentVolumeClaim", claim.Namespace, name)
-		if bound.Status.Phase == corev1.ClaimLost {
-			say("PersistentVolumeClaim %s/%s lost its volume %s", claim.Namespace, name,
-				bound.Spec.VolumeName)
-		} else if warned != "" {
-			say("PersistentVolumeClaim %s/%s is %s: %s", claim.Namespace, name, bound.Status.Phase, warned)
-		}
+	isPending := claim != nil && bound.Status.Phase != corev1.ClaimBound
+	if isPending {
+		text = strings.TrimPrefix(text+"; "+e.pendingFails(claim, bound), "; ")
 	}
 
 	for _, pod := range e.pods {
-		if text := e.trouble(pod); text != "" && fills(pod, name, bound) && len(said) == 0 {
-			say("%s", text)
+		isOf := fills(pod, name, bound) || isPending && bound.Status.Phase != "" && isProvisioner(pod)
+		if text == "" && isOf {
+			text = e.trouble(pod)
 		}
 	}
 
-	return strings.Join(said, "; ")
+	return strings.TrimSuffix(text, "; ")
+}
+
+// dataVolumeFails returns what a DataVolume, or an event about it, says that fails, and whether it
+// is filled.
+func (e *Evidence) dataVolumeFails(o *related) (text string, isDone bool) {
+	if o == nil {
+		return "", false
+	}
+
+	var v dataVolume
+	json.Unmarshal(o.data, &v) // goes on after a field of a wrong type
+	about := fmt.Sprintf("DataVolume %s/%s is in phase %s", o.Namespace, o.Name, v.Status.Phase)
+	for _, c := range v.Status.Conditions {
+		if c.Status != "True" && isFailureReason(c.Reason) {
+			return about + ": " + c.Reason + ": " + c.Message, false
+		}
+	}
+
+	warned := e.warningAbout("DataVolume", o.Namespace, o.Name)
+	switch {
+	case v.Status.Phase == "Succeeded":
+		return "", true
+	case warned != "":
+		return about + ": " + warned, false
+	case v.Status.Phase == "Failed":
+		return about, false
+	}
+
+	return "", false
+}
+
+// pendingFails returns what keeps a claim from being bound, as far as it or an event says so.
+func (e *Evidence) pendingFails(o *related, claim corev1.PersistentVolumeClaim) string {
+	about := fmt.Sprintf("PersistentVolumeClaim %s/%s", o.Namespace, o.Name)
+	warned := e.warningAbout("PersistentVolumeClaim", o.Namespace, o.Name)
+	switch {
+	case claim.Status.Phase == corev1.ClaimLost:
+		return about + " lost its volume " + claim.Spec.VolumeName
+	case warned != "":
+		return fmt.Sprintf("%s is %s: %s", about, claim.Status.Phase, warned)
+	}
+
+	return ""
+}
+
+// isProvisioner reports whether a pod's name is that of a storage driver's provisioner.
+func isProvisioner(pod object) bool {
+	return hasAny(pod.Name, []string{"provisioner", "csi-controller", "csi-driver-controller"})
 }
 
 // isFailureReason reports whether the reason of a condition is that of a failure, such as Error,

@@ -177,6 +177,10 @@ func (e *Evidence) ofVM(all []entry, r Report) (own []entry, others map[*Read]in
 			n.cause, n.isError = nil, true
 		}
 
+		if n.passed == "" && e.isOfTarget(n) {
+			n.stage = StageMigrate
+		}
+
 		own = append(own, n)
 	}
 
