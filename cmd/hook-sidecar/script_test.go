@@ -52,6 +52,7 @@ func TestSocketsOfScripts(t *testing.T) {
 		for _, command := range served.FindAllString(string(expect.File(t, file)), -1) {
 			count++
 			ends := strings.HasSuffix(command, "hook-sidecar --version") ||
+				strings.HasSuffix(command, "hook-sidecar -v") ||
 				strings.Contains(command, "--help") || strings.HasSuffix(command, " -h")
 			if !ends && !strings.Contains(command, "--socket-dir") {
 				t.Errorf("%s: %s has no --socket-dir", file, command)

@@ -52,6 +52,9 @@ func mostTelling(errors []entry) []Line {
 				continue
 			}
 			shown, hasLast[n.kind()] = append(shown, n), true
+			if first := firstNear(n, errors); !isRest && !isRepeated(first, shown) && !first.isRemoved() {
+				shown = append(shown, first) // the first says why
+			}
 		}
 	}
 
@@ -72,6 +75,21 @@ func mostTelling(errors []entry) []Line {
 	}
 
 	return lines
+}
+
+// firstNear returns the first line that a log printed of the failure of which it printed the last, n.
+// The latest of errors comes first.
+func firstNear(n entry, errors []entry) entry {
+	first := n
+	for _, earlier := range errors {
+		if n.isLog && n.origin != guests && n.origin != nodes &&
+			earlier.kind() == n.kind() && earlier.isBefore(first) &&
+			earlier.isNear(first) {
+			first = earlier
+		}
+	}
+
+	return first
 }
 
 // beginFirst turns the lines around that a source printed one after the other about one failure: the

@@ -96,9 +96,9 @@ func (e *Evidence) addDown(namespace, name string) {
 	}
 
 	switch {
-	case why == "" && isRead:
+	case why == "" && isRead && strings.HasPrefix(name, "virt-"):
 		why = "what was read has none"
-	case why == "":
+	case why == "": // the pods of a service may be called otherwise
 		return
 	}
 

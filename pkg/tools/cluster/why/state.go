@@ -32,7 +32,8 @@ func (e *Evidence) State() State {
 
 	isEnded := e.Phase == string(v1.Failed) || e.Phase == string(v1.Succeeded)
 	isOfVMI := s.Name == "running" || s.Name == "starting" || s.Name == "unknown" ||
-		s.Name == "stopped" && !s.onPurpose && isEnded
+		s.Name == "stopped" && !s.onPurpose && isEnded ||
+		s.Name == "stopping" && !e.vm.isDeleted && e.vmi != nil && e.vmi.isDeleted
 	if e.vmi != nil && isOfVMI {
 		todo := s.ToDo
 		s = e.vmiState()
@@ -52,7 +53,7 @@ func (e *Evidence) State() State {
 var vmStates = map[v1.VirtualMachinePrintableStatus]State{
 	v1.VirtualMachineStatusStopping: {
 		Name: "stopping", Text: "is stopping",
-	},
+	}, // stopping says more, if the VMI was read
 	v1.VirtualMachineStatusTerminating: {
 		Name: "stopping", Text: "is being deleted",
 	},
@@ -135,6 +136,23 @@ var phases = map[string]State{
 	"Succeeded":  {Name: "stopped", Text: "has ended: the guest shut down"},
 }
 
+// stopping returns the state of a VM that has to end, with the time until which its guest may take: the
+// grace period of its pod (KubeVirt pkg/virt-controller/services/template.go adds 30 s to the VMI's).
+func (e *Evidence) stopping() State {
+	s := State{Name: "stopping", Text: "is stopping: its VMI is being deleted"}
+	for _, pod := range e.pods {
+		until, grace := pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds
+		if until != nil && grace != nil && e.isOwn("Pod", pod.Namespace, pod.Name) {
+			s.Text = fmt.Sprintf("is stopping: the guest has until %s to shut down, a grace period of %d s",
+				until.UTC().Format(timeFormat), *grace)
+			s.ToDo = "shut the guest down from inside; virtctl stop " + e.Name + " --force " +
+				"--grace-period 0 ends it at once, as a loss of power would"
+		}
+	}
+
+	return s
+}
+
 // vmiState returns the state that the VMI says.
 func (e *Evidence) vmiState() State {
 	vmi, paused := e.vmi, e.condition(v1.VirtualMachineInstancePaused, corev1.ConditionTrue)
@@ -142,7 +160,7 @@ func (e *Evidence) vmiState() State {
 	migration := vmi.Status.MigrationState
 	switch before, isBefore := phases[e.Phase]; {
 	case vmi.isDeleted:
-		return State{Name: "stopping", Text: "is stopping: its VMI is being deleted"}
+		return e.stopping()
 	case isBefore:
 		return before
 	case paused != nil && paused.Reason == "PausedIOError":

@@ -105,6 +105,16 @@ func TestState(t *testing.T) {
 				instance(condition("Paused", "True", "PausedIOError",
 					"VMI was paused, low-level IO error detected")),
 			}},
+		{"stopping", "is stopping: the guest has until 2026-11-22 10:10:30 UTC to shut down, a grace " +
+			"period of 630 s", "shut the guest down from inside; virtctl stop vm --force --grace-period " +
+			"0 ends it at once, as a loss of power would", []string{
+			vm("running: false", "printableStatus: Stopping"),
+			`{kind: VirtualMachineInstance, metadata: {name: vm, namespace: ml, uid: u1,
+				deletionTimestamp: "2026-11-22T10:00:00Z"}, status: {phase: Running, nodeName: gpu-1}}`,
+			`{kind: Pod, metadata: {name: virt-launcher-vm-x7k2p, namespace: ml,
+				labels: {kubevirt.io/created-by: u1}, deletionTimestamp: "2026-11-22T10:10:30Z",
+				deletionGracePeriodSeconds: 630}, status: {phase: Running}}`,
+		}},
 		{"paused", "is paused: VMI was paused by user", "virtctl unpause vm vm", []string{
 			instance(condition("Paused", "True", "PausedByUser", "VMI was paused by user")),
 		}},

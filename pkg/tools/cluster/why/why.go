@@ -383,6 +383,10 @@ func (r *Report) addFinding(n entry, past *entry, e *Evidence) {
 
 	if past == nil {
 		f.Shares = e.shares(n.text)
+		if f.Name == "no-node" && len(lacking(n.text)) == 0 && len(f.Shares) > 0 {
+			f.Remedy = selectionRemedy
+		}
+
 		r.Causes = append(r.Causes, f)
 		return
 	}
