@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"hook-sidecar/pkg/consumers"
 	"hook-sidecar/pkg/consumers/ncclgraph"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
@@ -22,6 +23,7 @@ func (v *Verdict) advise() {
 	v.adviseNetwork()
 	v.advisePeers()
 	v.adviseFile()
+	v.adviseUCX()
 	v.adviseCPUs()
 	v.Send = v.send()
 }
@@ -179,6 +181,31 @@ func (v *Verdict) adviseFile() {
 			last := &v.Steps[len(v.Steps)-1]
 			last.Text[0] = strings.Replace(last.Text[0], " --host HOST-FILE", "", 1)
 		}
+	}
+}
+
+// adviseUCX lets UCX take a NIC on the PCIe root of a GPU. Without a switch it takes one on another root
+// of the node, by what it assumes of both paths (pkg/consumers/ucx.go); the variable raises the first
+// (openucx/ucx src/ucs/sys/topo/base/topo.c).
+func (v *Verdict) adviseUCX() {
+	m := consumers.Machine{Machine: machine(&v.guest, v.gpus, v.nics)}
+	astray := topology.CountFunc(m.GPUs, func(gpu ncclgraph.GPU) bool {
+		onRoot, elsewhere := 0, 0 // the bandwidths that UCX assumes to the NICs
+		for _, nic := range m.NICs {
+			if to := consumers.UCXBandwidth(m, gpu.Node, nic); topology.Common(gpu.Node, nic) != nil {
+				onRoot = max(onRoot, to)
+			} else {
+				elsewhere = max(elsewhere, to)
+			}
+		}
+
+		return 0 < onRoot && onRoot < elsewhere
+	})
+
+	if astray > 0 {
+		v.step(fmt.Sprintf("Let UCX (NIXL, Dynamo, Open MPI, MPICH) take the NIC beside a GPU, which it "+
+			"does not for %d of %s, since no switch is shown. From UCX 1.18 on:", astray,
+			words.Counted(len(m.GPUs), "GPU")), "export UCX_DISTANCE_BW=auto,phb:48GBs")
 	}
 }
 

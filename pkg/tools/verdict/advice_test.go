@@ -24,6 +24,11 @@ GPU3    NV12 NV12 NV12  X   SYS    SYS    PXB    16-31    1
 GPU0     X   SYS  PHB    0-15     0
 GPU1    SYS   X   SYS    16-31    1
 `
+	// One PCIe root per GPU and NIC, and no switch.
+	twoRoots = `        GPU0 GPU1 mlx5_0 mlx5_1 CPU Affinity NUMA Affinity
+GPU0     X   NODE PHB    NODE   0-15     0
+GPU1    NODE  X   NODE   PHB    0-15     0
+`
 	// A driver before 450 writes no NUMA nodes, one before 390 SOC.
 	socOnly = `        GPU0 GPU1 CPU Affinity
 GPU0     X   SOC  0-13,28-41
@@ -54,6 +59,12 @@ func TestAdvice(t *testing.T) {
 		send  []string // of the wishes
 		notes []string
 	}{
+		"UCX takes a NIC of another root": {
+			text: twoRoots, says: "flat: ",
+			steps: []string{"mpirun ", "lsmod", "export NCCL_NET_GDR_LEVEL=PHB",
+				"export UCX_DISTANCE_BW=auto,phb:48GBs"},
+			send: []string{"layout=mirror"},
+		},
 		"a NIC of storage is not NCCL's": {
 			text: storageNIC, says: "good: NCCL uses GPUDirect RDMA on 4 of 4 GPUs",
 			steps: []string{"export NCCL_IB_HCA='=mlx5_0,mlx5_2'", "n=(0 0 1 1);", "n=(0 0 1 1);"},
