@@ -40,12 +40,12 @@ const (
 
 // Machines are the machines of the atlas.
 var Machines = []Machine{
-	{Title: "HGX H100", File: "machines/sglang-h100.txt",
+	{Title: "HGX H100 (sglang)", File: "machines/sglang-h100.txt",
 		Source: sglang,
 		Note:   "it shows no links", CPU: sapphire, SM: 90, NVLinks: 18, Mbps: 400_000},
 	{Title: "OCI BM.GPU.H100.8", File: "machines/oci-h100.txt",
 		Source: ociHPC, CPU: sapphire, SM: 90, NVLinks: 18, Mbps: 400_000},
-	{Title: "DGX H100", File: "hosts/x86-2n8g-hgx-h100.txtar",
+	{Title: "HGX H100", File: "hosts/x86-2n8g-hgx-h100.txtar",
 		Source: "synthetic", CPU: sapphire, SM: 90, NVLinks: 18, Mbps: 400_000},
 	{Title: "DGX A100", File: "hosts/x86-8n8g-dgx-a100.txtar",
 		Source: "synthetic, with the switches of the dump in " + nccl1505,
