@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/libvirt"
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/pkg/words"
 )
@@ -94,14 +95,16 @@ func (g Input) BARs() (sum uint64, taken Taken) {
 // virtio devices on the root bus (QEMU hw/virtio/virtio-pci.c, VIRTIO_PCI_FLAG_MODERN).
 func (g Input) Required(taken Taken, window uint64) uint64 {
 	root := taken.RootBus.Bytes + g.hotplugBytes(window)
-	if root == 0 && slices.ContainsFunc(g.Domain.Others, isVirtio) {
+	if root == 0 && slices.ContainsFunc(libvirt.Endpoints(g.Domain), isVirtio) {
 		root = 1
 	}
 	return roundUp(root, taken.Expanders.Align) + taken.Expanders.Bytes
 }
 
-func isVirtio(d domain.Device) bool {
-	return d.Bus == "virtio" || strings.HasPrefix(d.Model, "virtio")
+// isVirtio reports whether a device is virtio's, as the memory balloon is that libvirt adds.
+func isVirtio(d libvirt.Endpoint) bool {
+	isAdded := d.Implicit && d.Element == "memballoon"
+	return isAdded || d.Bus == "virtio" || strings.HasPrefix(d.Model, "virtio")
 }
 
 // under returns the space of the devices at and under a node. SeaBIOS makes a bridge's window a
