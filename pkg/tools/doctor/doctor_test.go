@@ -272,12 +272,15 @@ const (
 // UEFI and the given hostdevs.
 func domainOf(hostdevs ...string) string { return domainWith(twoCells+memnodes, uefi, hostdevs...) }
 
+// noBalloon keeps libvirt from adding a memory balloon, whose small BAR takes room, too.
+const noBalloon = "<memballoon model='none'/>"
+
 // domainWith returns a domain with the given parts of its body and of its os
 // element, and hostdevs.
 func domainWith(body, os string, hostdevs ...string) string {
 	return fmt.Sprintf(`<domain type='kvm'><name>vm</name><memory unit='GiB'>2</memory><os>`+
 		`<type arch='x86_64' machine='q35'>hvm</type>%s</os>%s<devices>%s</devices></domain>`,
-		os, body, strings.Join(hostdevs, ""))
+		os, body, strings.Join(hostdevs, "")+noBalloon)
 }
 
 // vmi returns a VMI with the given parts of its spec.domain and annotations.

@@ -207,6 +207,17 @@ func spaceTests() map[string]map[string]test {
 				"FAIL 64-bit BARs of 128 GiB take 256 GiB with alignment and hotplug ports, the " +
 					"window has 128 GiB: OVMF, an eighth of 40 bits of the CPU model" + ownHint,
 			}},
+			// Its BAR is the first of the root bus, and the part of the expander buses begins at
+			// the next multiple of 128 GiB.
+			"the balloon that libvirt adds": {given{
+				host: large, domain: strings.Replace(strings.Replace(plain(uefi), "pc-q35-9.2", "q35", 1),
+					noBalloon, "", 1),
+				inputs: hostBits(46),
+			}, []string{
+				"NOTE 64-bit BARs of 128 GiB; the guest's physical address bits are not known " +
+					"(a host-passthrough CPU has the host's bits; OVMF's window is an eighth of " +
+					"the address space, so 42 bits are enough)",
+			}},
 			// No eighth is left above 480 GiB of memory.
 			"memory in the window": {given{
 				host: large,
