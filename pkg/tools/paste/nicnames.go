@@ -75,8 +75,8 @@ func readNICNames(t text) (Machine, error) {
 func nicIn(line string) (d topology.Function, name, node string, found bool) {
 	d.Address = nameStandIn.address(0)
 	if match := ibLink.FindStringSubmatch(line); match != nil {
-		found = placeOn(&d, match[1])
-		return d, match[2], "", found
+		d, err := placeOf(match[1])
+		return d, match[2], "", err == nil
 	}
 
 	if match := ibdevLong.FindStringSubmatch(line); match != nil {
@@ -94,20 +94,4 @@ func nicIn(line string) (d topology.Function, name, node string, found bool) {
 	}
 
 	return d, "", "", false
-}
-
-// placeOn gives a NIC the place that a path of sysfs says:
-// pci0000:15/0000:15:01.0/0000:16:00.0. It reports whether that is one.
-func placeOn(d *topology.Function, path string) bool {
-	root, bridges, _ := strings.Cut(path, "/")
-	for part := range strings.SplitSeq(bridges, "/") {
-		a, err := topology.ParseAddress(part)
-		if err != nil || len(d.Bridges) > maxDepth {
-			return false
-		}
-		d.Bridges, d.Address = append(d.Bridges, a), a
-	}
-
-	d.Root, d.Bridges = topology.PCIeRoot(root), d.Bridges[:len(d.Bridges)-1]
-	return true
 }

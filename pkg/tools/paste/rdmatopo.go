@@ -51,13 +51,18 @@ func readRDMATopo(t text) (Machine, error) {
 	m := Machine{Sources: []Source{RDMATopo}, Farthest: topology.NODE}
 	hasInterface := map[topology.Address]bool{}
 	for _, f := range dump {
-		d, err := f.function()
+		config, err := f.configuration()
+		if err != nil {
+			return Machine{}, fmt.Errorf("rdma_topo dump: %s: config: %w", words.Abridge(f.Path), err)
+		}
+
+		d, err := f.function(config)
 		if err != nil {
 			return Machine{}, fmt.Errorf("rdma_topo dump: %s: %w", words.Abridge(f.Path), err)
 		}
 
 		m.Functions = append(m.Functions, d)
-		if config, _ := f.configuration(); isGone(config) {
+		if isGone(config) {
 			m.fault(d.Address, NoAnswer)
 		}
 
@@ -76,16 +81,11 @@ func readRDMATopo(t text) (Machine, error) {
 	return m.withTree(), err
 }
 
-// function returns a function of the dump.
-func (f rdmaTopoFunction) function() (topology.Function, error) {
+// function returns a function of the dump, with what its configuration space says.
+func (f rdmaTopoFunction) function(config []byte) (topology.Function, error) {
 	d, err := placeOf(f.Path)
 	if err != nil {
 		return d, err
-	}
-
-	config, err := f.configuration()
-	if err != nil {
-		return d, fmt.Errorf("config: %w", err)
 	}
 
 	d.Details = &topology.Details{}
@@ -102,17 +102,22 @@ func (f rdmaTopoFunction) function() (topology.Function, error) {
 	return d, f.identify(&d)
 }
 
-// placeOf returns a function with the PCIe root and the bridges of a path in /sys.
+// placeOf returns a function with the PCIe root and the bridges of its path in /sys, or of the end of
+// that: pci0000:15/0000:15:01.0/0000:16:00.0.
 func placeOf(at string) (d topology.Function, err error) {
 	if d.Address, err = topology.ParseAddress(path.Base(at)); err != nil {
 		return d, err
 	}
 
 	for part := range strings.SplitSeq(path.Dir(at), "/") {
-		if bridge, err := topology.ParseAddress(part); err == nil {
-			d.Bridges = append(d.Bridges, bridge)
-		} else if strings.HasPrefix(part, "pci") && strings.Contains(part, ":") {
+		bridge, err := topology.ParseAddress(part)
+		switch {
+		case strings.HasPrefix(part, "pci") && strings.Contains(part, ":"):
 			d.Root, d.Bridges = topology.PCIeRoot(part), nil
+		case err == nil:
+			d.Bridges = append(d.Bridges, bridge)
+		case d.Root != "":
+			return d, fmt.Errorf("path of a PCI function: %w", err)
 		}
 	}
 
