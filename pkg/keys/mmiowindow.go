@@ -51,7 +51,7 @@ func writeMMIOWindow(vm Planned) Writing {
 // with these physical address bits, 0 for unknown. Ports that libvirt and KubeVirt will yet add to
 // the root bus can hotplug.
 func Firmware(plan *placement.Plan, d *domain.Domain, hostPhysBits int) firmware.Input {
-	guest := firmware.Input{Domain: d, Tree: plan.WholeTree, HostPhysBits: hostPhysBits}
+	guest := firmware.Input{Domain: d, Tree: plan.WholeTree(), HostPhysBits: hostPhysBits}
 	for _, device := range plan.Devices {
 		if device.ID.Kind() == topology.KindPCI && device.Function != nil {
 			guest.Functions = append(guest.Functions, device.Function)

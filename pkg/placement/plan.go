@@ -55,9 +55,7 @@ type Plan struct {
 	// after Changes, with the root ports that libvirt adds for missing indexes
 	GuestTree *topology.Tree
 
-	// the same with an address for every device, as libvirt gives them
-	WholeTree *topology.Tree
-
+	guest  bus.Guest // after Changes
 	input  *domain.Domain
 	result *domain.Domain // the read model after Changes
 }
@@ -166,6 +164,10 @@ func Describe(in Input) (*Plan, error) {
 	return plan, nil
 }
 
+// WholeTree returns GuestTree with an address for every device, as libvirt gives them. Few ask for it,
+// and it takes a simulation of libvirt.
+func (p *Plan) WholeTree() *topology.Tree { return p.guest.Whole() }
+
 // finish reads from the changed domain where each device and controller is.
 func finish(s start, placed placing) *Plan {
 	g, result := placed.result, placed.result.Source
@@ -173,8 +175,8 @@ func finish(s start, placed placing) *Plan {
 	p := &Plan{
 		Policy: s.Policy, Choice: placed.Choice, Changes: placed.changes,
 		Budgets: g.Budgets(placed.ports), SwitchPortsRefused: s.switchPortsRefused(),
-		Host: s.Host, HostTree: s.hostTree, GuestTree: g.Tree, WholeTree: g.Whole(),
-		input: s.Domain, result: result,
+		Host: s.Host, HostTree: s.hostTree, GuestTree: g.Tree,
+		guest: g, input: s.Domain, result: result,
 	}
 
 	p.Controllers = make([]Controller, 0, len(result.Controllers))

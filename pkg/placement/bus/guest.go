@@ -233,7 +233,7 @@ func (g Guest) Predict() func(domain.GuestAddress) *topology.Address {
 	}
 
 	var all []map[topology.ID]int
-	for _, whole := range g.wholes() {
+	for whole := range g.wholes() {
 		all = append(all, libvirt.NumberBuses(whole.Tree, firsts))
 	}
 

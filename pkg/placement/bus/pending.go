@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"iter"
 	"maps"
 	"slices"
 
@@ -87,29 +88,41 @@ func (g Guest) LayoutBy(m alloc.Libvirt) (alloc.Completed, error) {
 	return alloc.Simulate(g.Source, g.unsettled, m)
 }
 
-// wholes returns what each libvirt makes of the guest, with an address in every controller and
-// device. Where all refuse it, or other rules than alloc's hold, it returns the guest as it is.
-func (g Guest) wholes() (all []Guest) {
-	if !libvirt.HasExpanderBuses(g.Source) {
-		return []Guest{g}
-	}
+// wholes yields what each libvirt makes of the guest, with an address in every controller and device,
+// the guest's own libvirt first. Where all refuse it, or other rules than alloc's hold, it yields the
+// guest as it is.
+func (g Guest) wholes() iter.Seq[Guest] {
+	return func(yield func(Guest) bool) {
+		versions := g.Libvirts()
+		if !libvirt.HasExpanderBuses(g.Source) {
+			versions = nil
+		}
 
-	for _, m := range g.Libvirts() {
-		if whole, err := g.LayoutBy(m); err == nil {
-			all = append(all, New(whole.Domain, whole.Devices))
+		isAccepted := false
+		for _, m := range versions {
+			whole, err := g.LayoutBy(m)
+			if err != nil {
+				continue
+			}
+			if isAccepted = true; !yield(New(whole.Domain, whole.Devices)) {
+				return
+			}
+		}
+
+		if !isAccepted {
+			yield(g)
 		}
 	}
-
-	if len(all) == 0 {
-		return []Guest{g}
-	}
-
-	return all
 }
 
 // Whole returns the tree of the guest as libvirt completes it, in which every device is in its port;
 // the guest's own where libvirt refuses the domain, or other rules than alloc's hold.
-func (g Guest) Whole() *topology.Tree { return g.wholes()[0].Tree }
+func (g Guest) Whole() *topology.Tree {
+	for whole := range g.wholes() {
+		return whole.Tree
+	}
+	return nil // wholes yields one at least
+}
 
 // isOpen reports whether libvirt gives a device an address.
 func isOpen(o libvirt.Endpoint) bool { return o.Address == nil && o.Connect != libvirt.NotPCI }

@@ -74,7 +74,7 @@ func (g Guest) RootBus(ports Ports, highest int) RootBus {
 // uses returns what each libvirt makes of the guest. Where none accepts it, everything that may
 // take a port does.
 func (g Guest) uses() (all []use) {
-	for _, whole := range g.wholes() {
+	for whole := range g.wholes() {
 		u := use{bridges: whole.Root().Bridges(), perExpander: map[int]int{}}
 		u.pending = g.pendingIn(whole)
 		for _, c := range whole.Controllers {
