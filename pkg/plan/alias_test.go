@@ -70,7 +70,7 @@ func TestWindowOfCalls(t *testing.T) {
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 63))
 	written := 0
-	for range 40 {
+	for range 120 {
 		host, hostdevs := "cpus 0 0-3\n", ""
 		for i := range 1 + r.IntN(8) {
 			host += fmt.Sprintf("pci0000:%02x/0000:%02[1]x:01.0/0000:%02x:00.0 node=0 group=%d "+
