@@ -39,7 +39,7 @@ Exit status:
 	cli.AddOnlyFile(cmd.Flags(), &output)
 	cmd.RunE = func(*cobra.Command, []string) error {
 		if err := cmp.Or(exclude(cmd, "diff", "check"),
-			exclude(cmd, "check", "output-file")); err != nil {
+			exclude(cmd, "check", "output-file"), exclude(cmd, "check", "output")); err != nil {
 			return err
 		}
 
