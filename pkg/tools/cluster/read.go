@@ -40,8 +40,8 @@ type RunningVM struct {
 	// NodeAndEnviron
 	Environ []string
 
-	// PortHelp is what the pod's QEMU prints about its switch ports with a link; "" if it was not
-	// asked, which takes NodeAndEnviron, or has no such ports
+	// PortHelp has the properties of QEMU's switch ports with a link, as the QEMU of the pod prints
+	// them; "" if it has no such ports, or unless the scope is NodeAndEnviron
 	PortHelp string
 
 	Hook     string   // the container of the pod that has this hook, "" for none

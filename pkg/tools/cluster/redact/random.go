@@ -6,10 +6,11 @@ import (
 	"hook-sidecar/pkg/words/lazyregexp"
 )
 
-// randomHints are words of a line that is about a secret, wherever in it that is.
-var randomHints = strings.Fields(`access auth credential key licence license login pass secret token`)
+// aboutSecret has words of a line that is about a secret, wherever in it that is.
+var aboutSecret = newHints(
+	strings.Fields(`access auth credential key licence license login pass secret token`)...)
 
-// candidate is what may be a secret that a program has made. A path and an address have several.
+// candidate matches a word that is long enough for a generated secret. A path has several such words.
 var candidate = lazyregexp.New(`[A-Za-z0-9_+=~-]{10,}`)
 
 // removeRandom removes words that look as a program makes secrets, in lines that are about one: a
@@ -17,13 +18,7 @@ var candidate = lazyregexp.New(`[A-Za-z0-9_+=~-]{10,}`)
 func removeRandom(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
-		lower := strings.ToLower(line)
-		isAbout := false
-		for _, hint := range randomHints {
-			isAbout = isAbout || strings.Contains(lower, hint)
-		}
-
-		if isAbout {
+		if aboutSecret.isIn(strings.ToLower(line)) {
 			line = candidate.ReplaceAllStringFunc(line, func(word string) string {
 				if isRandom(word) {
 					return Mark

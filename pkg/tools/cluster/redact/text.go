@@ -69,7 +69,7 @@ var textRules = []struct {
 	{nameHints, removeFlags},
 	{newHints(spokenHints()...), removeSpoken},
 	{newHints("<"), removeElements},
-	{newHints(randomHints...), removeRandom},
+	{aboutSecret, removeRandom},
 }
 
 // pairHints are in every text that has a name and, after it, a secret; a colon beside them.

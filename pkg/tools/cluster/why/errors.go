@@ -52,8 +52,9 @@ func mostTelling(errors []entry) []Line {
 				continue
 			}
 			shown, hasLast[n.kind()] = append(shown, n), true
-			if first := firstNear(n, errors); !isRest && !isRepeated(first, shown) && !first.isRemoved() {
-				shown = append(shown, first) // the first says why
+			first := firstNear(n, errors) // it says why
+			if !isRest && !isRepeated(first, shown) && !first.isRemoved() {
+				shown = append(shown, first)
 			}
 		}
 	}
@@ -77,28 +78,29 @@ func mostTelling(errors []entry) []Line {
 	return lines
 }
 
-// firstNear returns the first line that a log printed of the failure of which it printed the last, n.
-// The latest of errors comes first.
+// firstNear returns the first line that a program printed of the failure of which n is the last. The
+// latest of errors comes first.
 func firstNear(n entry, errors []entry) entry {
 	first := n
-	for _, earlier := range errors {
-		if n.isLog && n.origin != guests && n.origin != nodes &&
-			earlier.kind() == n.kind() && earlier.isBefore(first) &&
-			earlier.isNear(first) {
-			first = earlier
+	for _, o := range errors {
+		if n.isOfProgram() && o.kind() == n.kind() && o.isBefore(first) && o.isNear(first) {
+			first = o
 		}
 	}
 
 	return first
 }
 
+// isOfProgram reports whether an entry is of the log of a program. Evidence.firstOf knows the first
+// line of a failure in what a guest or a node printed.
+func (n entry) isOfProgram() bool { return n.isLog && n.origin != guests && n.origin != nodes }
+
 // beginFirst turns the lines around that a source printed one after the other about one failure: the
 // first says why, and the others what follows from it.
 func beginFirst(shown []entry) {
 	for start := 0; start < len(shown); {
 		end := start + 1
-		isOf := shown[start].isLog && shown[start].origin != guests && shown[start].origin != nodes
-		for isOf && end < len(shown) && shown[end].kind() == shown[start].kind() &&
+		for shown[start].isOfProgram() && end < len(shown) && shown[end].kind() == shown[start].kind() &&
 			shown[end].isNear(shown[end-1]) {
 			end++
 		}

@@ -106,17 +106,20 @@ func (e *Evidence) addNodeState() {
 
 // addFinalizers adds which finalizers of other programs keep a VM, or its VMI, that is deleted.
 func (e *Evidence) addFinalizers() {
-	for kind, o := range map[string]*kubeVirtState{"VirtualMachine": e.vm, "VirtualMachineInstance": e.vmi} {
-		if o == nil || !o.isDeleted {
-			continue
-		}
+	e.addFinalizersOf("VirtualMachine", e.vm)
+	e.addFinalizersOf("VirtualMachineInstance", e.vmi)
+}
 
-		for _, name := range o.finalizers {
-			isOwn := strings.HasPrefix(name, "kubevirt.io/") || strings.HasPrefix(name, "foreground") ||
-				name == "orphan"
-			if !isOwn {
-				e.addFact(StageStop, fmt.Sprintf("%s %s waits for the finalizer %s", kind, e.Name, name))
-			}
+func (e *Evidence) addFinalizersOf(kind string, o *kubeVirtState) {
+	if o == nil || !o.isDeleted {
+		return
+	}
+
+	for _, name := range o.finalizers {
+		isKubernetes := strings.HasPrefix(name, "foreground") || name == "orphan"
+		if !isKubernetes && !strings.HasPrefix(name, "kubevirt.io/") {
+			e.addFact(StageStop,
+				fmt.Sprintf("%s %s waits for the finalizer %s", kind, e.Name, name))
 		}
 	}
 }

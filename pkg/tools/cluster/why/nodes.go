@@ -64,10 +64,11 @@ func (e *Evidence) shares(message string) []string {
 	return lines
 }
 
-// selectionRemedy is what to do where no node has what the VM's pod selects, and nothing else is short.
-const selectionRemedy = "give a node the label that it lacks, or take it out of what the VM selects; " +
-	"the labels of KubeVirt are virt-handler's, by what the node can and what the KubeVirt object's " +
-	"feature gates have it look for; ask who cordoned or tainted a node"
+// selectionRemedy is the remedy where labels and taints keep the VM from all nodes, and no node is
+// short of a resource.
+const selectionRemedy = "give a node the label that it lacks, or take it out of what the VM " +
+	"selects; the labels of KubeVirt are virt-handler's, by what the node can and what the " +
+	"KubeVirt object's feature gates have it look for; ask who cordoned or tainted a node"
 
 // selections returns a line per node that lacks a label that the VM's pod selects.
 func (e *Evidence) selections() (lines []string) {

@@ -18,11 +18,11 @@ var (
 
 // addProcess notes the pod of a process that a line of the node's kernel names.
 func (e *Evidence) addProcess(line string) {
-	f := []string(nil)
-	if strings.Contains(line, "task_memcg=") {
-		f = groupOfProcess.FindStringSubmatch(line)
+	if !strings.Contains(line, "task_memcg=") {
+		return
 	}
 
+	f := groupOfProcess.FindStringSubmatch(line)
 	if f == nil {
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -161,14 +162,15 @@ func (r related) keptOff(node object) string {
 		isOwn := strings.HasPrefix(t.Key, "node.kubernetes.io/")
 		if !isOwn && t.Effect != corev1.TaintEffectPreferNoSchedule &&
 			!slices.ContainsFunc(spec.Tolerations, isTolerated) {
-			return fmt.Sprintf("its DaemonSet does not tolerate the taint %s:%s there", t.Key, t.Effect)
+			return fmt.Sprintf("its DaemonSet does not tolerate the taint %s:%s there", t.Key,
+				t.Effect)
 		}
 	}
 
-	for label, value := range spec.NodeSelector {
-		if node.Labels[label] != value {
-			return fmt.Sprintf("its DaemonSet selects nodes with the label %s, which is not %s there", label,
-				value)
+	for _, label := range slices.Sorted(maps.Keys(spec.NodeSelector)) {
+		if value := spec.NodeSelector[label]; node.Labels[label] != value {
+			return fmt.Sprintf("its DaemonSet selects nodes with the label %s, which is not %s there",
+				label, value)
 		}
 	}
 

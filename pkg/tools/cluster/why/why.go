@@ -187,9 +187,9 @@ func (e *Evidence) ofVM(all []entry, r Report) (own []entry, others map[*Read]in
 	return own, others
 }
 
-// isBesideOwn reports whether a line can be the VM's that names none of its devices: its node's kernel
-// printed it with a line about one of them, or it is what a guest's driver prints, where no device is
-// known.
+// isBesideOwn reports whether a line that names none of the VM's devices may still be about the VM:
+// the node's kernel printed it beside a line about one of them. Where no device is known, only what a
+// guest's driver prints may be.
 func (e *Evidence) isBesideOwn(n entry, all []entry) bool {
 	if len(e.hardware.own) == 0 {
 		return n.cause != nil && n.cause.Stage == StageGuest
