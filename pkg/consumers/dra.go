@@ -15,8 +15,8 @@ func draRoot(b both, yield func(Decision)) {
 }
 
 // draNode judges pairs by the attribute numaNode, which a device without a node does not have, also
-// on a host with one node (deviceattribute, numa_linux.go). A guest without cells has no nodes, and in one with cells they
-// decide which devices are of one node.
+// on a host with one node (deviceattribute, numa_linux.go). A guest without cells has no nodes, and
+// in one with cells they decide which devices are of one node.
 func draNode(b both, yield func(Decision)) {
 	b.pairs(func(x, y, guestX, guestY *topology.Node) {
 		onHost := x.NUMANode()

@@ -209,7 +209,8 @@ type Changes struct {
 	Marked map[Mark]Marked
 }
 
-// Completion is what a controller gets, each nil for nothing.
+// Completion has the address and the bus number to write into a controller; nil for one that it has,
+// or does not take.
 type Completion struct {
 	Address *GuestAddress
 	BusNr   *int // of an expander bus

@@ -24,10 +24,10 @@ func gpuDirectOff(plan *placement.Plan) []Finding {
 		return nil
 	}
 
-	remedy := withSwitches(plan, "set nccl-topology; else NCCL_NET_GDR_LEVEL=PHB in the guest, which "+
-		"does not bring the host's NIC")
-	return withRemedy(remedy, "GPUDirect RDMA is off for %d of %s that use it on the host: NCCL wants GPU and NIC "+
-		"under one switch", outcome.Host-outcome.Guest, words.Counted(outcome.Host, "GPU"))
+	remedy := withSwitches(plan, "set nccl-topology; else NCCL_NET_GDR_LEVEL=PHB in the guest, "+
+		"which does not bring the host's NIC")
+	return withRemedy(remedy, "GPUDirect RDMA is off for %d of %s that use it on the host: NCCL "+
+		"wants GPU and NIC under one switch", outcome.Host-outcome.Guest, words.Counted(outcome.Host, "GPU"))
 }
 
 // mergedSwitches finds devices that are under several switches of the host and under one of the

@@ -67,8 +67,8 @@ func IsVersioned(machine string) bool {
 	return isVersioned
 }
 
-// IsVersionOf reports whether a machine's name, such as "pc-q35-9.2", is what libvirt puts in place of
-// another, such as "q35" (src/qemu/qemu_capabilities.c, virQEMUCapsGetCanonicalMachine).
+// IsVersionOf reports whether libvirt may have replaced short, such as "q35", by machine, such as
+// "pc-q35-9.2" (src/qemu/qemu_capabilities.c, virQEMUCapsGetCanonicalMachine).
 func IsVersionOf(machine, short string) bool {
 	return IsVersioned(machine) &&
 		(short == "q35" && IsQ35(machine) || short == "virt" && isVirt(machine))

@@ -279,8 +279,8 @@ func (v *VM) written(in placement.Input) (*placement.Plan, error) {
 	}), nil
 }
 
-// handed returns the domain as virt-launcher hands it to the hook, with the machine of the VMI: libvirt's
-// own XML of a running VM names a version of it.
+// handed returns the domain as virt-launcher hands it to the hook, with the machine of the VMI:
+// libvirt's own XML of a running VM names a version of it.
 func (v *VM) handed() *domain.Domain {
 	if !v.request.Running || v.VMI == nil || !libvirt.IsVersionOf(v.domain.Machine, v.VMI.Machine) {
 		return v.domain

@@ -54,7 +54,7 @@ func (d *details) Set(value string) error {
 	return nil
 }
 
-// Type implements pflag.Value: it is what a value has to be.
+// Type implements pflag.Value. The help prints it in place of a value.
 func (*details) Type() string { return sections }
 
 // String implements pflag.Value.
