@@ -109,9 +109,7 @@ func withChassis(s start, placed placing) placing {
 		return placed
 	}
 
-	rest := placed.changes
-	rest.AddControllers = nil
-	taken := chassisOf(s.Domain.After(rest))
+	taken := chassisOf(s.Domain.After(placed.changes))
 	if len(taken) == 0 {
 		return placed
 	}
