@@ -23,7 +23,7 @@ import (
 type explainFlags struct {
 	fleetFlags
 	layout, guestFile string
-	guest             bool
+	guest, isCheck    bool
 	details           []report.Section
 }
 
@@ -41,13 +41,17 @@ Without a VM it prints a table of the namespace's VMs with passthrough devices, 
 -A of all namespaces, with -l of those with these labels. Lines come as VMs are read.
 -o wide adds columns to the table, and link speeds to a VM.
 
+With --check the table has only VMs of which a device has no place, or is not where the
+hook puts it at the next start, and VMs that cannot be read.
+
 Exit status:
   0  success; with --guest: the guest is as the domain has it
-  1  --guest found a difference
+  1  --guest found a difference, or --check a VM
   2  usage error or failure`,
 		Example: `  kubectl hostdev explain dgx -n ml
   kubectl hostdev explain dgx --layout mirror -o svg > dgx.svg
-  kubectl hostdev explain -A -o wide`,
+  kubectl hostdev explain -A -o wide
+  kubectl hostdev explain -A -l hostdev.vm.kubevirt.io/placement=enabled --check`,
 		Args: oneVMOrNone,
 	}
 
@@ -58,6 +62,9 @@ Exit status:
 	cmd.Flags().BoolVar(&flags.guest, "guest", false,
 		"compare the VM with what its guest sees, by the guest agent; exit status 1 on "+
 			"a\ndifference")
+
+	cmd.Flags().BoolVar(&flags.isCheck, "check", false,
+		"of the table, VMs that are not as the hook plans them; exit status 1 if\nthere is one")
 
 	cmd.Flags().StringVar(&flags.guestFile, "guest-file", "",
 		"as --guest, with a file of what was pasted from the guest:\nnvidia-smi topo -mp, lspci, "+
@@ -95,12 +102,18 @@ func (f *explainFlags) check(args []string) error {
 		return cli.Failed("name the VM",
 			errors.New("--layout, --details and --guest require a VM name"))
 
+	case len(args) > 0 && f.isCheck:
+		return cli.Failed("leave out the VM, or select VMs with -l",
+			errors.New("--check cannot be combined with a VM"))
+
 	case f.guest && (f.layout != "" || len(f.details) > 0):
 		return cli.Failed("leave out one of them",
 			errors.New("--guest cannot be combined with --layout or --details"))
 
 	case f.guest:
 		formats = []string{cli.Text, cli.JSON, cli.YAML}
+	case f.isCheck:
+		formats = []string{cli.Text, cli.Wide, cli.JSON, cli.YAML}
 	case len(args) == 0:
 		formats = []string{cli.Text, cli.Wide, cli.JSON, cli.YAML, cli.Name}
 	case len(f.details) > 0:

@@ -5,9 +5,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
-
-	v1 "kubevirt.io/api/core/v1"
 
 	"hook-sidecar/pkg/findings"
 	"hook-sidecar/pkg/plan"
@@ -51,16 +50,23 @@ type row struct {
 	Cells int `json:"cells"`
 	// of the current tree; "" where no device is under an expander bus
 	Layout policy.Layout `json:"layout"`
+	// whether each device has a place and is where the hook puts it at the next start
+	AsPlanned bool `json:"asPlanned"`
 	// what to do; "" where no device is passed through
 	ToDo string `json:"toDo"`
 	// the worst of doctor; null where it has no FAIL and no WARN
 	Finding *doctor.Result `json:"finding"`
 	Error   *string        `json:"error"` // why the VM was not read
+
+	isUnread bool // it runs, or its VMI cannot be read: Error is no answer
 }
+
+// isToDo reports whether a row is one that --check shows.
+func (r row) isToDo() bool { return r.isUnread || r.Error == nil && !r.AsPlanned }
 
 // table prints the VMs with passthrough devices; as text, each as soon as it is read. A VM that
 // does not run or cannot be read has its phase or error in its row. If no running VM can be read,
-// the command fails.
+// the command fails; with --check it fails if one cannot.
 func (a *app) table(ctx context.Context, flags explainFlags) error {
 	client, all, err := a.instances(ctx, flags.fleetFlags)
 	if err != nil {
@@ -77,13 +83,18 @@ func (a *app) table(ctx context.Context, flags explainFlags) error {
 
 	isStreamed := flags.File == "" && (flags.Format == cli.Text || flags.Format == cli.Wide)
 	columns := newColumns(flags, all, a.Style(flags.File).Width)
-	text := bytes.NewBufferString(columns.line(columns.titles))
-	if len(all) == 0 {
-		text = bytes.NewBufferString(noVM)
-	}
-
+	text, isEmpty := new(bytes.Buffer), true
 	read := func(in cluster.Instance) (row, error) { return a.row(ctx, client, in) }
 	rows, failures := forEach(a, all, flags.concurrency, read, func(r row, _ error) {
+		if flags.isCheck && !r.isToDo() {
+			return
+		}
+
+		if isEmpty {
+			text.WriteString(columns.line(columns.titles))
+			isEmpty = false
+		}
+
 		text.WriteString(columns.line(columns.cells(r)))
 		if isStreamed && err == nil {
 			err = a.Write("", text.Bytes())
@@ -94,19 +105,42 @@ func (a *app) table(ctx context.Context, flags explainFlags) error {
 		return err
 	}
 
-	err = a.WriteAs(flags.Output, vmTable{tableVersion, rows}, func(b *bytes.Buffer) error {
+	err = tableError(rows, failures, flags.isCheck)
+	if flags.isCheck {
+		rows = slices.DeleteFunc(rows, func(r row) bool { return !r.isToDo() })
+	}
+
+	if isEmpty {
+		text.WriteString(emptyTable(len(all)))
+	}
+
+	return cmp.Or(a.WriteAs(flags.Output, vmTable{tableVersion, rows}, func(b *bytes.Buffer) error {
 		_, err := text.WriteTo(b)
 		return err
-	})
+	}), err)
+}
 
-	var failed []error // for the others their row is the answer
-	for i, in := range all {
-		if in.IsRunning() || in.Err != nil {
-			failed = append(failed, failures[i])
+// tableError returns the error of a table with these rows and their errors. A VM that does not run
+// has none: its row is the answer.
+func tableError(rows []row, failures []error, isCheck bool) error {
+	var errs []error // of the VMs that should be read; nil is one that was
+	for i, r := range rows {
+		if r.isUnread || r.Error == nil {
+			errs = append(errs, failures[i])
 		}
 	}
 
-	return cmp.Or(err, failure(failed))
+	if !isCheck {
+		return failure(errs)
+	}
+
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+
+	return cli.Found(slices.ContainsFunc(rows, row.isToDo))
 }
 
 // row reads one VM of the table.
@@ -121,6 +155,7 @@ func (a *app) row(ctx context.Context, client *cluster.Client, in cluster.Instan
 
 	inputs, running, err := a.checked(ctx, client, in, cluster.DevicesOnly)
 	if err != nil {
+		r.isUnread = in.IsRunning() || in.Err != nil
 		r.Error, r.ToDo = new(err.Error()), reasons.HintOf(err)
 		return r, err
 	}
@@ -130,7 +165,7 @@ func (a *app) row(ctx context.Context, client *cluster.Client, in cluster.Instan
 	r.Devices, r.Pairs, r.Alike = len(running.Current.Devices), pairs.All, pairs.Alike
 	r.Layout, r.Cells = running.Current.TreeLayout(), len(running.Current.Domain().CPUCells())
 	r.Unplaced, r.ToDo = findings.WithoutPlace(running.Planned.Plan), running.ToDo()
-	r.Moved = running.Moved()
+	r.Moved, r.AsPlanned = running.Moved(), running.IsAsPlanned()
 	r.Better = append(r.Better, running.Better()...)
 	found := doctor.NewReport(inputs).Results // the worst first
 	if len(found) > 0 && (found[0].Status == doctor.Fail || found[0].Status == doctor.Warn) {
@@ -147,6 +182,14 @@ type columns struct {
 	widths []int
 	isWide bool
 	width  int // of the terminal, 0 without one
+}
+
+// emptyTable is the text of a table of so many VMs that has no line.
+func emptyTable(vms int) string {
+	if vms == 0 {
+		return noVM
+	}
+	return "each VM that runs has its devices where the hook puts them\n"
 }
 
 const minToDo = 24
@@ -189,7 +232,7 @@ func (c columns) cells(r row) []string {
 		}
 
 		what := "error: " + *r.Error
-		if r.Phase != "" && r.Phase != string(v1.Running) {
+		if r.Phase != "" && !r.isUnread {
 			what = "does not run: its phase is " + r.Phase
 		}
 

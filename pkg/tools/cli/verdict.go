@@ -90,6 +90,13 @@ func (r Running) Better() []plan.Alternative {
 	})
 }
 
+// IsAsPlanned reports whether each device has a place and is where the hook puts it, with all that the
+// hook writes: the next start changes nothing.
+func (r Running) IsAsPlanned() bool {
+	return r.Planned.Err == nil && len(r.Lost.Keys) == 0 && r.Moved() == 0 &&
+		findings.WithoutPlace(r.Planned.Plan) == 0
+}
+
 // Moved returns how many devices get another address in the guest at the next start with the hook.
 func (r Running) Moved() int {
 	current := report.New(r.Current, false, nil)
