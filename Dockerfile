@@ -1,5 +1,5 @@
 # The image of the hook: one static binary, no shell, no packages. Target `shim` is KubeVirt's
-# sidecar-shim with the same binary. There is no `# syntax=` line, because BuildKit would fetch a
+# sidecar-shim with the same binary, target `kubectl` is kubectl's plugin alone, for a CronJob. There is no `# syntax=` line, because BuildKit would fetch a
 # frontend from a registry and run it, and the built-in one is sufficient.
 ARG GO_IMAGE=docker.io/library/golang:1.26-bookworm
 ARG SHIM_IMAGE=quay.io/kubevirt/sidecar-shim:v1.9.0
@@ -20,6 +20,14 @@ COPY . .
 RUN mkdir /out && \
     CGO_ENABLED=0 GOOS=${TARGETOS} GOARCH=${TARGETARCH} go build -trimpath -tags grpcnotrace -ldflags="-s -w" -o /out/hook-sidecar ./cmd/hook-sidecar && \
     ln -s hook-sidecar /out/onDefineDomain
+
+FROM build AS build-kubectl
+RUN CGO_ENABLED=0 GOOS=${TARGETOS} GOARCH=${TARGETARCH} go build -trimpath -ldflags="-s -w" -o /out-kubectl/kubectl-hostdev ./cmd/kubectl-hostdev
+
+FROM scratch AS kubectl
+COPY --from=build-kubectl /out-kubectl/ /
+USER 65534:65534
+ENTRYPOINT ["/kubectl-hostdev"]
 
 FROM ${SHIM_IMAGE} AS shim
 COPY --from=build /out/hook-sidecar /usr/bin/onDefineDomain

@@ -2,6 +2,9 @@ package main
 
 import (
 	"cmp"
+	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -55,10 +58,11 @@ Exit status:
 
 	cmd.ValidArgsFunction = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault)
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 1 && (args[0] == "true" || args[0] == "false") {
-			return cli.NoArguments(cmd, args)
+		if len(args) == 1 && slices.Contains(report.Sections, args[0]) {
+			return cli.Failed("write --details="+args[0],
+				fmt.Errorf("%q is a section of --details, not a file", args[0]))
 		}
-		return cli.AtMostOne(cmd, args)
+		return oneFile(cmd, args)
 	}
 
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
@@ -118,6 +122,9 @@ func subjectOf(
 ) report.Subject {
 	s := report.NewSubject(shown.Plan.Domain(), shown.VMI)
 	s.Host, s.Source, s.Tool = fileName(in.sysfs), read.source, p.Version()
+	if in.vmi == "" && strings.HasPrefix(s.VM, "VM ") {
+		s.Source += " without --vmi"
+	}
 	if in.sysfs == liveSysfs {
 		s.Host = "this machine"
 	}

@@ -20,7 +20,9 @@ func addVMIFlag(flags *pflag.FlagSet, vmi *string) {
 		"VirtualMachineInstance, or a VirtualMachine for its template, as JSON or YAML")
 }
 
+// addSysfsFlag adds the host, which guest and demo, and cases, name host.
 func addSysfsFlag(flags *pflag.FlagSet, sysfs *string) {
+	cli.AlsoNamed(flags, "host", "sysfs")
 	flags.StringVar(sysfs, "sysfs", liveSysfs,
 		"the host: a sysfs directory or a snapshot file, or - for standard input")
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
 
@@ -43,6 +44,14 @@ const domainUsage = "`FILE` of libvirt domain XML, base64 of it, or a virt-launc
 
 func (in *inputFlags) addDomain(flags *pflag.FlagSet, usage string) {
 	flags.StringArrayVarP(&in.domains, "domain", "d", nil, domainUsage+usage)
+}
+
+// oneFile accepts one argument, the domain's file. A word after a switch is none.
+func oneFile(cmd *cobra.Command, args []string) error {
+	if len(args) == 1 && (args[0] == "true" || args[0] == "false") {
+		return cli.NoArguments(cmd, args)
+	}
+	return cli.AtMostOne(cmd, args)
 }
 
 // domain returns the file of the one domain.

@@ -18,9 +18,9 @@ func newMutate(p *cli.Program) *cobra.Command {
 	var showDiff, check bool
 	var output string
 	cmd := &cobra.Command{
-		Use:   "mutate [flags]",
+		Use:   "mutate [FILE] [flags]",
 		Short: "Place the devices of a domain",
-		Long: `mutate reads a libvirt domain and writes it with every passthrough device
+		Long: `mutate reads a libvirt domain, FILE or --domain, and writes it with every passthrough device
 placed, as serve does. Everything else stays the same, byte for byte.
 
 Exit status:
@@ -28,7 +28,7 @@ Exit status:
   1  --diff or --check found a change
   2  usage error, invalid input or failure
   3  refused by strict policy`,
-		Example: `  hook-sidecar mutate --domain vm.xml --vmi vmi.json --diff
+		Example: `  hook-sidecar mutate vm.xml --vmi vmi.json --diff
   hook-sidecar mutate --env launcher.env --sysfs host.txtar --output-file placed.xml < vm.xml`,
 	}
 
@@ -37,7 +37,10 @@ Exit status:
 	cmd.Flags().BoolVar(&showDiff, "diff", false, "print a unified diff instead of the domain")
 	cmd.Flags().BoolVar(&check, "check", false, "print no domain; exit status 1 on a change")
 	cli.AddOnlyFile(cmd.Flags(), &output)
-	cmd.RunE = func(*cobra.Command, []string) error {
+	cmd.ValidArgsFunction = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault)
+	cmd.Args = oneFile
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		in.domains = append(in.domains, args...)
 		if err := cmp.Or(exclude(cmd, "diff", "check"),
 			exclude(cmd, "check", "output-file"), exclude(cmd, "check", "output")); err != nil {
 			return err

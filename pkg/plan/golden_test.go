@@ -18,7 +18,8 @@ const root = "../.."
 func TestGolden(t *testing.T) {
 	for _, c := range cases.Load(t, root) {
 		t.Run(c.Name, func(t *testing.T) {
-			differences, broken := c.Run()
+			differences, broken, err := c.Run()
+			expect.NoError(t, err)
 			for _, promise := range broken {
 				t.Error(promise)
 			}

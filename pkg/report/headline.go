@@ -9,6 +9,7 @@ import (
 	"hook-sidecar/pkg/consumers"
 	"hook-sidecar/pkg/findings"
 	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/topology"
 	"hook-sidecar/pkg/topology/peer"
 	"hook-sidecar/pkg/words"
 )
@@ -43,6 +44,13 @@ func HeadlineOf(shown, planned *placement.Plan) []string {
 			parts = append(parts, text)
 		}
 		parts = append(parts, hostPaths(findings.NearPairs(shown))...)
+	}
+
+	// A record of another machine that has some of the addresses looks like a good result.
+	n := topology.CountFunc(devices, isShown)
+	if 2*n <= len(devices) && len(devices) > 1 {
+		parts = slices.Insert(parts, 0, fmt.Sprintf(
+			"the host shows %d of the %d devices: is it the VM's node?", n, len(devices)))
 	}
 
 	if n := findings.WithoutPlace(planned); n > 0 {

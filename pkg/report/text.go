@@ -137,6 +137,8 @@ func (p *printer) outcome(r Report) {
 		p.wrapped(plain, "the guest's order is not the host's: "+strings.Join(order, " "))
 	}
 
+	p.slowPaths(r)
+
 	for _, e := range r.Extras {
 		p.wrapped(plain, fmt.Sprintf("%s %s: %s", e.Key, r.Policy[e.Key].Value, e.Text))
 	}
@@ -303,6 +305,11 @@ func (p *printer) links(r Report) {
 	for _, row := range rows {
 		p.line(rowText(row, widths, 2))
 	}
+
+	isRecorded := func(d DeviceReport) bool { return r.Link(HostSide, d) != "" }
+	if !slices.ContainsFunc(r.Devices, isRecorded) {
+		p.line("the host's record has no link speeds")
+	}
 }
 
 // consumers writes how many decisions of each consumer are as on the host.
@@ -320,6 +327,18 @@ func (p *printer) consumers(r Report) {
 
 	p.line("")
 	p.table(rows)
+}
+
+// slowPaths says what paths through the root complex are, which the headline counts. The section of
+// paths says it with the devices.
+func (p *printer) slowPaths(r Report) {
+	for _, g := range r.peerGroups {
+		if g.Cause.Readiness() == peer.ThroughRoot && !r.Shows(SectionPaths) && !r.IsElsewhere() {
+			p.wrapped(plain, fmt.Sprintf("%s of the host through the root complex: it works, as fast "+
+				"as the CPU passes it on; %s (--details=paths)",
+				words.Counted(len(g.Pairs), "path"), g.Cause.Meaning()))
+		}
+	}
 }
 
 // peerPaths writes what the host's paths are, by cause, with the devices at both ends.

@@ -92,23 +92,43 @@ func TestBuild(t *testing.T) {
 	// The build gets its modules from this machine's cache, all of go.mod.
 	output(t, "go", "-C", "../..", "mod", "download")
 	golang, options := compiler(t, b)
-	const name = "localhost/hook-sidecar:test"
-	output(t, "make", "-C", "../..", "image", "IMAGE="+name, "GO_IMAGE="+golang,
-		"BUILDER=buildah "+strings.Join(b, " "),
-		"OPTIONS=--quiet --isolation chroot "+strings.Join(options, " "))
+	build := func(name, target, platforms string) {
+		t.Helper()
+		output(t, "make", "-C", "../..", "image", "IMAGE="+name, "GO_IMAGE="+golang,
+			"TARGET="+target, "PLATFORMS="+platforms,
+			"BUILDER=buildah "+strings.Join(b, " "),
+			"OPTIONS=--quiet --isolation chroot "+strings.Join(options, " "))
+	}
 
-	for arch, machine := range map[string]elf.Machine{
-		"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64,
-	} {
+	const name = "localhost/hook-sidecar:test"
+	build(name, "hook", "linux/amd64,linux/arm64")
+	machines := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
+	for arch, machine := range machines {
 		t.Run(arch, func(t *testing.T) {
 			container := b.run(t, "from", "--pull-never", "--arch", arch, name)
 			checkConfiguration(t, b.run(t, "inspect", "--type", "container", container), arch)
 			root := b.run(t, "mount", container)
-			checkFiles(t, root, machine)
+			checkFiles(t, root, "hook-sidecar", "onDefineDomain")
+			if link, err := os.Readlink(filepath.Join(root, "onDefineDomain")); link != "hook-sidecar" {
+				t.Errorf("onDefineDomain links to %q, %v", link, err)
+			}
+
+			checkStatic(t, filepath.Join(root, "hook-sidecar"), machine)
 			if arch == runtime.GOARCH {
 				checkRuns(t, root)
 			}
 		})
+	}
+
+	// The image of kubectl's plugin has that program alone.
+	const kubectl = "localhost/kubectl-hostdev:test"
+	build(kubectl, "kubectl", "linux/"+runtime.GOARCH)
+	root := b.run(t, "mount", b.run(t, "from", "--pull-never", kubectl))
+	checkFiles(t, root, "kubectl-hostdev")
+	program := filepath.Join(root, "kubectl-hostdev")
+	checkStatic(t, program, machines[runtime.GOARCH])
+	if printed := output(t, program, "version"); !strings.HasPrefix(printed, "kubectl-hostdev ") {
+		t.Errorf("version prints %q", printed)
 	}
 }
 
@@ -129,8 +149,8 @@ func checkConfiguration(t *testing.T, inspected, arch string) {
 	}
 }
 
-// checkFiles: the image has the program, static and for the machine, and a link.
-func checkFiles(t *testing.T, root string, machine elf.Machine) {
+// checkFiles: the image has these files and nothing else.
+func checkFiles(t *testing.T, root string, want ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(root)
 	expect.NoError(t, err)
@@ -139,12 +159,13 @@ func checkFiles(t *testing.T, root string, machine elf.Machine) {
 		names = append(names, entry.Name())
 	}
 
-	expect.Same(t, []string{"hook-sidecar", "onDefineDomain"}, names, "files (-want +got)")
-	if target, err := os.Readlink(filepath.Join(root, "onDefineDomain")); target != "hook-sidecar" {
-		t.Errorf("onDefineDomain links to %q, %v", target, err)
-	}
+	expect.Same(t, want, names, "files (-want +got)")
+}
 
-	program, err := elf.Open(filepath.Join(root, "hook-sidecar"))
+// checkStatic: a program needs no other file and is for the machine.
+func checkStatic(t *testing.T, name string, machine elf.Machine) {
+	t.Helper()
+	program, err := elf.Open(name)
 	expect.NoError(t, err)
 	defer program.Close()
 	if program.Machine != machine {

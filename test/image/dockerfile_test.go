@@ -60,8 +60,8 @@ func TestPlatforms(t *testing.T) {
 func TestSources(t *testing.T) {
 	text, list := instructions(t)
 	want := []string{
-		"FROM --platform=${BUILDPLATFORM} ${GO_IMAGE} AS build", "FROM ${SHIM_IMAGE} AS shim",
-		"FROM scratch AS hook",
+		"FROM --platform=${BUILDPLATFORM} ${GO_IMAGE} AS build", "FROM build AS build-kubectl",
+		"FROM scratch AS kubectl", "FROM ${SHIM_IMAGE} AS shim", "FROM scratch AS hook",
 	}
 
 	expect.Same(t, want, starting(list, "FROM"), "stages (-want +got)")
@@ -73,7 +73,8 @@ func TestSources(t *testing.T) {
 	expect.Same(t, want, list[:2], "images (-want +got)")
 
 	for _, line := range starting(list, "COPY --from") {
-		if !strings.HasPrefix(line, "COPY --from=build ") {
+		if !strings.HasPrefix(line, "COPY --from=build ") &&
+			!strings.HasPrefix(line, "COPY --from=build-kubectl ") {
 			t.Errorf("%s copies from elsewhere", line)
 		}
 	}

@@ -55,6 +55,8 @@ func TestPlugin(t *testing.T) {
 	t.Run("rights", c.testRights)
 	t.Run("SPDY", c.testSPDY)
 	t.Run("VMs that cannot be read", c.testUnreadable)
+	c.createKubeVirt(t)
+	t.Run("operate", c.testOperate)
 	t.Run("policy", c.testPolicy)
 	t.Run("overlays", c.testOverlays)
 	t.Run("fit", c.testFit)

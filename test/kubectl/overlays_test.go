@@ -40,6 +40,36 @@ func (c *cluster) says(t *testing.T, want string) {
 	})
 }
 
+// createKubeVirt makes KubeVirt 1.9.0's object, and the definition of its plugins.
+func (c *cluster) createKubeVirt(t *testing.T) {
+	t.Helper()
+	newer, err := os.ReadFile("testdata/plugin-crd-1.10.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	definition := fromYAML(t, newer)
+	definition["spec"].(map[string]any)["versions"].([]any)[0].(map[string]any)["schema"] = kubeVirtSchemas(t)["plugin"]
+	c.create(t, definitions, definition)
+	c.createNamespace(t, "kubevirt")
+	c.create(t, resource("kubevirt.io", "v1", "kubevirts"), fromYAML(t, []byte(`
+apiVersion: kubevirt.io/v1
+kind: KubeVirt
+metadata: {name: kubevirt, namespace: kubevirt}
+spec: {configuration: {developerConfiguration: {featureGates: [Plugins]}}}
+status: {observedKubeVirtVersion: v1.9.0}
+`)))
+
+	until(t, "the definition of plugins", func() error {
+		_, err := c.client.Resource(resource("plugin.kubevirt.io", "v1alpha1", "plugins")).List(
+			t.Context(), metav1.ListOptions{})
+		return err
+	})
+}
+
+// definitions are what extends the API.
+var definitions = resource("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+
 // The API server stores the whole of each version's overlay, refuses the other's Plugin unless it
 // is to warn only, and removes the hook of a Plugin that it had before KubeVirt's upgrade, which
 // doctor reports. The definition of 1.10 has the fields that are known so far.
@@ -54,18 +84,12 @@ func (c *cluster) testOverlays(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	definition := fromYAML(t, newer)
-	definition["spec"].(map[string]any)["versions"].([]any)[0].(map[string]any)["schema"] = kubeVirtSchemas(t)["plugin"]
-	definitions := resource("apiextensions.k8s.io", "v1", "customresourcedefinitions")
-	c.create(t, definitions, definition)
-	c.createNamespace(t, "kubevirt")
-	c.create(t, resource("kubevirt.io", "v1", "kubevirts"), fromYAML(t, []byte(`
-apiVersion: kubevirt.io/v1
-kind: KubeVirt
-metadata: {name: kubevirt, namespace: kubevirt}
-spec: {configuration: {developerConfiguration: {featureGates: [Plugins]}}}
-status: {observedKubeVirtVersion: v1.10.0}
-`)))
+	kubeVirts := c.client.Resource(resource("kubevirt.io", "v1", "kubevirts")).Namespace("kubevirt")
+	if _, err := kubeVirts.Patch(t.Context(), "kubevirt", types.MergePatchType,
+		[]byte(`{"status": {"observedKubeVirtVersion": "v1.10.0"}}`), metav1.PatchOptions{},
+		"status"); err != nil {
+		t.Fatal(err)
+	}
 
 	until(t, "the definition of 1.9", func() error {
 		if failure := c.apply(t, "plugin"); failure != "" {

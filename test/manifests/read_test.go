@@ -9,11 +9,13 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	admissionv1beta1 "k8s.io/api/admissionregistration/v1beta1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -37,7 +39,7 @@ func scheme(t *testing.T) *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		corev1.AddToScheme, rbacv1.AddToScheme, admissionv1.AddToScheme,
-		admissionv1beta1.AddToScheme, kubevirtv1.AddToScheme, pluginv1alpha1.AddToScheme,
+		admissionv1beta1.AddToScheme, batchv1.AddToScheme, kubevirtv1.AddToScheme, pluginv1alpha1.AddToScheme,
 	} {
 		expect.NoError(t, add(s))
 	}
@@ -125,12 +127,12 @@ func files(t *testing.T) []string {
 }
 
 // kustomizations returns the directories of which kustomize builds the hook: not the rights of kubectl's
-// plugin, which are what is in their one file.
+// plugin, nor its CronJob, which are what is in their one file.
 func kustomizations(t *testing.T) []string {
 	t.Helper()
 	var dirs []string
 	for _, file := range find(t, func(name string) bool { return name == "kustomization.yaml" }) {
-		if d := filepath.Dir(file); filepath.Base(d) != "kubectl" {
+		if d := filepath.Dir(file); !slices.Contains([]string{"kubectl", "watch"}, filepath.Base(d)) {
 			dirs = append(dirs, d)
 		}
 	}

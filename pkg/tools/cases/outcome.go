@@ -1,6 +1,8 @@
 package cases
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 
 	"hook-sidecar/pkg/topology"
@@ -20,7 +22,7 @@ func Run(path string) (*Case, Outcome) {
 	c, err := Read(path)
 	o := Outcome{Path: path, Err: err}
 	if err == nil {
-		o.Differences, o.Broken = c.Run()
+		o.Differences, o.Broken, o.Err = c.Run()
 	}
 	return c, o
 }
@@ -56,10 +58,20 @@ func (o Outcome) Reason() string {
 	return strings.Join(all, "; ")
 }
 
+// maxDomainLines limits the diff of a domain where that of its places says the same in short.
+const maxDomainLines = 24
+
 // Details returns the diffs of a case that failed. A terminal does not obey it.
 func (o Outcome) Details() string {
 	var b strings.Builder
-	for _, d := range o.Differences {
+	for i, d := range o.Differences {
+		lines := slices.Collect(strings.Lines(d.Diff))
+		if more := len(lines) - maxDomainLines; i > 0 && more > 1 {
+			b.WriteString(strings.Join(lines[:maxDomainLines], ""))
+			fmt.Fprintf(&b, "… %d more lines of the domain differ; --update writes them into %s\n",
+				more, d.Section)
+			continue
+		}
 		b.WriteString(d.Diff)
 	}
 	for _, promise := range o.Broken {

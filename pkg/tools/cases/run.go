@@ -12,6 +12,9 @@ import (
 	"hook-sidecar/pkg/keys"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/report"
+	"hook-sidecar/pkg/words"
 )
 
 // Difference is a section whose text is not what results.
@@ -25,9 +28,18 @@ type Difference struct {
 }
 
 // Run plans the case. It returns what differs from the expected part, and the promises of the hook
-// that do not hold.
-func (c *Case) Run() (differences []Difference, broken []string) {
+// that do not hold. A new case on a host that has none of its devices is an error: what it would
+// expect says nothing.
+func (c *Case) Run() (differences []Difference, broken []string, _ error) {
 	result := c.Planner.Read(c.Request).Plan()
+	isNew := c.index(wantText) < 0 && c.index(wantDiff) < 0 && c.index(wantXML) < 0
+	if r := report.New(result.Plan, false, nil); isNew && r.IsElsewhere() {
+		return nil, nil, reasons.WithHint("name a snapshot of the VM's node: kubectl hostdev "+
+			"snapshot VM --output-file host"+Ending,
+			fmt.Errorf("%s:1: the host has none of the domain's %s", c.Path,
+				words.Counted(len(r.Devices), "device")))
+	}
+
 	domain := Difference{Section: wantDiff, Got: changes(c.Request.Domain, result.Domain)}
 	if c.index(wantXML) >= 0 {
 		domain = Difference{Section: wantXML, Got: string(result.Domain)}
@@ -47,7 +59,7 @@ func (c *Case) Run() (differences []Difference, broken []string) {
 		}
 	}
 
-	return differences, c.broken(result)
+	return differences, c.broken(result), nil
 }
 
 // changes returns the unified diff of a domain without its first lines, which name files.
