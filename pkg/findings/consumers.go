@@ -5,6 +5,7 @@ import (
 
 	"hook-sidecar/pkg/consumers"
 	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/words"
 )
 
@@ -50,8 +51,8 @@ func alignedOtherwise(plan *placement.Plan) (all []Finding) {
 	return all
 }
 
-// withSwitches returns the remedy for a tree without the host's switches: the key that brings them,
-// unless it is set or whole AMD GPUs have root ports of their own, and else another one.
+// withSwitches returns the remedy for a tree without the host's switches: the layout or the key that
+// brings them, unless it is set or whole AMD GPUs have root ports of their own, and else another one.
 func withSwitches(plan *placement.Plan, other string) string {
 	hasOwnPort := slices.ContainsFunc(plan.Devices, func(d placement.Decision) bool {
 		return d.OwnPort
@@ -61,6 +62,11 @@ func withSwitches(plan *placement.Plan, other string) string {
 	}
 
 	remedy := "set port-speed=host with layout auto or mirror"
+	switch plan.Policy.Layout {
+	case policy.LayoutKeep, policy.LayoutNUMA, policy.LayoutRoot: // auto may need no key
+		remedy = "set layout auto, and port-speed=host if auto takes no switches"
+	}
+
 	if other != "none" {
 		remedy += "; else " + other
 	}
