@@ -165,7 +165,7 @@ func runDemo(p *cli.Program, s demoInput, shows demoOutput) error {
 	default:
 		err = result.WriteSummary(&out, before, p.Style(""))
 		out.WriteString("\nMore: --details. The XML: --diff.\n" +
-			"Your VM: hook-sidecar explain vm.xml --vmi vmi.json\n")
+			"Your VM: hook-sidecar explain vm.xml --vmi vmi.json --host host.txtar\n")
 	}
 
 	if err == nil {
