@@ -334,8 +334,8 @@ func (p *printer) consumers(r Report) {
 func (p *printer) slowPaths(r Report) {
 	for _, g := range r.peerGroups {
 		if g.Cause.Readiness() == peer.ThroughRoot && !r.Shows(SectionPaths) && !r.IsElsewhere() {
-			p.wrapped(plain, fmt.Sprintf("%s of the host through the root complex: it works, as fast "+
-				"as the CPU passes it on; %s (--details=paths)",
+			p.wrapped(plain, fmt.Sprintf("%s through the host's root complex: data arrives, as fast as "+
+				"the CPU passes it on; %s (--details=paths)",
 				words.Counted(len(g.Pairs), "path"), g.Cause.Meaning()))
 		}
 	}
