@@ -85,7 +85,7 @@ Exit status: that of the command; 2 for an unknown command or flag.`,
 	}
 
 	p.Root(root, newServe(p, log, words[1:]), newOnDefineDomain(p, log), newMutate(p),
-		newExplain(p), newDoctor(p), newGuest(p), newSnapshot(p), newTest(p), newCall(p),
+		newExplain(p), newDoctor(p), newGuest(p), newSnapshot(p), newTest(p),
 		newCloudInit(p), newDemo(p))
 
 	addCompletion(root)

@@ -12,6 +12,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"hook-sidecar/pkg/sidecar"
+	"hook-sidecar/test/call"
 	"hook-sidecar/test/expect"
 	"hook-sidecar/test/script"
 )
@@ -23,6 +24,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"hook-sidecar": main,
 		sidecar.Shim:   main,
+		"call":         call.Main,
 	})
 }
 

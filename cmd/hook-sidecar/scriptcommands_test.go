@@ -15,7 +15,6 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"hook-sidecar/pkg/hooks"
 	"hook-sidecar/pkg/hooks/hookstest"
 	"hook-sidecar/test/script"
 )
@@ -84,8 +83,8 @@ func connectAll(ctx context.Context, pattern string, count int) error {
 			return err
 		}
 
-		var client *hooks.Client
-		if client, err = hooks.Dial(ctx, socket); err == nil {
+		var client *hookstest.Client
+		if client, err = hookstest.Connect(ctx, socket); err == nil {
 			err = client.Close()
 		}
 	}

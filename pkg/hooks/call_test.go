@@ -45,16 +45,16 @@ func TestInfo(t *testing.T) {
 	points := []string{"OnDefineDomain", "Shutdown"}
 	tests := map[string]struct {
 		versions []string
-		want     hooks.Info
+		want     hookstest.Info
 		chosen   string
 	}{
-		"all by default": {nil, hooks.Info{
+		"all by default": {nil, hookstest.Info{
 			Versions: []string{"v1alpha3", "v1alpha2", "v1alpha1"}, HookPoints: points,
 		}, "v1alpha3"},
 		"one with Shutdown": {[]string{"v1alpha3"},
-			hooks.Info{Versions: []string{"v1alpha3"}, HookPoints: points}, "v1alpha3"},
+			hookstest.Info{Versions: []string{"v1alpha3"}, HookPoints: points}, "v1alpha3"},
 		"none with Shutdown": {[]string{"v1alpha1", "v1alpha2"},
-			hooks.Info{
+			hookstest.Info{
 				Versions: []string{"v1alpha1", "v1alpha2"}, HookPoints: points[:1],
 			}, "v1alpha2"},
 	}
@@ -78,7 +78,7 @@ func TestInfo(t *testing.T) {
 }
 
 func TestVersionWithNothingInCommon(t *testing.T) {
-	if got, err := (hooks.Info{Versions: []string{"v2"}}).Version(); err == nil ||
+	if got, err := (hookstest.Info{Versions: []string{"v2"}}).Version(); err == nil ||
 		!strings.Contains(err.Error(), `"v2"`) {
 		t.Errorf("Version() = %q, %v, want an error that names v2", got, err)
 	}

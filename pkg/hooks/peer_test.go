@@ -73,7 +73,7 @@ func TestClientHangsUp(t *testing.T) {
 			return call.Domain, nil
 		})})
 
-	client, err := hooks.Dial(t.Context(), server.HookSocket)
+	client, err := hookstest.Connect(t.Context(), server.HookSocket)
 	expect.NoError(t, err)
 	ended := make(chan error, 1)
 	go func() {

@@ -94,9 +94,9 @@ func TestFirstConnectionGetsInfo(t *testing.T) {
 			ended <- hooks.New(hooks.Config{Mutator: newBlocker(), HookSocket: socket}).Run(ctx)
 		}()
 
-		var client *hooks.Client
+		var client *hookstest.Client
 		for err := errors.New("not yet"); err != nil; {
-			client, err = hooks.Dial(ctx, socket)
+			client, err = hookstest.Connect(ctx, socket)
 		}
 
 		if _, err := client.Info(ctx); err != nil {
@@ -134,7 +134,7 @@ func TestEnd(t *testing.T) {
 			end(t, server)
 			waitGone(server.HookSocket)
 			waitGone(server.PluginSocket)
-			if _, err := hooks.Dial(t.Context(), server.HookSocket); !errors.Is(err,
+			if _, err := hookstest.Connect(t.Context(), server.HookSocket); !errors.Is(err,
 				fs.ErrNotExist) {
 				t.Errorf("Dial after the end: %v, want %v", err, fs.ErrNotExist)
 			}

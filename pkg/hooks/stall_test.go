@@ -213,15 +213,15 @@ func TestInfoDoesNotWait(t *testing.T) {
 func TestConnectionLimit(t *testing.T) {
 	server := hookstest.Start(t, hooks.Config{Mutator: hookstest.Func(mark)})
 	sockets := []string{server.HookSocket, server.PluginSocket}
-	var open []*hooks.Client
+	var open []*hookstest.Client
 	for i := range 3 {
-		client, err := hooks.Dial(t.Context(), sockets[i%2])
+		client, err := hookstest.Connect(t.Context(), sockets[i%2])
 		expect.NoError(t, err)
 		open = append(open, client)
 	}
 
 	for _, socket := range sockets {
-		if client, err := hooks.Dial(t.Context(), socket); err == nil {
+		if client, err := hookstest.Connect(t.Context(), socket); err == nil {
 			t.Errorf("%s has a fourth connection", socket)
 			expect.NoError(t, client.Close())
 		}
@@ -232,7 +232,7 @@ func TestConnectionLimit(t *testing.T) {
 	}
 
 	for { // until the server has seen that
-		if client, err := hooks.Dial(t.Context(), server.HookSocket); err == nil {
+		if client, err := hookstest.Connect(t.Context(), server.HookSocket); err == nil {
 			expect.NoError(t, client.Close())
 			return
 		}
@@ -298,7 +298,7 @@ func TestAwaitReply(t *testing.T) {
 		})})
 
 	for _, hangUp := range []bool{true, false} {
-		client, err := hooks.Dial(t.Context(), server.HookSocket)
+		client, err := hookstest.Connect(t.Context(), server.HookSocket)
 		expect.NoError(t, err)
 		if _, err := client.OnDefineDomain(t.Context(), hooks.V1alpha3, []byte("<domain/>"),
 			nil); err != nil {

@@ -77,7 +77,7 @@ func serve(t *testing.T, binary string) hook {
 
 	h := hook{binary, filepath.Join(dir, hooks.SocketName("hook"))}
 	for deadline := time.Now().Add(20 * time.Second); ; {
-		client, err := hooks.Dial(t.Context(), h.socket)
+		client, err := hookstest.Connect(t.Context(), h.socket)
 		if err == nil {
 			if err := client.Close(); err != nil {
 				t.Error(err)
@@ -109,7 +109,7 @@ func vmi(t *testing.T, layout string) []byte {
 // writes for it.
 func (h hook) entry(t *testing.T, layout string) (text, want string) {
 	t.Helper()
-	client, err := hooks.Dial(t.Context(), h.socket)
+	client, err := hookstest.Connect(t.Context(), h.socket)
 	expect.NoError(t, err)
 	defer client.Close()
 	answer, err := client.OnDefineDomain(t.Context(), hooks.V1alpha3, read(t, sample+".xml"),

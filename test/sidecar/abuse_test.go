@@ -23,6 +23,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"hook-sidecar/pkg/hooks"
+	"hook-sidecar/pkg/hooks/hookstest"
 	"hook-sidecar/test/expect"
 )
 
@@ -150,7 +151,7 @@ func TestHangUps(t *testing.T) {
 	step := 4 * whole / time.Duration(clients) // from immediately to long after the answer
 	for i := range clients {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*step)
-		hasty, err := hooks.Dial(ctx, s.socket)
+		hasty, err := hookstest.Connect(ctx, s.socket)
 		if err == nil {
 			_, err = hasty.OnDefineDomain(ctx, hooks.V1alpha3, domain, nil)
 			if closed := hasty.Close(); closed != nil {

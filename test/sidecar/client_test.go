@@ -14,6 +14,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"hook-sidecar/pkg/hooks"
+	"hook-sidecar/pkg/hooks/hookstest"
 	"hook-sidecar/test/expect"
 )
 
@@ -52,7 +53,7 @@ func TestInfoDuringCall(t *testing.T) {
 
 // longestCalls makes calls with as many elements, and as many annotations that
 // lead to warnings, as are accepted. It sends at their end how long each took.
-func longestCalls(t *testing.T, client *hooks.Client, count int) <-chan []time.Duration {
+func longestCalls(t *testing.T, client *hookstest.Client, count int) <-chan []time.Duration {
 	domain := around(devicesOf(4), fill("<x>", "<a/>", "</x>", 49_000, 2<<20-8<<10))
 	vmi := annotated("hostdev.vm.kubevirt.io/", 19_999)
 	ended := make(chan []time.Duration, 1)
@@ -78,7 +79,7 @@ func longestCalls(t *testing.T, client *hooks.Client, count int) <-chan []time.D
 func (s *container) askInfo(t *testing.T) time.Duration {
 	t.Helper()
 	begin := time.Now()
-	client, err := hooks.Dial(t.Context(), s.socket)
+	client, err := hookstest.Connect(t.Context(), s.socket)
 	expect.NoError(t, err)
 	if _, err := client.Info(t.Context()); err != nil {
 		t.Errorf("Info: %v", err)

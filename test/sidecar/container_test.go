@@ -19,8 +19,8 @@ import (
 	"testing"
 	"time"
 
-	"hook-sidecar/pkg/hooks"
 	"hook-sidecar/pkg/hooks/hookstest"
+	"hook-sidecar/test/call"
 	"hook-sidecar/test/expect"
 	"hook-sidecar/test/program"
 )
@@ -41,9 +41,17 @@ type container struct {
 	stamp   string // file with the nanosecond of its start
 }
 
+// caller is the name by which the test's program is one that calls a hook.
+const caller = "call"
+
 // TestMain makes the directory of the program under test. One more test runs at once than there are
 // CPUs, unless -parallel says otherwise: TestStalledClients only waits, for ten seconds.
 func TestMain(m *testing.M) {
+	if os.Args[0] == caller {
+		call.Main()
+		return
+	}
+
 	err := flag.Set("test.parallel", strconv.Itoa(1+runtime.GOMAXPROCS(0)))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -159,13 +167,13 @@ func (s *container) end(t testing.TB) {
 }
 
 // connect connects as soon as a program listens.
-func connect(t testing.TB, socket string) *hooks.Client {
+func connect(t testing.TB, socket string) *hookstest.Client {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 
 	for {
-		client, err := hooks.Dial(ctx, socket)
+		client, err := hookstest.Connect(ctx, socket)
 		if err == nil {
 			t.Cleanup(func() {
 				if err := client.Close(); err != nil {
@@ -182,7 +190,7 @@ func connect(t testing.TB, socket string) *hooks.Client {
 }
 
 // dial connects as soon as the program listens, and asks for Info.
-func (s *container) dial(t testing.TB) (*hooks.Client, time.Duration) {
+func (s *container) dial(t testing.TB) (*hookstest.Client, time.Duration) {
 	t.Helper()
 	client := connect(t, s.socket)
 	if _, err := client.Info(t.Context()); err != nil {

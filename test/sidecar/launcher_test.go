@@ -62,8 +62,9 @@ func TestLauncherEnds(t *testing.T) {
 			}
 
 			// A process that is there for one call.
-			if said, err := exec.Command(binary, "call", "--socket", socket, "--domain",
-				domain).CombinedOutput(); err != nil {
+			other := exec.Command(os.Args[0])
+			other.Args = []string{caller, "--socket", socket, "--domain", domain}
+			if said, err := other.CombinedOutput(); err != nil {
 				t.Fatalf("%v\n%s", err, said)
 			}
 

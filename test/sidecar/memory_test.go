@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"hook-sidecar/pkg/hooks"
+	"hook-sidecar/pkg/hooks/hookstest"
 	"hook-sidecar/test/expect"
 )
 
@@ -137,7 +138,7 @@ func TestManyClients(t *testing.T) {
 			var answered atomic.Int32
 			for range count {
 				clients.Go(func() {
-					client, err := hooks.Dial(t.Context(), s.socket)
+					client, err := hookstest.Connect(t.Context(), s.socket)
 					if err != nil {
 						return // too many
 					}

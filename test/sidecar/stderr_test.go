@@ -26,7 +26,7 @@ const endsWithin = 20 * time.Second
 // serving is the program with a pipe as standard error.
 type serving struct {
 	*exec.Cmd
-	client *hooks.Client
+	client *hookstest.Client
 	stderr *os.File // the end that reads
 }
 

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"hook-sidecar/pkg/hooks"
+	"hook-sidecar/pkg/hooks/hookstest"
 	"hook-sidecar/test/speed"
 )
 
@@ -51,7 +52,7 @@ func (t *twins) ask(ctx context.Context, vm speed.VM) (running, fresh answer, er
 }
 
 func (t *twins) askServer(ctx context.Context, vm speed.VM) (domain, refused string, err error) {
-	client, err := hooks.Dial(ctx, t.server.Socket)
+	client, err := hookstest.Connect(ctx, t.server.Socket)
 	if err != nil {
 		return "", "", err
 	}

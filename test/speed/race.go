@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"hook-sidecar/pkg/hooks"
+	"hook-sidecar/pkg/hooks/hookstest"
 )
 
 // race calls a hook and an echo in turn, each time on a new connection as
@@ -49,7 +50,7 @@ func (r *race) round(ctx context.Context) error {
 // call makes a call on a new connection.
 func (s *Server) call(ctx context.Context, vm VM) (took time.Duration, reply []byte, err error) {
 	start := time.Now()
-	client, err := hooks.Dial(ctx, s.Socket)
+	client, err := hookstest.Connect(ctx, s.Socket)
 	if err != nil {
 		return 0, nil, err
 	}

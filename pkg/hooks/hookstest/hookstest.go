@@ -1,5 +1,5 @@
 // Package hookstest runs hook servers for tests and benchmarks on real sockets, as
-// httptest does for HTTP.
+// httptest does for HTTP, and calls hooks as virt-launcher does.
 package hookstest
 
 import (
@@ -112,9 +112,9 @@ func (s *Server) Wait() error {
 }
 
 // Dial connects to a socket; the connection is closed when the test ends.
-func Dial(tb testing.TB, socket string) *hooks.Client {
+func Dial(tb testing.TB, socket string) *Client {
 	tb.Helper()
-	client, err := hooks.Dial(tb.Context(), socket)
+	client, err := Connect(tb.Context(), socket)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"hook-sidecar/test/call"
 )
 
 const (
@@ -71,18 +73,11 @@ func (g guest) serve() (*exec.Cmd, error) {
 
 // call calls the program as virt-launcher does, once as a hook and once as a plugin.
 func (g guest) call() error {
-	inputs := []string{"--vmi", vmi, "--domain", g.input()}
-	hook := append([]string{
-		"call", "--socket", sockets + "/hostdev-e2e.sock", "--output-file", g.out("domain.xml"),
-	}, inputs...)
-
-	structured := append([]string{
-		"call", "--plugin", "--socket", plugin, "--output-file", g.out("plugin.xml"),
-	}, inputs...)
-
-	err := errors.Join(command(program, hook...), command(program, structured...))
+	err := errors.Join(
+		call.Run(sockets+"/hostdev-e2e.sock", "", g.input(), vmi, g.out("domain.xml")),
+		call.Run(plugin, call.PluginOf19, g.input(), vmi, g.out("plugin.xml")))
 	if err != nil && strings.Contains(err.Error(), "DeadlineExceeded") {
-		// As virt-launcher, the command waits one second for the answer to Info, and
+		// As virt-launcher, call waits one second for the answer to Info, and
 		// an emulated machine can take longer.
 		fmt.Println("HOST-HUNG the hook's answer")
 	}

@@ -1,4 +1,4 @@
-package hooks
+package hookstest
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"hook-sidecar/pkg/hooks"
 	"hook-sidecar/pkg/hooks/api/info"
 	"hook-sidecar/pkg/hooks/api/plugin"
 	"hook-sidecar/pkg/hooks/api/v1alpha3"
@@ -46,18 +47,18 @@ type Info struct {
 // Version returns the version that virt-launcher would use: the newest that
 // both support.
 func (i Info) Version() (string, error) {
-	for _, version := range Versions() {
+	for _, version := range hooks.Versions() {
 		if slices.Contains(i.Versions, version) {
 			return version, nil
 		}
 	}
 	return "", fmt.Errorf("no common version: the hook supports %q, virt-launcher %q", i.Versions,
-		Versions())
+		hooks.Versions())
 }
 
-// Dial connects to the socket of a hook. It waits at most two seconds for the
+// Connect connects to the socket of a hook. It waits at most two seconds for the
 // connection, and its error has the cause.
-func Dial(ctx context.Context, socket string) (*Client, error) {
+func Connect(ctx context.Context, socket string) (*Client, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 
@@ -178,7 +179,7 @@ func (c *Client) callPlugin(
 	defer cancel()
 	var result plugin.MutateDomainResponse
 	if err := c.conn.Invoke(ctx, method, &plugin.MutateDomainRequest{
-		DomainType:     libvirtDomain,
+		DomainType:     "libvirt", // the only one that KubeVirt has
 		Domain:         domain,
 		Vmi:            vmi,
 		SidecarContext: &plugin.SidecarContext{InvocationContext: invocation},

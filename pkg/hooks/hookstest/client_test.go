@@ -1,4 +1,4 @@
-package hooks_test
+package hookstest_test
 
 import (
 	"context"
@@ -13,13 +13,12 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
-	"hook-sidecar/pkg/hooks"
 	"hook-sidecar/pkg/hooks/api/info"
 	"hook-sidecar/pkg/hooks/hookstest"
 	"hook-sidecar/test/expect"
 )
 
-func TestDialReportsTheCause(t *testing.T) {
+func TestConnectReportsTheCause(t *testing.T) {
 	dir := hookstest.Dir(t)
 	stale := filepath.Join(dir, "stale.sock")
 	listener := listen(t, stale)
@@ -30,14 +29,14 @@ func TestDialReportsTheCause(t *testing.T) {
 		filepath.Join(dir, "none.sock"): fs.ErrNotExist,
 		stale:                           syscall.ECONNREFUSED,
 	} {
-		if _, err := hooks.Dial(t.Context(), path); !errors.Is(err, want) ||
+		if _, err := hookstest.Connect(t.Context(), path); !errors.Is(err, want) ||
 			!strings.Contains(err.Error(), path) {
-			t.Errorf("Dial: %v, want %v and the path", err, want)
+			t.Errorf("Connect: %v, want %v and the path", err, want)
 		}
 	}
 }
 
-func TestDialOfAnotherServer(t *testing.T) {
+func TestConnectOfAnotherServer(t *testing.T) {
 	path := filepath.Join(hookstest.Dir(t), "a.sock")
 	listener := listen(t, path)
 	go func() {
@@ -53,9 +52,9 @@ func TestDialOfAnotherServer(t *testing.T) {
 		}
 	}()
 
-	if _, err := hooks.Dial(t.Context(), path); err == nil ||
+	if _, err := hookstest.Connect(t.Context(), path); err == nil ||
 		!strings.Contains(err.Error(), "gRPC") {
-		t.Errorf("Dial of a peer that hangs up: %v", err)
+		t.Errorf("Connect of a peer that hangs up: %v", err)
 	}
 
 	if err := listener.Close(); err != nil {
@@ -63,7 +62,7 @@ func TestDialOfAnotherServer(t *testing.T) {
 	}
 }
 
-func TestDialGivesUp(t *testing.T) {
+func TestConnectGivesUp(t *testing.T) {
 	path := filepath.Join(hookstest.Dir(t), "a.sock")
 	listener := listen(t, path) // accepts connections and never answers
 	ctx, cancel := context.WithCancel(t.Context())
@@ -78,8 +77,8 @@ func TestDialGivesUp(t *testing.T) {
 		accepted <- conn
 	}()
 
-	if _, err := hooks.Dial(ctx, path); !errors.Is(err, context.Canceled) {
-		t.Errorf("Dial of a silent peer: %v, want %v", err, context.Canceled)
+	if _, err := hookstest.Connect(ctx, path); !errors.Is(err, context.Canceled) {
+		t.Errorf("Connect of a silent peer: %v, want %v", err, context.Canceled)
 	}
 
 	if err := errors.Join((<-accepted).Close(), listener.Close()); err != nil {
@@ -109,9 +108,9 @@ func TestClientSendsKubeVirtsAuthority(t *testing.T) {
 		}
 	}()
 
-	var client *hooks.Client
+	var client *hookstest.Client
 	for err := errors.New("not yet"); err != nil; {
-		client, err = hooks.Dial(t.Context(), path)
+		client, err = hookstest.Connect(t.Context(), path)
 	}
 
 	if _, err := client.Info(t.Context()); err != nil {
@@ -125,4 +124,11 @@ func TestClientSendsKubeVirtsAuthority(t *testing.T) {
 	if err := client.Close(); err != nil {
 		t.Error(err)
 	}
+}
+
+func listen(t *testing.T, path string) *net.UnixListener {
+	t.Helper()
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	expect.NoError(t, err)
+	return listener
 }
