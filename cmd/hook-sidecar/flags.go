@@ -24,7 +24,7 @@ func addVMIFlag(flags *pflag.FlagSet, vmi *string) {
 func addSysfsFlag(flags *pflag.FlagSet, sysfs *string) {
 	cli.AlsoNamed(flags, "host", "sysfs")
 	flags.StringVar(sysfs, "sysfs", liveSysfs,
-		"the host: a sysfs directory or a snapshot file, or - for standard input")
+		"the host: a sysfs directory or a snapshot file, or - for standard input;\nalso --host")
 }
 
 // exclude rejects two flags that contradict each other.

@@ -50,7 +50,8 @@ type row struct {
 	Cells int `json:"cells"`
 	// of the current tree; "" where no device is under an expander bus
 	Layout policy.Layout `json:"layout"`
-	// whether each device has a place and is where the hook puts it at the next start
+	// whether each device is where the hook puts it at the next start, and has a place, as far as the
+	// guest's cells allow
 	AsPlanned bool `json:"asPlanned"`
 	// what to do; "" where no device is passed through
 	ToDo string `json:"toDo"`

@@ -70,7 +70,7 @@ var kinds = []kind{
 		code: "nvswitches", find: nvSwitches,
 		remedy: "give the VM the NVSwitches that its GPUs take in full passthrough, or none if " +
 			"the node's Fabric Manager activates their partition; if it runs in a VM of its own, " +
-			"list the partitions in the node's annotation",
+			"list the partitions in the node's annotation hostdev.vm.kubevirt.io/nvlink-partitions",
 	},
 	{
 		code: "nvlink-partition", find: noPartition,

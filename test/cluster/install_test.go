@@ -14,6 +14,10 @@ import (
 	"hook-sidecar/test/expect"
 )
 
+// everyKey locks every key of the policy, as the annotation that KubeVirt 1.9.0 needs beside a plugin.
+const everyKey = "layout,strict,add,companions,hotplug-ports,dry-run,nccl-topology,port-speed," +
+	"mmio-window,viommu,gpudirect-clique"
+
 // page are the commands of docs/install.md, which run as they are there, in a copy of the
 // directory manifests.
 type page struct {
@@ -147,7 +151,7 @@ func (p *page) testPlugin(t *testing.T, v vm, hooked map[string]boot.Expected) {
 	}
 
 	plain.delete(t, c)
-	keep := []string{"--layout", "keep", "--lock", "layout,dry-run"}
+	keep := []string{"--layout", "keep", "--lock", everyKey}
 	both := vm{
 		name:    "both",
 		labels:  placement,

@@ -277,3 +277,23 @@ func TestPackages(t *testing.T) {
 		}
 	}
 }
+
+// TestEveryKeyIsLocked: the sidecar that KubeVirt 1.9.0 needs beside a plugin takes no key from the VM's
+// owner.
+func TestEveryKeyIsLocked(t *testing.T) {
+	found := regexp.MustCompile(`"--layout", "keep", "--lock", "([^"]*)"`).FindStringSubmatch(
+		read(t, "docs/install.md"))
+	if found == nil {
+		t.Fatal("docs/install.md has no sidecar that keeps the layout")
+	}
+
+	var keys []string
+	for _, s := range policy.Settings() {
+		keys = append(keys, string(s.Key))
+	}
+
+	slices.Sort(keys)
+	locked := strings.Split(found[1], ",")
+	slices.Sort(locked)
+	expect.Same(t, keys, locked, "locked keys (-want +got)")
+}

@@ -184,7 +184,7 @@ func TestSettingsAreMissing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := newAPIServer(t, slices.DeleteFunc(pluginObjects(t), isRemoved))
 			_, err := server.createPod(t, pod(t))
-			if err == nil || !strings.Contains(err.Error(), "apply manifests/plugin again") ||
+			if err == nil || !strings.Contains(err.Error(), "apply the plugin's manifests again") ||
 				strings.Contains(err.Error(), "expression") {
 				t.Errorf("error %v, want one that says what to do", err)
 			}

@@ -366,3 +366,23 @@ func TestCollectedRefused(t *testing.T) {
 		t.Error("a text is taken for an archive")
 	}
 }
+
+// TestDiffWithoutLastNewline: a domain whose last line has no end differs in its own lines, not in those
+// of want.diff.
+func TestDiffWithoutLastNewline(t *testing.T) {
+	const domain = "<domain><devices>\n<hostdev type='pci' managed='no'><source>" +
+		"<address domain='0' bus='1' slot='0' function='0'/></source></hostdev>\n</devices></domain>"
+	const wanted = "@@ -1,3 +1,3 @@\n-<domain><devices>\n+<domain  ><devices>\n" +
+		" <hostdev type='pci' managed='no'><source>" +
+		"<address domain='0' bus='1' slot='0' function='0'/></source></hostdev>\n" +
+		" </devices></domain>\n\\ No newline at end of file\n"
+	path := filepath.Join(t.TempDir(), "a.txtar")
+	expect.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(path), "vm.xml"), []byte(domain), 0o644))
+	expect.NoError(t, os.WriteFile(path, []byte("-- case --\ndomain: vm.xml\n-- host --\ncpus 0 0\n"+
+		"-- want.diff --\n"+wanted), 0o644))
+	_, outcome := cases.Run(path)
+	expect.NoError(t, outcome.Err)
+	if details := outcome.Details(); !strings.Contains(details, "domain.xml (wanted)") {
+		t.Errorf("the diff is\n%s", details)
+	}
+}

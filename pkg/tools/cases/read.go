@@ -222,8 +222,12 @@ func (c *Case) source(said map[string]string) (policy.Source, error) {
 	return source, nil
 }
 
-// ofSetting returns the place of a key of the section case, which has it.
+// ofSetting returns the place of a key of the section case, or that of the case.
 func (c *Case) ofSetting(key string) string {
+	if c.index(settingsSection) < 0 {
+		return c.Path + ":1: "
+	}
+
 	number := 0
 	for line := range strings.Lines(string(c.Section(settingsSection))) {
 		number++

@@ -36,7 +36,7 @@ func (c *Case) Run() (differences []Difference, broken []string, _ error) {
 	if r := report.New(result.Plan, false, nil); isNew && r.IsElsewhere() {
 		return nil, nil, reasons.WithHint("name a snapshot of the VM's node: kubectl hostdev "+
 			"snapshot VM --output-file host"+Ending,
-			fmt.Errorf("%s:1: the host has none of the domain's %s", c.Path,
+			fmt.Errorf("%sthe host has none of the domain's %s", c.ofSetting("host"),
 				words.Counted(len(r.Devices), "device")))
 	}
 
@@ -149,9 +149,16 @@ func patch(before, body string) (after string, fits bool) {
 	lines := strings.SplitAfter(before, "\n")
 	var b strings.Builder
 	next := 0 // line of before
-	for line := range strings.Lines(body) {
+	hunks := slices.Collect(strings.Lines(body))
+	for i, line := range hunks {
 		text := line[1:]
+		if i+1 < len(hunks) && hunks[i+1][0] == '\\' { // "\ No newline at end of file"
+			text = strings.TrimSuffix(text, "\n")
+		}
+
 		switch line[0] {
+		case '\\':
+			continue
 		case '@':
 			var start int
 			if _, err := fmt.Sscanf(line, "@@ -%d,", &start); err != nil || start <= next ||

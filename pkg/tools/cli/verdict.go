@@ -90,11 +90,16 @@ func (r Running) Better() []plan.Alternative {
 	})
 }
 
-// IsAsPlanned reports whether each device has a place and is where the hook puts it, with all that the
-// hook writes: the next start changes nothing.
+// IsAsPlanned reports whether the hook has nothing left to do: each device is where the next start puts
+// it, with all that the hook writes, and has a place. That the guest has no cells is the VM's
+// business.
 func (r Running) IsAsPlanned() bool {
+	lacksPlace := func(d placement.Decision) bool {
+		return d.Outcome == placement.Unplaced && d.Reason != reasons.NoGuestNUMA
+	}
+
 	return r.Planned.Err == nil && len(r.Lost.Keys) == 0 && r.Moved() == 0 &&
-		findings.WithoutPlace(r.Planned.Plan) == 0
+		!slices.ContainsFunc(r.Planned.Plan.Devices, lacksPlace)
 }
 
 // Moved returns how many devices get another address in the guest at the next start with the hook.

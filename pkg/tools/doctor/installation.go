@@ -99,10 +99,16 @@ func pluginPCI(in Inputs) []Result {
 	if len(in.Plugins) == 0 {
 		return pass("no Plugin object")
 	}
+
+	const found = "a Plugin object is in the cluster: VMs with PCI host devices fail to start with " +
+		"\"Missing 'mode' attribute\" (kubevirt/kubevirt issue 18861)"
+	if !slices.Contains(in.Gates, gateSidecar) {
+		return fail("add gate Sidecar, and give each VM with a PCI device a hook sidecar: "+
+			pluginPage(), found+", and gate Sidecar is off")
+	}
+
 	return warn("until this KubeVirt has the fix, each VM with a PCI device needs a hook sidecar, "+
-		"too: "+pluginPage(),
-		"a Plugin object is in the cluster: VMs with PCI host devices fail to start with "+
-			"\"Missing 'mode' attribute\" (kubevirt/kubevirt issue 18861)")
+		"too: "+pluginPage(), found)
 }
 
 // hookPlugin is the Plugin of manifests/plugin, which pluginPage says how to apply.
