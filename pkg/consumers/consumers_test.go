@@ -54,6 +54,28 @@ func TestRandomHosts(t *testing.T) {
 	}
 }
 
+// TestUCXByCPU: two NUMA nodes are as near as UCX's ucx.conf says for the CPUs.
+func TestUCXByCPU(t *testing.T) {
+	tree := topology.NewTree(2, 2)
+	device := func(node int) *topology.Node {
+		root := tree.Add(nil, topology.Node{Kind: topology.Root, ID: topology.Index(node),
+			NUMA: &node})
+		return tree.Add(root, topology.Node{Kind: topology.Endpoint, ID: topology.Index(9 + node)})
+	}
+
+	gpu, nic := device(0), device(1)
+	for cpu, want := range map[topology.CPU]int{
+		{}:                               220,
+		intel:                            220,
+		zen:                              5100,
+		{Arch: "aarch64"}:                220,
+		{Arch: "aarch64", IsGrace: true}: 16500,
+	} {
+		got := consumers.UCXBandwidth(consumers.Machine{CPU: cpu}, gpu, nic)
+		expect.Same(t, want, got, "%+v", cpu)
+	}
+}
+
 // checkFlat checks what holds in every flat guest of a host.
 func checkFlat(t *testing.T, name string, m consumers.Machine) {
 	t.Helper()

@@ -16,12 +16,16 @@ func ucx(b both, yield func(Decision)) {
 
 // What UCX assumes of paths, in MB/s.
 const (
-	ucxOneBridge  = 1 << 20 // no limit: of the NIC's and this, the NIC's counts
-	ucxOneNode    = 17000   // two PCIe roots of one NUMA node
-	ucxOneRoot    = 3500    // one PCIe root, and no bridge in common; at most ucxHops per hop
-	ucxHops       = 19200
-	ucxTwoNodes   = 220
-	ucxTwoNodesOn = 5100 // on AMD CPUs, by UCX's own ucx.conf, section AMD
+	ucxOneBridge = 1 << 20 // no limit: of the NIC's and this, the NIC's counts
+	ucxOneNode   = 17000   // two PCIe roots of one NUMA node
+	ucxOneRoot   = 3500    // one PCIe root, and no bridge in common; at most ucxHops per hop
+	ucxHops      = 19200
+	ucxTwoNodes  = 220
+
+	// By UCX's own ucx.conf (openucx/ucx config/ucx.conf), sections AMD and Grace Hopper: the latter
+	// counts by the CPU's model, Grace.
+	ucxTwoNodesOnAMD   = 5100
+	ucxTwoNodesOnGrace = 16500
 )
 
 // UCXBandwidth returns the MB/s that UCX assumes of the path between two devices of a machine.
@@ -39,7 +43,9 @@ func UCXBandwidth(m Machine, x, y *topology.Node) int {
 		return ucxOneNode
 
 	case m.CPU.IsAMD():
-		return ucxTwoNodesOn
+		return ucxTwoNodesOnAMD
+	case m.CPU.IsGrace:
+		return ucxTwoNodesOnGrace
 	}
 
 	return ucxTwoNodes

@@ -45,6 +45,8 @@ type Domain struct {
 	CommandLine CommandLine // what Args have of PCI buses
 
 	VCPUs          int     // vcpu, 0 when absent
+	CPUVendor      string  // cpu/vendor: "AMD"; "" when absent
+	CPUModel       string  // cpu/model: "EPYC-Milan"; "" when absent
 	Sockets        int     // cpu/topology/@sockets, 0 when absent
 	IOAPIC         *string // features/ioapic/@driver; nil without an ioapic, or with the hook's
 	LaunchSecurity bool

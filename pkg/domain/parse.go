@@ -75,6 +75,8 @@ func (r *reader) general(root *xmledit.Element) error {
 
 	vcpus, _ := number(strings.TrimSpace(r.xml.Text(root.Child("vcpu"))), 10)
 	d.VCPUs = int(min(vcpus, maxVCPUs))
+	d.CPUVendor = strings.TrimSpace(r.xml.Text(first(root, "cpu", "vendor")))
+	d.CPUModel = strings.TrimSpace(r.xml.Text(first(root, "cpu", "model")))
 	for arg := range all(root, "qemu:commandline", "qemu:arg") {
 		d.Args = append(d.Args, arg.Value("value"))
 	}

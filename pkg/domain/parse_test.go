@@ -18,7 +18,7 @@ func TestParse(t *testing.T) {
   <name>a&amp;b</name>
   <memory unit='GiB'>3</memory>
   <os><type arch='x86_64' machine='pc-q35-9.2'>hvm</type><loader type='pflash'>f</loader></os>
-  <cpu><numa><cell id='1' cpus='4-7'/><cell cpus=''/></numa></cpu>
+  <cpu><model fallback='allow'> EPYC-Milan </model><vendor>AMD</vendor><numa><cell id='1' cpus='4-7'/><cell cpus=''/></numa></cpu>
   <numatune><memnode cellid='1' nodeset='0-1'/></numatune>
   <cputune><vcpupin vcpu='3' cpuset='2,^4'/><emulatorpin cpuset='1'/></cputune>
   <launchSecurity type='sev'/>
@@ -48,6 +48,7 @@ func TestParse(t *testing.T) {
 	want := &domain.Domain{
 		Name: "a&b", UID: "5b1c",
 		Arch: "x86_64", Machine: "pc-q35-9.2", UEFI: true, MemoryBytes: 3 << 30,
+		CPUVendor: "AMD", CPUModel: "EPYC-Milan",
 		// the second by its position
 		Cells:    []domain.Cell{{ID: 1, CPUs: "4-7"}, {ID: 1, CPUs: ""}},
 		Memnodes: []domain.Memnode{{Cell: 1, Nodeset: "0-1"}},

@@ -247,7 +247,8 @@ func HasRegisters(sysfs fs.FS) bool {
 const modaliasFile = "modalias"
 
 // cpu reads the model of the CPUs; the zero CPU if sysfs does not show it. A snapshot of before it
-// was kept tells AMD's by the vendor of a root port.
+// was kept tells AMD's by the vendor of a root port, and so does every sysfs Grace, whose model is in
+// no file that any user may read.
 func (r *hostReader) cpu() topology.CPU {
 	kind, _ := strings.CutPrefix(r.file(path.Join(cpusDir, modaliasFile)), "cpu:type:")
 	kind, _, _ = strings.Cut(kind, ":")
@@ -258,24 +259,31 @@ func (r *hostReader) cpu() topology.CPU {
 		cpu.Vendor, cpu.Family = 0, 0
 	}
 
-	if cpu.Arch == "" && r.hasRootPortOfAMD() {
-		cpu.Vendor = topology.CPUVendorAMD
+	if cpu.Arch == "" || cpu.Arch == "aarch64" {
+		const amd = 0x1022
+		vendor, device := r.rootPort()
+		if vendor == amd && cpu.Arch == "" {
+			cpu.Vendor = topology.CPUVendorAMD
+		}
+		cpu.IsGrace = topology.IsGraceRootPort(vendor, device)
 	}
 
 	return cpu
 }
 
-// hasRootPortOfAMD reports whether AMD made the root port above one of the devices that were read.
-func (r *hostReader) hasRootPortOfAMD() bool {
-	const amd = 0x1022
+// rootPort returns the ids of the root port above the first of the devices that were read.
+func (r *hostReader) rootPort() (vendor, device uint16) {
 	for _, a := range slices.SortedFunc(maps.Keys(r.devices), topology.Address.Compare) {
 		if d := r.devices[a]; d != nil && len(d.Bridges) > 0 {
 			dir, isShown := r.deviceDir(pciDevices + "/" + d.Bridges[0].String())
-			return isShown && dir != "" && r.hex(dir+"/vendor", 16) == amd
+			if !isShown || dir == "" {
+				return 0, 0
+			}
+			return uint16(r.hex(dir+"/vendor", 16)), uint16(r.hex(dir+"/device", 16))
 		}
 	}
 
-	return false
+	return 0, 0
 }
 
 // packageFile holds the package of a CPU

@@ -212,7 +212,7 @@ func TestReadPartialACS(t *testing.T) {
 }
 
 // TestReadCPU: vendor and family of x86 CPUs are in their modalias; other architectures have none.
-// Where sysfs does not show it, a root port of AMD tells the vendor.
+// Where sysfs does not show it, a root port of AMD tells the vendor; one of Grace tells the model.
 func TestReadCPU(t *testing.T) {
 	for text, want := range map[string]topology.CPU{
 		"cpu x86,ven0002fam0019mod0011": {Arch: "x86", Vendor: 2, Family: 0x19},
@@ -221,6 +221,10 @@ func TestReadCPU(t *testing.T) {
 		"cpus 0 0-3":                    {},
 
 		"pci0000:40/0000:40:01.0 vendor=0x1022\npci0000:40/0000:40:01.0/0000:41:00.0": {Vendor: 2},
+		"cpu aarch64\npci0000:40/0000:40:00.0 vendor=0x10de device=0x22b2\n" +
+			"pci0000:40/0000:40:00.0/0000:41:00.0": {Arch: "aarch64", IsGrace: true},
+		"cpu x86,ven0000fam0006mod008F\npci0000:40/0000:40:01.0 vendor=0x1022\n" +
+			"pci0000:40/0000:40:01.0/0000:41:00.0": {Arch: "x86", Family: 6},
 		"pci0000:40/0000:40:01.0 vendor=0x8086\npci0000:40/0000:40:01.0/0000:41:00.0": {},
 	} {
 		files := described(t, text+"\npci0000:00/0000:00:01.0")

@@ -100,7 +100,7 @@ func newJudge(s start) judge {
 
 	shown := s.Host.AsShown(s.hostTree, s.ids)
 	j.onHost = consumers.Machine{
-		Machine: machineOf(devices, shown.Node, fastestLink), CPU: s.Host.CPU,
+		Machine: machineOf(devices, shown.Node, fastestLink), CPU: cpuOf(s.Host, s.Domain),
 	}
 	j.withoutHook = consumers.Tallies(j.onHost, j.guest(devices, j.flat.Node))
 	return j

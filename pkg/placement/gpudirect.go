@@ -60,7 +60,7 @@ func (p *Plan) Programs() []consumers.Program { return consumers.Programs(p.mach
 
 // machines returns the host and the guest after Changes as the consumers find them.
 func (p *Plan) machines() (host, guest consumers.Machine) {
-	host = consumers.Machine{Machine: p.onHost(), CPU: p.Host.CPU}
+	host = consumers.Machine{Machine: p.onHost(), CPU: cpuOf(p.Host, p.result)}
 	guest = asGuest(p.inGuest(), host, p.result, p.Policy)
 	guest.Atomics = map[topology.ID]bool{}
 	for _, d := range p.Devices {

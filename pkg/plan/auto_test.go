@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"testing"
 
+	"hook-sidecar/pkg/consumers"
 	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
@@ -65,6 +66,36 @@ func TestAutoByCPU(t *testing.T) {
 				t.Errorf("%s, %s, cells %v, port-speed %q: %s, want %s, since %s", test.host, test.cpu,
 					test.cells, speed, got, want, result.Plan.Why)
 			}
+		}
+	}
+}
+
+// TestAutoByModel: where the host does not show its CPUs, the domain's model or vendor tells them.
+func TestAutoByModel(t *testing.T) {
+	snapshot := expect.File(t, filepath.Join(root, "testdata/hosts/x86-2n8g4n-pcie.txtar"))
+	snapshot = modalias.ReplaceAll(snapshot, []byte("${1}\n"))
+	sysfs, err := host.ParseSnapshot(snapshot)
+	expect.NoError(t, err)
+	domain := matrix.Domain(matrix.GuestNUMA{{0}, {1}}, gpusAndNICs(t, sysfs))
+	for cpu, want := range map[string]policy.Layout{
+		"": "numa",
+		"<model>Cascadelake-Server-noTSX</model>": "numa",
+		"<vendor>Intel</vendor>":                  "numa",
+		"<model>EPYC-Milan-v2</model>":            "root",
+		"<vendor>AMD</vendor>":                    "root",
+		// UCX reads the vendor, and Linux the family, which allows P2PDMA from Zen on.
+		"<model>Opteron_G5</model>": "root",
+	} {
+		vm := bytes.Replace(domain, []byte("<numa>"), []byte(cpu+"<numa>"), 1)
+		planner := plan.Planner{Sysfs: sysfs, Source: policy.Source{
+			Flags: map[policy.Key]string{policy.KeyLayout: "auto"},
+		}}
+		result := planner.Read(plan.Request{Domain: vm}).Plan()
+		expect.NoError(t, result.Err)
+		p2pdma := result.Plan.Decisions(consumers.P2PDMA)
+		isZen := cpu == "<model>EPYC-Milan-v2</model>" || cpu == "<vendor>AMD</vendor>"
+		if got := result.Plan.Layout; got != want || (p2pdma.Wrong == 0) != isZen {
+			t.Errorf("%s: %s, want %s, since %s; %+v", cpu, got, want, result.Plan.Why, p2pdma)
 		}
 	}
 }

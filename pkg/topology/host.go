@@ -81,11 +81,15 @@ type CPU struct {
 	Arch string // "x86", "aarch64"; "" if unknown
 	// Vendor and Family of x86 are in Linux's numbers (arch/x86/include/asm/processor.h): AMD is 2.
 	Vendor, Family uint16
+	IsGrace        bool // NVIDIA's Grace
 }
 
 // CPUVendorAMD is AMD in Linux's numbers of x86 vendors (arch/x86/include/asm/processor.h,
 // X86_VENDOR_AMD).
 const CPUVendorAMD = 2
+
+// IsKnown reports whether anything is known of the CPUs' maker.
+func (c CPU) IsKnown() bool { return c != CPU{} }
 
 // IsAMD reports whether CPUs are AMD's.
 func (c CPU) IsAMD() bool { return c.Vendor == CPUVendorAMD }
@@ -93,6 +97,13 @@ func (c CPU) IsAMD() bool { return c.Vendor == CPUVendorAMD }
 // IsZen reports whether CPUs are AMD's from Zen on (drivers/pci/p2pdma.c, cpu_supports_p2pdma), as
 // those of an unknown family count.
 func (c CPU) IsZen() bool { return c.IsAMD() && (c.Family == 0 || c.Family >= 0x17) }
+
+// IsGraceRootPort reports whether a function with these ids is a root port of Grace (rdma-core,
+// rdma_topo: grace_rp).
+func IsGraceRootPort(vendor, device uint16) bool {
+	const nvidia = 0x10de
+	return vendor == nvidia && (device == 0x22b1 || device == 0x22b2)
+}
 
 // FunctionAt returns the PCI function at a, or nil when the host has none.
 func (h *Host) FunctionAt(a Address) *Function {

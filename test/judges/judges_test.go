@@ -23,10 +23,12 @@ import (
 const seedVariable = "SEED"
 
 // The values of UCX_DISTANCE_BW that are asked for: UCX's default, its own ucx.conf's for AMD's
-// CPUs (config/ucx.conf of openucx/ucx, section AMD), and the one that docs/reasons.md advises.
+// CPUs and for Grace (config/ucx.conf of openucx/ucx, sections AMD and Grace Hopper), and the one that
+// docs/reasons.md advises.
 const (
 	byDefault = "auto"
 	onAMD     = "auto,sys:5100MBs"
+	onGrace   = "auto,sys:16500MBs"
 	cured     = "auto,phb:48GBs"
 )
 
@@ -157,7 +159,7 @@ func (l lab) write(t *testing.T, dir, title string, vm judges.VM, m sys.Machine)
 func (l lab) ask(t *testing.T, all []*machine) {
 	t.Helper()
 	asked := topology.Map(all, func(m *machine) judges.Asked { return m.asked })
-	bandwidths := l.programs.UCX(t, []string{byDefault, onAMD, cured}, asked)
+	bandwidths := l.programs.UCX(t, []string{byDefault, onAMD, onGrace, cured}, asked)
 	for i, m := range all {
 		m.ucx = bandwidths[i]
 		m.hwloc = l.programs.Hwloc(t, m.asked)
@@ -168,13 +170,15 @@ func (l lab) ask(t *testing.T, all []*machine) {
 // unlimited is what the model has for UCX's bandwidth without a limit.
 const unlimited = 1 << 20
 
-// checkUCX: the bandwidth of each pair is the model's, for Intel's CPUs UCX's default and for AMD's
-// that of its ucx.conf.
+// checkUCX: the bandwidth of each pair is the model's, for Intel's CPUs UCX's default, and for AMD's
+// and Grace that of its ucx.conf.
 func (m *machine) checkUCX(t *testing.T) {
 	t.Helper()
-	for value, vendor := range map[string]uint16{byDefault: 0, onAMD: topology.CPUVendorAMD} {
+	for value, cpu := range map[string]topology.CPU{
+		byDefault: {}, onAMD: {Vendor: topology.CPUVendorAMD}, onGrace: {IsGrace: true},
+	} {
 		seen := m.seen
-		seen.CPU = topology.CPU{Vendor: vendor}
+		seen.CPU = cpu
 		for pair, says := range m.ucx[value] {
 			model := consumers.UCXBandwidth(seen, m.nodes[pair.GPU], m.nodes[pair.NIC])
 			if rounded := math.Floor(min(says, unlimited)); int(rounded) != model {

@@ -121,9 +121,13 @@ func (m *machine) verdicts(host *machine) map[string]verdicts {
 }
 
 func (m *machine) bandwidth(p judges.Pair) float64 {
-	if m.seen.CPU.IsAMD() {
+	switch {
+	case m.seen.CPU.IsAMD():
 		return m.ucx[onAMD][p]
+	case m.seen.CPU.IsGrace:
+		return m.ucx[onGrace][p]
 	}
+
 	return m.ucx[byDefault][p]
 }
 

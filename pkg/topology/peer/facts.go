@@ -149,7 +149,8 @@ func obstacle(
 			}
 		}
 
-		if isRootPortOf(grace, h.FunctionAt(path[1].ID.(topology.Address))) {
+		port := h.FunctionAt(path[1].ID.(topology.Address))
+		if port != nil && topology.IsGraceRootPort(port.Vendor, port.Device) {
 			return CauseGrace
 		}
 	}
@@ -183,7 +184,7 @@ func PortOf(h *topology.Host, port *topology.Function) Port {
 func portAt(h *topology.Host, a topology.Address, isRootPort bool) Port {
 	port := Port{Address: a, IsRootPort: isRootPort, Unreadable: true}
 	if f := h.FunctionAt(a); f != nil {
-		port.IsVera = isRootPortOf(vera, f)
+		port.IsVera = isVera(f)
 		if f.Details != nil && f.Details.ExtendedConfig {
 			port.ACS, port.Unreadable = f.Details.ACS, false
 		}
@@ -192,16 +193,10 @@ func portAt(h *topology.Host, a topology.Address, isRootPort bool) Port {
 	return port
 }
 
-// The root ports of NVIDIA's CPUs (rdma-core, rdma_topo: grace_rp, vera_rp).
-var (
-	grace = []uint16{0x22b1, 0x22b2}
-	vera  = []uint16{0x2f95, 0x2f96}
-)
-
-// isRootPortOf reports whether a function is a root port of one of NVIDIA's CPUs.
-func isRootPortOf(cpu []uint16, f *topology.Function) bool {
+// isVera reports whether a function is a root port of NVIDIA's Vera (rdma-core, rdma_topo: vera_rp).
+func isVera(f *topology.Function) bool {
 	const nvidia = 0x10de
-	return f != nil && f.Vendor == nvidia && slices.Contains(cpu, f.Device)
+	return f.Vendor == nvidia && (f.Device == 0x2f95 || f.Device == 0x2f96)
 }
 
 // listedRoots has the first functions of Intel's root buses whose root complex passes requests
