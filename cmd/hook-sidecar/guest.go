@@ -26,9 +26,9 @@ func newGuest(p *cli.Program) *cobra.Command {
 		Short: "Say how good a guest's PCI tree is, and what to do",
 		Long: `guest is for a person in a VM. Its first line says good, partly or flat, and what
 that costs; then it has a line per GPU with its NUMA node, its nearest NIC and
-whether NCCL uses GPUDirect RDMA; what the person can do without an administrator;
-and what to send to whoever runs the cluster. It needs neither the domain nor the
-host.
+whether NCCL uses GPUDirect RDMA; a row per consumer of the tree (NCCL, UCX, DRA,
+P2PDMA, hwloc); what the person can do without an administrator; and what to send
+to whoever runs the cluster. It needs neither the domain nor the host.
 
 Without a FILE it reads what is piped to it, else the /sys of this machine. A FILE, or
 - for standard input, is anything pasted from the guest: nvidia-smi topo -m or -mp,
@@ -37,9 +37,9 @@ nodedev-dumpxml, or hook-sidecar snapshot. Several of one guest complete each ot
 also in one file.
 ` + reasons.Page("docs/guest.md") + ` says what each of them shows.
 
-With --host it compares the guest with the bare metal, and names the keys of the
-hook that restore what was lost. -o nccl writes the host's topology with the
-guest's addresses for NCCL_TOPO_FILE.
+With --host it compares the guest with the bare metal: which consumers decide as
+there, and the keys of the hook that restore what was lost. -o nccl writes the
+host's topology with the guest's addresses for NCCL_TOPO_FILE.
 
 Exit status:
   0  success

@@ -148,14 +148,21 @@ type Program struct {
 }
 
 // Programs returns the programs that decide about a GPU, in the order of All.
-func Programs(host, guest Machine) (programs []Program) {
+func Programs(host, guest Machine) []Program {
+	return ProgramsOf(guest, func(yield func(int, Decision)) { Judge(host, guest, yield) })
+}
+
+// ProgramsOf returns the programs of decisions that judge yields as Judge does.
+func ProgramsOf(
+	guest Machine, judge func(yield func(consumer int, d Decision)),
+) (programs []Program) {
 	isGPU := make(map[topology.ID]bool, len(guest.GPUs))
 	for _, gpu := range guest.GPUs {
 		isGPU[gpu.Node.ID] = true
 	}
 
 	asOnHost := map[string]map[topology.ID]bool{} // by program, then GPU
-	Judge(host, guest, func(consumer int, d Decision) {
+	judge(func(consumer int, d Decision) {
 		name := All[consumer].Program
 		if asOnHost[name] == nil {
 			asOnHost[name] = map[topology.ID]bool{}

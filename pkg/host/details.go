@@ -260,12 +260,9 @@ func (r *hostReader) cpu() topology.CPU {
 	}
 
 	if cpu.Arch == "" || cpu.Arch == "aarch64" {
-		const amd = 0x1022
-		vendor, device := r.rootPort()
-		if vendor == amd && cpu.Arch == "" {
-			cpu.Vendor = topology.CPUVendorAMD
-		}
-		cpu.IsGrace = topology.IsGraceRootPort(vendor, device)
+		arch := cpu.Arch
+		cpu = topology.CPUOfRootPort(r.rootPort())
+		cpu.Arch = arch
 	}
 
 	return cpu

@@ -39,7 +39,7 @@ func HeadlineOf(shown, planned *placement.Plan) []string {
 		if pairs.Known < pairs.All {
 			text += fmt.Sprintf(", %d not known", pairs.All-pairs.Known)
 		}
-		parts = decisions(shown.Programs())
+		parts = Decisions(shown.Programs())
 		if len(parts) == 0 || pairs.Alike < pairs.All {
 			parts = append(parts, text)
 		}
@@ -67,10 +67,10 @@ func HeadlineOf(shown, planned *placement.Plan) []string {
 	return parts
 }
 
-// decisions returns which programs decide as on the host about how many GPUs, as parts of a
+// Decisions returns which programs decide as on the host about how many GPUs, as parts of a
 // headline: "0 of 8 GPUs: UCX as on the host", "8 of 8 GPUs: NCCL, DRA as on the host". Those come
 // first that do about the fewest.
-func decisions(programs []consumers.Program) (parts []string) {
+func Decisions(programs []consumers.Program) (parts []string) {
 	sorted := slices.Clone(programs)
 	slices.SortStableFunc(sorted, func(x, y consumers.Program) int {
 		return cmp.Or(cmp.Compare(x.AsOnHost, y.AsOnHost), cmp.Compare(x.GPUs, y.GPUs))

@@ -98,6 +98,17 @@ func (c CPU) IsAMD() bool { return c.Vendor == CPUVendorAMD }
 // those of an unknown family count.
 func (c CPU) IsZen() bool { return c.IsAMD() && (c.Family == 0 || c.Family >= 0x17) }
 
+// CPUOfRootPort returns what the ids of a root port tell of the CPUs: AMD's and Grace have their own.
+func CPUOfRootPort(vendor, device uint16) (cpu CPU) {
+	const amd = 0x1022
+	if vendor == amd {
+		cpu.Vendor = CPUVendorAMD
+	}
+
+	cpu.IsGrace = IsGraceRootPort(vendor, device)
+	return cpu
+}
+
 // IsGraceRootPort reports whether a function with these ids is a root port of Grace (rdma-core,
 // rdma_topo: grace_rp).
 func IsGraceRootPort(vendor, device uint16) bool {

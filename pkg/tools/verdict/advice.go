@@ -25,6 +25,7 @@ func (v *Verdict) advise() {
 	v.adviseFile()
 	v.adviseUCX()
 	v.adviseCPUs()
+	v.setVariables()
 	v.Send = v.send()
 }
 
@@ -188,24 +189,29 @@ func (v *Verdict) adviseFile() {
 // of the node, by what it assumes of both paths (pkg/consumers/ucx.go); the variable raises the first
 // (openucx/ucx src/ucs/sys/topo/base/topo.c).
 func (v *Verdict) adviseUCX() {
-	m := consumers.Machine{Machine: machine(&v.guest, v.gpus, v.nics)}
-	astray := topology.CountFunc(m.GPUs, func(gpu ncclgraph.GPU) bool {
-		onRoot, elsewhere := 0, 0 // the bandwidths that UCX assumes to the NICs
-		for _, nic := range m.NICs {
-			if to := consumers.UCXBandwidth(m, gpu.Node, nic); topology.Common(gpu.Node, nic) != nil {
-				onRoot = max(onRoot, to)
-			} else {
-				elsewhere = max(elsewhere, to)
+	i := slices.IndexFunc(v.Consumers, func(c Consumer) bool { return c.Consumer == consumers.UCX })
+	if i < 0 || v.Consumers[i].No <= v.broken {
+		return
+	}
+
+	v.step(fmt.Sprintf("Let UCX (NIXL, Dynamo, Open MPI, MPICH) take the NIC beside a GPU, which it "+
+		"does not for %d of %s, since no switch is shown. From UCX 1.18 on:",
+		v.Consumers[i].No-v.broken, words.Counted(len(v.gpus), "GPU")),
+		"export UCX_DISTANCE_BW=auto,phb:48GBs")
+}
+
+// setVariables fills in which variables the steps set for each consumer.
+func (v *Verdict) setVariables() {
+	for _, step := range v.Steps {
+		for _, line := range step.Text {
+			variable, isSet := strings.CutPrefix(line, "export ")
+			program, _, _ := strings.Cut(variable, "_")
+			for i := range v.Consumers {
+				if row := &v.Consumers[i]; isSet && row.Consumer == program {
+					row.Set = append(row.Set, variable)
+				}
 			}
 		}
-
-		return 0 < onRoot && onRoot < elsewhere
-	})
-
-	if astray > 0 {
-		v.step(fmt.Sprintf("Let UCX (NIXL, Dynamo, Open MPI, MPICH) take the NIC beside a GPU, which it "+
-			"does not for %d of %s, since no switch is shown. From UCX 1.18 on:", astray,
-			words.Counted(len(m.GPUs), "GPU")), "export UCX_DISTANCE_BW=auto,phb:48GBs")
 	}
 }
 

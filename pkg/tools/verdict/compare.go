@@ -64,6 +64,7 @@ func (v *Verdict) compare() {
 	}
 
 	c.lose(v, gpus, nics)
+	v.compareConsumers(gpus, nics)
 	c.restore(v)
 }
 

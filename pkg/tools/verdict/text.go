@@ -26,6 +26,7 @@ func (v Verdict) WriteText(w io.Writer, style report.Style) error {
 	if len(v.GPUs) > 0 {
 		p.gpus(v)
 		p.relations(v.Relations)
+		p.consumers(v.Consumers)
 	}
 
 	if v.Host != nil {
@@ -125,9 +126,63 @@ func (p *page) relations(relations []Relation) {
 	p.table(rows)
 }
 
+// consumers writes a row per consumer: what it decides, and which variables help it.
+func (p *page) consumers(all []Consumer) {
+	if len(all) == 0 {
+		return
+	}
+
+	p.heading("CONSUMERS OF THE TREE")
+	rows := [][]string{{"CONSUMER", "ASKS OF EACH", "YES", "OPEN", "NO", "NOT KNOWN", "SET"}}
+	for _, c := range all {
+		row := []string{c.Consumer, c.Unit + ": " + c.Asks}
+		for _, n := range []int{c.Yes, c.Open, c.No, c.Unknown} {
+			row = append(row, fmt.Sprint(n))
+		}
+
+		rows = append(rows, append(row, cmp.Or(strings.Join(c.Set, " "), "-")))
+	}
+
+	p.table(rows)
+}
+
+// consumersOnHost writes for how many GPUs each program decides as on the host, and a row per
+// consumer.
+func (p *page) consumersOnHost(v Verdict) {
+	parts := report.Decisions(v.programs)
+	rows := [][]string{{"CONSUMER", "DECIDES FOR EACH", "AS ON THE HOST", "OPEN", "OTHERWISE",
+		"NOT KNOWN"}}
+	var unknown []string
+	for _, c := range v.Consumers {
+		if c.Host == nil {
+			continue
+		}
+
+		row := []string{c.Consumer, c.Unit}
+		for _, n := range []int{c.Host.Right, c.Host.Open, c.Host.Wrong, c.Host.Unknown} {
+			row = append(row, fmt.Sprint(n))
+		}
+
+		rows = append(rows, row)
+		if c.Host.Unknown > 0 {
+			unknown = append(unknown, c.Consumer)
+		}
+	}
+
+	if len(unknown) > 0 {
+		parts = append(parts, "not known of all: "+strings.Join(unknown, ", "))
+	}
+
+	if len(rows) > 1 {
+		p.paragraph("", strings.Join(parts, "; "))
+		p.table(rows)
+	}
+}
+
 // host writes what the guest lacks of its host.
 func (p *page) host(v Verdict) {
 	p.heading("COMPARED WITH THE HOST")
+	p.consumersOnHost(v)
 	p.paragraph("",
 		fmt.Sprintf("on the host NCCL uses GPUDirect RDMA on %d of %d GPUs", v.Host.Direct,
 			v.Host.GPUs))

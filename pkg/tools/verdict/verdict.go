@@ -6,6 +6,7 @@ package verdict
 import (
 	"slices"
 
+	"hook-sidecar/pkg/consumers"
 	"hook-sidecar/pkg/consumers/ncclgraph"
 	"hook-sidecar/pkg/tools/paste"
 	"hook-sidecar/pkg/topology"
@@ -22,6 +23,8 @@ type Verdict struct {
 	// those that NCCL can use, in the order of their addresses
 	NICs      []NIC      `json:"nics"`
 	Relations []Relation `json:"relations"` // pairs by path type: GPU-GPU, GPU-NIC
+	// what each consumer of the tree decides that decides anything about the devices
+	Consumers []Consumer `json:"consumers"`
 	// whether NCCL believes that a port slows down a path that it uses
 	Limited bool        `json:"limited"`
 	Host    *Comparison `json:"host"` // null without the host's file
@@ -42,6 +45,8 @@ type Verdict struct {
 	lost   bool   // no GPU works, or no NIC
 	viaC2C int    // GPUs without a switch to a NIC that reach the CPU over NVLink-C2C
 	unsure int    // GPUs that may have a nearer NIC than those whose path is known
+
+	programs []consumers.Program // compared with the host
 }
 
 // Outcome is the verdict in a word.
@@ -108,6 +113,7 @@ func New(guest paste.Machine, host *paste.Machine) Verdict {
 		GPUs:      []GPU{},
 		NICs:      []NIC{},
 		Relations: []Relation{},
+		Consumers: []Consumer{},
 		Steps:     []Step{},
 		Send:      []string{},
 		Notes:     append([]string{}, guest.Notes...),
@@ -135,6 +141,7 @@ func New(guest paste.Machine, host *paste.Machine) Verdict {
 	v.judgeOneNode()
 	v.judgeUnseenLinks()
 	v.judgeFaults(badGPUs, badNICs)
+	v.consume()
 	if host != nil {
 		v.compare()
 	}
@@ -217,7 +224,8 @@ func count(kind string, m *paste.Machine, first, second []*topology.Function) Re
 
 // machine returns the GPUs and NICs as NCCL finds them.
 func machine(m *paste.Machine, gpus, nics []*topology.Function) ncclgraph.Machine {
-	tree := m.Tree(topology.Map(append(slices.Clone(gpus), nics...), idOf))
+	ids := topology.Map(append(slices.Clone(gpus), nics...), idOf)
+	tree := m.AsShown(m.Tree(ids), ids)
 	graph := ncclgraph.Machine{Link: linksOf(m)}
 	for _, d := range gpus {
 		graph.GPUs = append(graph.GPUs, ncclgraph.GPU{
