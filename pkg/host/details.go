@@ -77,6 +77,8 @@ const (
 	capabilityExpress = 0x10
 	linkOffset        = 0x0c // Link Capabilities
 	device2Offset     = 0x24 // Device Capabilities 2
+	control2Offset    = 0x28 // Device Control 2
+	blocksAtomics     = 0x80 // in it, AtomicOp Egress Blocking
 	expressBytes      = 0x3c
 )
 
@@ -140,6 +142,8 @@ func ReadCapabilities(d *topology.Details, config []byte) {
 	if capability := express(config); capability != nil {
 		register := binary.LittleEndian.Uint32(capability[device2Offset:])
 		d.AtomicOps = new(topology.AtomicOps(register) & topology.AllAtomics)
+		control := binary.LittleEndian.Uint16(capability[control2Offset:])
+		d.BlocksAtomics = new(control&blocksAtomics != 0)
 	}
 
 	seen := map[int]bool{}
@@ -175,7 +179,9 @@ func acsBits(register uint16) topology.ACSBits {
 //
 //	acs 0x005f 0x001d
 //	ats
-//	atomics 0x0040
+//	atomics 0x0040 0x0000
+//
+// The second number of atomics, bits of Device Control 2, is missing in files of before it was kept.
 const listedFile = "extended_capabilities"
 
 // list returns the content of listedFile.
@@ -190,7 +196,11 @@ func list(d *topology.Details) string {
 	}
 
 	if a := d.AtomicOps; a != nil {
-		fmt.Fprintf(&lines, "atomics %#04x\n", uint32(*a))
+		fmt.Fprintf(&lines, "atomics %#04x", uint32(*a))
+		if blocks := d.BlocksAtomics; blocks != nil {
+			fmt.Fprintf(&lines, " %#04x", map[bool]uint16{true: blocksAtomics}[*blocks])
+		}
+		lines.WriteString("\n")
 	}
 
 	return lines.String()
@@ -215,8 +225,12 @@ func (r *hostReader) readListed(d *topology.Details, dir string) {
 		case "ats":
 			d.ATS = true
 		case "atomics":
-			if n, _ := fmt.Sscanf(line, "atomics %v", &first); n == 1 {
+			n, _ := fmt.Sscanf(line, "atomics %v %v", &first, &second)
+			if n > 0 {
 				d.AtomicOps = new(topology.AtomicOps(first) & topology.AllAtomics)
+			}
+			if n > 1 {
+				d.BlocksAtomics = new(second&blocksAtomics != 0)
 			}
 		}
 	}

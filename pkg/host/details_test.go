@@ -211,6 +211,25 @@ func TestReadPartialACS(t *testing.T) {
 	}
 }
 
+// TestReadAtomics: a snapshot of before Device Control 2 was kept does not say whether a port blocks
+// AtomicOps.
+func TestReadAtomics(t *testing.T) {
+	const routing = topology.AtomicRouting
+	for line, want := range map[string]*bool{
+		"atomics 0x0040":        nil,
+		"atomics 0x0040 0x0000": new(false),
+		"atomics 0x0040 0x0080": new(true),
+	} {
+		snapshot := parse(t, "-- bus/pci/devices/0000:00:01.0 -> "+
+			"../../../devices/pci0000:00/0000:00:01.0 --\n"+
+			"-- devices/pci0000:00/0000:00:01.0/extended_capabilities --\n"+line+"\n")
+		whole, _ := readAll(snapshot)
+		details := whole.Functions[0].Details
+		expect.Same(t, want, details.BlocksAtomics, "%s", line)
+		expect.Same(t, routing, *details.AtomicOps, "%s", line)
+	}
+}
+
 // TestReadCPU: vendor and family of x86 CPUs are in their modalias; other architectures have none.
 // Where sysfs does not show it, a root port of AMD tells the vendor; one of Grace tells the model.
 func TestReadCPU(t *testing.T) {

@@ -131,13 +131,13 @@ registers() {
   set -- $(od -An -v -tx4 -N4096 "$config" 2> /dev/null)
   [ $# = 1024 ] || return 1
 
-  atomics= count=0
+  atomics= blocked= count=0
   eval "at=\$((0x\${14} & 0xfc))"
   while [ $at -ge 64 ] && [ $count -lt 48 ]; do
     count=$((count + 1))
     eval "header=\$((0x\${$((at / 4 + 1))}))"
     if [ $((header & 0xff)) = 16 ] && [ $at -le 196 ]; then
-      eval "atomics=\$((0x\${$((at / 4 + 10))} & 0x3c0))"
+      eval "atomics=\$((0x\${$((at / 4 + 10))} & 0x3c0)) blocked=\$((0x\${$((at / 4 + 11))} & 0x80))"
       break
     fi
     at=$((header >> 8 & 0xfc))
@@ -157,7 +157,7 @@ registers() {
   printf -- '-- %s/extended_capabilities --\n' "${config%/config}"
   [ -z "$acs" ] || printf 'acs 0x%04x 0x%04x\n' $((acs & 0x7f)) $((acs >> 16 & 0x7f))
   [ -z "$ats" ] || echo ats
-  [ -z "$atomics" ] || printf 'atomics 0x%04x\n' $atomics
+  [ -z "$atomics" ] || printf 'atomics 0x%04x 0x%04x\n' $atomics $blocked
 }
 
 functions= groups= mediated=

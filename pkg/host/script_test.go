@@ -64,7 +64,7 @@ cpus 0 0-3
 packages 1
 iommu dmar0 intel-iommu/ecap=f020df
 iommu ivhd0 amd-iommu/cap=190b640f
-pci0000:00/0000:00:01.0 class=0x060400 acs=default,dt atomics=routing,32,64
+pci0000:00/0000:00:01.0 class=0x060400 acs=default,dt atomics=routing,32,64,blocked
 pci0000:00/0000:00:1c.0 class=0x060400 acs=none
 pci0000:00/0000:00:01.0/0000:01:00.0 ats=on node=0 group=7 driver=vfio-pci mdevtype=nvidia-222:GRID_T4-1Q:3:16 reset=
 pci0000:00/0000:00:01.0/0000:01:00.0/4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01 type=nvidia-222 group=9

@@ -125,7 +125,7 @@ func TestSnapshotKeepsDetails(t *testing.T) {
 func TestSnapshotKeepsCapabilities(t *testing.T) {
 	files := expect.Host(t, `cpus 0 0-3
 pci0000:00/0000:00:01.0 class=0x060400 acs=rr,cr,ec
-pci0000:00/0000:00:02.0 class=0x060400 acs=nopeers atomics=routing,32,64
+pci0000:00/0000:00:02.0 class=0x060400 acs=nopeers atomics=routing,32,64,blocked
 pci0000:00/0000:00:03.0 class=0x060400 acs=none
 pci0000:00/0000:00:01.0/0000:01:00.0 ats=on
 pci0000:00/0000:00:02.0/0000:02:00.0 conventional`)

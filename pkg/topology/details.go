@@ -30,6 +30,9 @@ type Details struct {
 	ATS            bool // has Address Translation Services (PCI Express 5.0, 10.5.1)
 	// AtomicOps is nil without Device Capabilities 2, and in a snapshot of before they were kept.
 	AtomicOps *AtomicOps
+	// BlocksAtomics is AtomicOp Egress Blocking of Device Control 2 (PCI Express 5.0, 7.5.3.16): a port
+	// passes none on. It is nil as AtomicOps is, and in a snapshot of before it was kept.
+	BlocksAtomics *bool
 
 	MDEVTypes []MDEVType // mdev_supported_types, by ID
 	VGPU      *VGPU      // nvidia/; nil for what is not a virtual function of NVIDIA's vendor VFIO

@@ -202,7 +202,14 @@ func registers(d topology.Function) string {
 		bits, names = bits>>1, names[1:]
 	}
 
-	text += flags(uint16(bits), names...) + "\n" +
+	text += flags(uint16(bits), names...) + "\n\t\t\t AtomicOpsCtl:"
+	if !d.IsBridge {
+		text += flags(0, "ReqEn")
+	} else {
+		text += flags(map[bool]uint16{true: 1}[blocksAtomics(d)], "EgressBlck")
+	}
+
+	text += "\n" +
 		"\tCapabilities: [100 v1] Device Serial Number 12-34-56-78-9a-bc-de-f0\n"
 	if acs := d.Details.ACS; acs != nil {
 		names := []string{"SrcValid", "TransBlk", "ReqRedir", "CmpltRedir", "UpstreamFwd",
@@ -227,6 +234,10 @@ func atomics(d topology.Function) topology.AtomicOps {
 		return 0
 	}
 	return *d.Details.AtomicOps
+}
+
+func blocksAtomics(d topology.Function) bool {
+	return d.Details.BlocksAtomics != nil && *d.Details.BlocksAtomics
 }
 
 // flags prints bits by their names, the lowest bit first.

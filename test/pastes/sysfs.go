@@ -81,6 +81,9 @@ func (m *Machine) config(d topology.Function) []byte {
 	if d.Details.ExtendedConfig {
 		c = extended(d.Details)
 		binary.LittleEndian.PutUint32(c[express+0x24:], uint32(atomics(d)))
+		if blocksAtomics(d) {
+			c[express+0x28] = 0x80
+		}
 	}
 
 	binary.LittleEndian.PutUint16(c[0:], d.Vendor)

@@ -67,6 +67,7 @@ var (
 		{Name: "link-degraded", needs: Inputs.hasHardware, run: linkDegraded},
 		{Name: "acs", needs: Inputs.hasHardware, run: accessControl},
 		{Name: "ats", needs: Inputs.hasHardware, run: addressTranslation},
+		{Name: "atomics-path", needs: Inputs.hasHardware, run: atomicsPath},
 
 		{Name: "mdev-types", needs: Inputs.hasVGPUs, run: mdevTypes},
 		{Name: "mdev-unused", needs: Inputs.hasVGPUs, run: mdevUnused},

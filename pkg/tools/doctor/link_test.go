@@ -171,7 +171,55 @@ pci0000:00/0000:00:01.0/0000:02:00.0/0000:03:00.0/0000:01:00.0 link=32.0x16 maxl
 				"PASS no NIC or drive is under one switch with a GPU",
 			}},
 		},
+		"atomics-path": atomicsTests(),
 	}
+}
+
+// atomicsTests has hosts with a whole AMD GPU under a switch.
+func atomicsTests() map[string]test {
+	const look = " (look for PCIe AtomicOps in the node's firmware, or use a slot whose ports pass " +
+		"them on; lspci -vv of root shows AtomicOpsCap and AtomicOpsCtl of each port)"
+	notKnown := []string{"NOTE whether the host's path has PCIe AtomicOps is not known of " +
+		"0000:04:00.0 (" + peer.AsRoot + ")"}
+	ends := func(at, why string) []string {
+		return []string{"WARN 0000:04:00.0 gets no PCIe AtomicOps in any guest, since 0000:" + at + " " +
+			why + look}
+	}
+
+	tests := map[string]test{}
+	for name, of := range map[string]struct {
+		root, up, down, gpu string // each one's AtomicOps
+		want                []string
+	}{
+		"whole": {"atomics=routing,32,64", "atomics=routing", "atomics=routing", "atomics=32,64",
+			[]string{"PASS the host's paths of 1 whole AMD GPU have PCIe AtomicOps"}},
+		"the GPU lacks them": {"atomics=routing,32,64", "atomics=routing", "atomics=routing",
+			"atomics=32", ends("04:00.0", "itself lacks them")},
+		"the root port does not complete": {"atomics=routing", "atomics=routing", "atomics=routing",
+			"atomics=32,64", ends("00:01.0", "is a root port that does not complete them")},
+		"the upstream port does not route": {"atomics=32,64", "atomics=", "atomics=routing",
+			"atomics=32,64", ends("02:00.0", "is a port of a switch that does not route them")},
+		"the downstream port does not route": {"atomics=32,64", "atomics=routing", "atomics=",
+			"atomics=32,64", ends("03:00.0", "is a port of a switch that does not route them")},
+		"the upstream port blocks": {"atomics=32,64", "atomics=routing,blocked", "atomics=routing",
+			"atomics=32,64", ends("02:00.0", "is a port of a switch that blocks them (EgressBlck)")},
+		// Linux asks upstream ports alone.
+		"the downstream port blocks": {"atomics=32,64", "atomics=routing", "atomics=routing,blocked",
+			"atomics=32,64", []string{"PASS the host's paths of 1 whole AMD GPU have PCIe AtomicOps"}},
+		"registers that are not read": {"", "", "", "", notKnown},
+		"one that is not read":        {"atomics=32,64", "", "atomics=routing", "atomics=32,64", notKnown},
+		"one that is not read, and the end": {"atomics=32,64", "", "atomics=", "atomics=32,64",
+			ends("03:00.0", "is a port of a switch that does not route them")},
+	} {
+		const above = "pci0000:00/0000:00:01.0/0000:02:00.0"
+		tests[name] = test{given{host: "pci0000:00/0000:00:01.0 class=0x060400 " + of.root + "\n" +
+			above + " class=0x060400 " + of.up + "\n" +
+			above + "/0000:03:00.0 class=0x060400 " + of.down + "\n" +
+			above + "/0000:03:00.0/0000:04:00.0 class=0x038000 vendor=0x1002 device=0x740f " +
+			"driver=vfio-pci " + of.gpu}, of.want}
+	}
+
+	return tests
 }
 
 // pair is a host with a NIC and a GPU under one switch.

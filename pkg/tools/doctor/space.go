@@ -113,8 +113,8 @@ func ioSpace(in Inputs) []Result {
 		words.Counted(space.Devices, "device"), space.Firmware, space.Room)
 }
 
-// atomics checks whether QEMU lets a root port complete PCIe AtomicOps for each whole AMD GPU. Nobody
-// can ask from here whether the host's path has them.
+// atomics checks whether QEMU lets a root port complete PCIe AtomicOps for each whole AMD GPU. Whether
+// the host's path has them is asked by atomicsPath.
 func atomics(in Inputs) []Result {
 	gpus := topology.CountFunc(in.Plan.Devices, placement.Decision.NeedsAtomics)
 	if gpus == 0 {

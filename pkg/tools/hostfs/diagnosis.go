@@ -102,9 +102,9 @@ func configSpace(acs, ats string) []byte {
 }
 
 // addExpress adds a PCI Express capability at 0x40 (PCI Express 5.0, 7.5.3), whose Device
-// Capabilities 2 have bits of AtomicOps, by a list of names.
+// Capabilities 2 and Device Control 2 have bits of AtomicOps, by a list of names.
 func addExpress(config []byte, atomics string) {
-	const at, device2 = 0x40, 0x24
+	const at, device2, control2, blocked = 0x40, 0x24, 0x28, 0x80
 	config[0x06], config[0x34], config[at], config[at+2] = 0x10, at, 0x10, 0x02
 	var bits uint32
 	for bit, name := range []string{"routing", "32", "64", "128"} {
@@ -114,6 +114,9 @@ func addExpress(config []byte, atomics string) {
 	}
 
 	binary.LittleEndian.PutUint32(config[at+device2:], bits)
+	if slices.Contains(strings.Split(atomics, ","), "blocked") {
+		config[at+control2] = blocked
+	}
 }
 
 // acsControl returns the control register of ACS: the bits of a list of names.

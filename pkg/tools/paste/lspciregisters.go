@@ -39,6 +39,8 @@ func (r *lspciReader) register(tag, value, line string, d *topology.Function) {
 	case "AtomicOpsCap":
 		const lowest = 6 // topology.AtomicRouting
 		detailsOf(d).AtomicOps = new(topology.AtomicOps(bitsOf(value, atomicWords)) << lowest)
+	case "AtomicOpsCtl":
+		detailsOf(d).BlocksAtomics = new(bitsOf(value, []string{"EgressBlck"}) != 0)
 	}
 }
 

@@ -78,7 +78,7 @@ func TestRegisters(t *testing.T) {
 pci0000:10 node=0
   0000:10:00.0 ids=8086:09a2 class=0x088000 acs=none
   0000:10:01.0 bridge ids=8086:352a acs=default atomics=routing,32,64 group=1
-    0000:11:00.0 bridge ids=1000:c030 acs=none atomics=routing group=2
+    0000:11:00.0 bridge ids=1000:c030 acs=none atomics=routing,blocked group=2
       0000:12:00.0 bridge ids=1000:c030 acs=default,dt atomics=routing group=3
         0000:13:00.0 nic ids=15b3:1021 ats=on atomics= group=10
       0000:12:01.0 bridge ids=1000:c030 acs=default,tb,ec atomics= group=4
@@ -93,11 +93,13 @@ pci0000:10 node=0
 			var group int
 			var acs topology.ACS
 			var atomics topology.AtomicOps
+			var blocks bool
 			read(d.IOMMUGroup, &group)
 			read(d.Details.ACS, &acs)
 			read(d.Details.AtomicOps, &atomics)
-			lines = append(lines, fmt.Sprintf("%s group %d ACS %s/%s ATS %t AtomicOps %#x",
-				d.Address, group, acs.Capable, acs.Control, d.Details.ATS, atomics))
+			read(d.Details.BlocksAtomics, &blocks)
+			lines = append(lines, fmt.Sprintf("%s group %d ACS %s/%s ATS %t AtomicOps %#x %t",
+				d.Address, group, acs.Capable, acs.Control, d.Details.ATS, atomics, blocks))
 		}
 		return lines
 	}
