@@ -106,7 +106,11 @@ func newJudge(s start) judge {
 	return j
 }
 
-// flatTree returns the tree of a guest whose devices libvirt places.
+// flatTree returns the tree of a guest whose devices libvirt places. They are in the host's order,
+// and not in the domain's, in which libvirt numbers them: else the order of hostdevs, which a device
+// plugin shuffles, would choose the layout. NCCL breaks ties by order. So a domain in another order
+// may have more wrong decisions of NCCL's than this measure, and auto takes a layout for NCCL's sake
+// by which another consumer has more wrong ones than in that domain.
 func flatTree(ids []topology.DeviceID) *topology.Tree {
 	flat := topology.NewTree(len(ids), 0)
 	bus := flat.Add(nil, topology.Node{Kind: topology.Root, ID: topology.Index(0)})

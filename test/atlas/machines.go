@@ -111,10 +111,7 @@ func (m Machine) VM(tb testing.TB) VM {
 		}
 	}
 
-	for _, n := range shown.Nodes {
-		vm.NUMA = append(vm.NUMA, []int{int(n.ID)})
-	}
-
+	vm.NUMA = matrix.CellPerNode(shown.Nodes)
 	return vm
 }
 

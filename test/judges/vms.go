@@ -36,15 +36,12 @@ func VMs(tb testing.TB, seed uint64, random int) (all []VM) {
 	}
 
 	for i := range uint64(random) {
-		c := nccl.RandomCase(tb, seed+i)
-		machine := atlas.Machine{Title: c.Name, CPU: c.Hardware.CPU}
-		vm := vmOf(atlas.VM{
-			Machine: machine, Sysfs: c.Sysfs, Devices: c.Devices, NUMA: c.NUMA,
-		})
-		if i%2 == 1 {
-			vm.Host = topology.CPU{Arch: "x86", Vendor: topology.CPUVendorAMD, Family: 0x19}
-		}
-		all = append(all, vm)
+		c := nccl.RandomCase(tb, seed+i, []string{nccl.Intel, nccl.AMD}[i%2])
+		shown, _ := host.Read(c.Sysfs, nil, host.All)
+		all = append(all, vmOf(atlas.VM{
+			Machine: atlas.Machine{Title: c.Name}, Sysfs: c.Sysfs, Devices: c.Devices,
+			NUMA: matrix.CellPerNode(shown.Nodes),
+		}))
 	}
 
 	return all

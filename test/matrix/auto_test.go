@@ -17,6 +17,7 @@ import (
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/topology"
 	"hook-sidecar/test/atlas"
 	"hook-sidecar/test/expect"
 	"hook-sidecar/test/matrix"
@@ -34,13 +35,15 @@ func TestMain(m *testing.M) {
 type wholeHost struct {
 	matrix.Sysfs
 	planner plan.Planner
+	nodes   []topology.NUMANode
 	spots   map[string]tree.Spot
 }
 
 func newWholeHost(t *testing.T, sysfs fs.FS, devices []string) wholeHost {
 	t.Helper()
 	h := wholeHost{Sysfs: matrix.Sysfs{FS: sysfs}, spots: map[string]tree.Spot{}}
-	h.planner, _, _ = plan.Planner{Sysfs: sysfs}.WholeHost()
+	planner, shown, _ := plan.Planner{Sysfs: sysfs}.WholeHost()
+	h.planner, h.nodes = planner, shown.Nodes
 	for _, id := range devices {
 		spot, _, err := h.Spot(id)
 		expect.NoError(t, err)
@@ -205,30 +208,43 @@ func TestAuto(t *testing.T) {
 	})
 }
 
-// TestAutoOnRandomHosts: on 200 random hosts with GPUs and NICs no consumer decides more wrongly in the
-// tree of auto than in the flat one that auto measures by, whose devices are in the host's order, if a
-// layout that fits has that.
+// TestAutoOnRandomHosts: on 200 random hosts with GPUs and NICs, and CPUs of Intel or AMD, no consumer
+// decides more wrongly in the tree of auto than in the flat one that auto measures by, whose devices
+// are in the host's order, if a layout that fits has that: with a cell per node, with fewer, and
+// without cells.
 func TestAutoOnRandomHosts(t *testing.T) {
 	for seed := range uint64(200) {
-		c, numa := nccl.RandomCase(t, seed), matrix.NewRandomHost(seed).NUMA
+		c := nccl.RandomCase(t, seed, []string{nccl.Intel, nccl.AMD}[seed%2])
 		host := newWholeHost(t, c.Sysfs, c.Devices)
 		slices.Sort(c.Devices)
-		first := matrix.Domain(numa, c.Devices)
-		domain, _ := run(t, host.planner, withLayout(policy.LayoutAuto), first)
-		flat, auto := consumersIn(t, host, first, false), consumersIn(t, host, domain, false)
-		if harmful(auto) == 0 && worse(auto, flat) == 0 {
-			continue
+		perNode := matrix.CellPerNode(host.nodes)
+		for _, numa := range []matrix.GuestNUMA{perNode, matrix.NewRandomHost(seed).NUMA, nil} {
+			checkAuto(t, host, numa, c.Devices, fmt.Sprintf("%s, cells %v", c.Name, numa))
 		}
+	}
+}
 
-		for _, layout := range policy.TreeLayouts() {
-			source := policy.Source{Flags: withLayout(layout), AnnotationsFirst: true}
-			tree, fits := answer(t, host.planner, source, first)
-			other := consumersIn(t, host, tree, false)
-			if fits && harmful(other) == 0 && worse(other, flat) == 0 &&
-				!claims(t, host, tree, c.Devices) && current(t, host, tree).TreeLayout() != "" {
-				t.Errorf("%s: auto decides worse than without the hook, %s does not:\n%v\n%v\n%v",
-					c.Name, layout, flat, auto, other)
-			}
+// checkAuto checks that no consumer decides more wrongly in the tree of auto than in the flat one, if a
+// layout that fits has that.
+func checkAuto(
+	t *testing.T, host wholeHost, numa matrix.GuestNUMA, devices []string, name string,
+) {
+	t.Helper()
+	first := matrix.Domain(numa, devices)
+	domain, _ := run(t, host.planner, withLayout(policy.LayoutAuto), first)
+	flat, auto := consumersIn(t, host, first, false), consumersIn(t, host, domain, false)
+	if harmful(auto) == 0 && worse(auto, flat) == 0 {
+		return
+	}
+
+	for _, layout := range policy.TreeLayouts() {
+		source := policy.Source{Flags: withLayout(layout), AnnotationsFirst: true}
+		tree, fits := answer(t, host.planner, source, first)
+		other := consumersIn(t, host, tree, false)
+		if fits && harmful(other) == 0 && worse(other, flat) == 0 &&
+			!claims(t, host, tree, devices) && current(t, host, tree).TreeLayout() != "" {
+			t.Errorf("%s: auto decides worse than without the hook, %s does not:\n%v\n%v\n%v", name,
+				layout, flat, auto, other)
 		}
 	}
 }

@@ -31,11 +31,7 @@ func TestFindingsOfAll(t *testing.T) {
 		devices, err := matrix.Sysfs{FS: all[name]}.Endpoints()
 		expect.NoError(t, err)
 
-		var cells matrix.GuestNUMA
-		for _, node := range shown.Nodes {
-			cells = append(cells, []int{int(node.ID)})
-		}
-
+		cells := matrix.CellPerNode(shown.Nodes)
 		vms := [][]byte{matrix.Domain(cells, devices), matrix.Domain(nil, devices)}
 		for i, device := range devices {
 			if expect.IsSampled(i, 12) {

@@ -12,6 +12,11 @@ import (
 // GuestNUMA are the host nodes that the memory of each guest cell is on.
 type GuestNUMA [][]int
 
+// CellPerNode returns a guest with a cell for each node of a host.
+func CellPerNode(nodes []topology.NUMANode) GuestNUMA {
+	return topology.Map(nodes, func(n topology.NUMANode) []int { return []int{int(n.ID)} })
+}
+
 // CellOf returns the guest cell that alone has memory on a host node, or tree.Unknown.
 func (g GuestNUMA) CellOf(node int) int {
 	for cell, nodes := range g {

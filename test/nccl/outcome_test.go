@@ -23,7 +23,7 @@ func everyVM(t *testing.T, test func(t *testing.T, l lab, c nccl.Case)) {
 	}
 
 	for seed := range uint64(random) {
-		all = append(all, nccl.RandomCase(t, seed))
+		all = append(all, nccl.RandomCase(t, seed, nccl.Intel))
 	}
 
 	l := newLab(t)

@@ -11,6 +11,12 @@ import (
 	"hook-sidecar/test/matrix"
 )
 
+// Models of CPUs in sysfs (devices/system/cpu/modalias): Sapphire Rapids and Genoa.
+const (
+	Intel = "x86,ven0000fam0006mod008F"
+	AMD   = "x86,ven0002fam0019mod0011"
+)
+
 // Device ids of an H100 as SXM5 and as a PCIe card.
 const (
 	withNVLink    = "0x2330"
@@ -18,8 +24,8 @@ const (
 )
 
 // RandomCase returns the VM of a random host. Its slots have GPUs and NICs by turns, with links
-// that differ between seeds.
-func RandomCase(tb testing.TB, seed uint64) Case {
+// that differ between seeds. The model of the CPUs is one of these here.
+func RandomCase(tb testing.TB, seed uint64, model string) Case {
 	tb.Helper()
 	h := matrix.NewRandomHost(seed)
 	b := classBuilder{link: [...]string{"16.0x16", "32.0x16", "32.0x8"}[seed%3],
@@ -37,8 +43,9 @@ func RandomCase(tb testing.TB, seed uint64) Case {
 		return !strings.HasPrefix(id, "0000:") && !strings.HasPrefix(id, "0001:")
 	})
 
+	sysfs := expect.Host(tb, b.text.String()+"cpu "+model+"\n")
 	hardware := Hardware{CPU: intel, SM: 90, NVLinks: 18 * int(seed%2), Mbps: 400_000}
-	return Case{Name: fmt.Sprintf("seed-%d", seed), Sysfs: expect.Host(tb, b.text.String()),
+	return Case{Name: fmt.Sprintf("seed-%d", seed), Sysfs: sysfs,
 		IsCoarse: true,
 		Domain:   matrix.Domain(h.NUMA, devices), Devices: devices, Hardware: hardware}
 }

@@ -47,10 +47,7 @@ func recordedCase(tb testing.TB, name string) Case {
 	var err error
 	c.Devices, err = matrix.Sysfs{FS: c.Sysfs}.Endpoints()
 	expect.NoError(tb, err)
-	for _, node := range m.Nodes {
-		c.NUMA = append(c.NUMA, []int{int(node.ID)})
-	}
-
+	c.NUMA = matrix.CellPerNode(m.Nodes)
 	c.Domain = matrix.Domain(c.NUMA, c.Devices)
 	return c
 }
