@@ -181,7 +181,8 @@ func acsBits(register uint16) topology.ACSBits {
 //	ats
 //	atomics 0x0040 0x0000
 //
-// The second number of atomics, bits of Device Control 2, is missing in files of before it was kept.
+// The second number of atomics is Egress Blocking of Device Control 2, which earlier releases left
+// out.
 const listedFile = "extended_capabilities"
 
 // list returns the content of listedFile.
@@ -261,8 +262,8 @@ func HasRegisters(sysfs fs.FS) bool {
 const modaliasFile = "modalias"
 
 // cpu reads the model of the CPUs; the zero CPU if sysfs does not show it. A snapshot of before it
-// was kept tells AMD's by the vendor of a root port, and so does every sysfs Grace, whose model is in
-// no file that any user may read.
+// was kept tells AMD's by the vendor of a root port. Grace shows in its root ports alone, since
+// modalias has no model of Arm's CPUs.
 func (r *hostReader) cpu() topology.CPU {
 	kind, _ := strings.CutPrefix(r.file(path.Join(cpusDir, modaliasFile)), "cpu:type:")
 	kind, _, _ = strings.Cut(kind, ":")

@@ -12,9 +12,9 @@ import (
 // x86_Opteron_*.xml, x86_athlon.xml, x86_phenom.xml). The later ones are EPYC.
 var beforeZen = []string{"Opteron", "athlon", "phenom"}
 
-// cpuOf returns the CPUs as the consumers of the tree see them: the host's, and where it does not show
-// them those of the domain, since KVM gives a guest the host's vendor (QEMU target/i386/cpu.c,
-// x86_cpu_load_model). What neither tells counts as Intel's.
+// cpuOf returns the CPUs as the consumers of the tree see them: the host's, and where it does not
+// show them those of the domain, since KVM gives a guest the host's vendor (QEMU
+// target/i386/cpu.c, x86_cpu_load_model). What neither tells counts as Intel's.
 func cpuOf(host *topology.Host, d *domain.Domain) topology.CPU {
 	amd := topology.CPU{Vendor: topology.CPUVendorAMD}
 	isModel := func(prefix string) bool { return strings.HasPrefix(d.CPUModel, prefix) }

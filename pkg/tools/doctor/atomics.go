@@ -13,9 +13,9 @@ import (
 const neededAtomics = topology.Atomic32 | topology.Atomic64
 
 // atomicsPath checks whether the host's paths from whole AMD GPUs to their root ports have PCIe
-// AtomicOps. VFIO offers them to QEMU only if the GPU itself has them, and by the rule of Linux: the
-// root port completes them, each port of a switch on the way routes them, and no upstream port blocks
-// them (drivers/vfio/pci/vfio_pci_core.c, vfio_pci_info_atomic_cap; drivers/pci/pci.c,
+// AtomicOps. VFIO offers them to QEMU only if the GPU itself has them, and by the rule of Linux:
+// the root port completes them, each port of a switch on the way routes them, and no upstream port
+// blocks them (drivers/vfio/pci/vfio_pci_core.c, vfio_pci_info_atomic_cap; drivers/pci/pci.c,
 // pci_enable_atomic_ops_to_root).
 func atomicsPath(in Inputs) []Result {
 	var found []Result
@@ -75,6 +75,7 @@ func (in Inputs) atomicsEnd(
 			f = in.Host.FunctionAt(n.ID.(topology.Address))
 		}
 
+		// Another function may end them all the same, so the rest of the path is looked at.
 		if f == nil || f.Details == nil || f.Details.AtomicOps == nil {
 			isKnown = false
 			continue

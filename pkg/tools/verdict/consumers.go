@@ -90,7 +90,12 @@ func (v *Verdict) consume() {
 			continue
 		}
 
-		each := func(ask func() answer) { row.count(sameFor(cpus, &s, ask)) }
+		of := cpus[:1]
+		if c.Name == consumers.UCX || c.Name == consumers.P2PDMA {
+			of = cpus
+		}
+
+		each := func(ask func() answer) { row.count(sameFor(of, &s, ask)) }
 		for i := range v.gpus {
 			if c.Unit == "GPU" && len(v.nics) > 0 {
 				each(func() answer { return v.askGPU(c.Name, s, i) })
@@ -158,7 +163,7 @@ func portOf(m *paste.Machine, d *topology.Function) *topology.Function {
 // askGPU returns what a consumer decides about the GPU at a position.
 func (v *Verdict) askGPU(consumer string, s side, i int) answer {
 	switch direct := v.GPUs[i].Direct; {
-	case v.isBroken(v.gpus[i]):
+	case v.faulty[v.gpus[i]]:
 		return no
 	case consumer == consumers.NCCL:
 		return of(direct != nil && *direct, direct != nil)
@@ -197,7 +202,7 @@ func (v *Verdict) askGPU(consumer string, s side, i int) answer {
 
 // askPair returns what a consumer decides about a pair of devices.
 func (v *Verdict) askPair(consumer string, s side, x, y end) answer {
-	if v.isBroken(x.d) || v.isBroken(y.d) {
+	if v.faulty[x.d] || v.faulty[y.d] {
 		return no
 	}
 
@@ -211,9 +216,6 @@ func (v *Verdict) askPair(consumer string, s side, x, y end) answer {
 
 	return of(consumers.AllowsPeers(s.CPU, x.Node, y.Node), s.isNearKnown(x.d, y.d))
 }
-
-// isBroken reports whether a device cannot work in the guest.
-func (v *Verdict) isBroken(d *topology.Function) bool { return v.faultOf(d) != (fault{}) }
 
 // end is a device of a pair, as the text shows it and in the tree.
 type end struct {
@@ -410,11 +412,11 @@ func (v *Verdict) knows(
 	i, k := slices.IndexFunc(guest.GPUs, isX(d.GPU)), slices.IndexFunc(host.GPUs, isX(d.GPU))
 	x, hostX := guest.gpus[i], host.gpus[k]
 	if d.Other == nil {
-		return v.knowsGPU(consumer, guest, host, i, k, d.Verdict), v.isBroken(x)
+		return v.knowsGPU(consumer, guest, host, i, k, d.Verdict), v.faulty[x]
 	}
 
 	y, hostY := guest.function(d.Other), host.function(d.Other)
-	switch isBroken = v.isBroken(x) || v.isBroken(y); consumer {
+	switch isBroken = v.faulty[x] || v.faulty[y]; consumer {
 	case consumers.DRARoot:
 		isKnown = guest.knowsRoot(x, y) && host.knowsRoot(hostX, hostY)
 	case consumers.DRANode:

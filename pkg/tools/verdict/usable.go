@@ -88,7 +88,7 @@ func (v *Verdict) passesAll() bool {
 func (v *Verdict) split(all []*topology.Function) (usable []*topology.Function, faults []string) {
 	for _, d := range all {
 		if f := v.faultOf(d); f != (fault{}) {
-			v.faults = append(v.faults, f)
+			v.faults, v.faulty[d] = append(v.faults, f), true
 			faults = append(faults, f.String())
 		} else {
 			usable = append(usable, d)

@@ -41,10 +41,11 @@ type Verdict struct {
 	judged int // GPUs of which that is known
 	broken int // GPUs that cannot work
 	faults []fault
-	short  string // the cost without the faults; "" without any
-	lost   bool   // no GPU works, or no NIC
-	viaC2C int    // GPUs without a switch to a NIC that reach the CPU over NVLink-C2C
-	unsure int    // GPUs that may have a nearer NIC than those whose path is known
+	faulty map[*topology.Function]bool // devices with a fault
+	short  string                      // the cost without the faults; "" without any
+	lost   bool                        // no GPU works, or no NIC
+	viaC2C int                         // GPUs without a switch to a NIC that reach the CPU over NVLink-C2C
+	unsure int                         // GPUs that may have a nearer NIC than those whose path is known
 
 	programs []consumers.Program // compared with the host
 }
@@ -119,6 +120,7 @@ func New(guest paste.Machine, host *paste.Machine) Verdict {
 		Notes:     append([]string{}, guest.Notes...),
 		guest:     guest,
 		host:      host,
+		faulty:    map[*topology.Function]bool{},
 		gpus:      gpusOf(&guest),
 		nics:      nicsOf(&guest),
 	}
