@@ -78,38 +78,6 @@ func mostTelling(errors []entry) []Line {
 	return lines
 }
 
-// firstNear returns the first line that a program printed of the failure of which n is the last. The
-// latest of errors comes first.
-func firstNear(n entry, errors []entry) entry {
-	first := n
-	for _, o := range errors {
-		if n.isOfProgram() && o.kind() == n.kind() && o.isBefore(first) && o.isNear(first) {
-			first = o
-		}
-	}
-
-	return first
-}
-
-// isOfProgram reports whether an entry is of the log of a program. Evidence.firstOf knows the first
-// line of a failure in what a guest or a node printed.
-func (n entry) isOfProgram() bool { return n.isLog && n.origin != guests && n.origin != nodes }
-
-// beginFirst turns the lines around that a source printed one after the other about one failure: the
-// first says why, and the others what follows from it.
-func beginFirst(shown []entry) {
-	for start := 0; start < len(shown); {
-		end := start + 1
-		for shown[start].isOfProgram() && end < len(shown) && shown[end].kind() == shown[start].kind() &&
-			shown[end].isNear(shown[end-1]) {
-			end++
-		}
-
-		slices.Reverse(shown[start:end])
-		start = end
-	}
-}
-
 // kind returns the kind of an entry's source: events, conditions and states of objects, and each
 // log or file.
 func (n entry) kind() string {

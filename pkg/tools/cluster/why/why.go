@@ -396,54 +396,6 @@ func (r *Report) addFinding(n entry, past *entry, e *Evidence) {
 	r.History = append(r.History, f)
 }
 
-// firstOf returns the first line of the failure that an entry is the last of, in what a guest or a
-// node printed; nil if that is the entry.
-func (e *Evidence) firstOf(n entry) *Line {
-	if n.origin != guests && n.origin != nodes || n.isState {
-		return nil
-	}
-
-	var burst []entry
-	for _, o := range e.entries {
-		isSame := o.source == n.source && o.origin == n.origin && o.passed == "" &&
-			o.number < n.number && (o.subject == "" || n.subject == "" || o.subject == n.subject)
-		if isSame && !isPrivate(o) {
-			burst = append(burst, o)
-		}
-	}
-
-	first := n
-	slices.SortFunc(burst, func(x, y entry) int { return cmp.Compare(y.number, x.number) })
-	for _, o := range burst {
-		if !o.isNear(first) {
-			break
-		}
-		first = o
-	}
-
-	if first.number == n.number || first.isRemoved() {
-		return nil
-	}
-
-	line := first.show()
-	return &line
-}
-
-// isOfBurst reports whether two lines of a guest or a node's kernel are about one failure.
-func (n entry) isOfBurst(first entry) bool {
-	return (n.origin == guests || n.origin == nodes) && !n.isState && n.isNear(first)
-}
-
-// isNear reports whether two lines of one source belong to one failure, by when they were printed.
-func (n entry) isNear(other entry) bool {
-	const longest = 2 * time.Second
-	x, y := n.at, other.at
-	if x.IsZero() || y.IsZero() {
-		x, y = n.stamp().clock, other.stamp().clock
-	}
-	return !x.IsZero() && !y.IsZero() && x.Sub(y).Abs() <= longest
-}
-
 // past returns the entry that says that the VM has got further since: past the stage that the entry
 // is about, after a failed migration to a start anew, of a system's log past a boot, or of a device
 // in the guest to a driver that has it. It is nil if none does.
