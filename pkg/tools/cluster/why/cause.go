@@ -82,29 +82,21 @@ func (c Cause) find(text string) (at int, message string) {
 // once, and only where it finds some for a message.
 type index struct {
 	causes []Cause
-	begins [1 << 16]bool               // hashes of the messages' first bytes
-	byHead map[[headSize]byte][]int    // causes by these bytes, in order
-	starts map[[headSize]byte][]string // of the messages, by these bytes
+	starts *heads                   // of the messages
+	byHead map[[headSize]byte][]int // causes by their messages' first bytes, in order
 }
-
-// headSize is the number of bytes of a message that the index knows, the shortest message's.
-const headSize = 4
 
 // causeIndex returns the index of the table.
 var causeIndex = sync.OnceValue(func() *index { return newIndex(Causes()) })
 
 // newIndex returns the index of causes, whose messages have headSize bytes or more.
 func newIndex(causes []Cause) *index {
-	x := &index{
-		causes: causes,
-		byHead: map[[headSize]byte][]int{}, starts: map[[headSize]byte][]string{},
-	}
+	x := &index{causes: causes, starts: newHeads(), byHead: map[[headSize]byte][]int{}}
 	for i, c := range causes {
 		for _, message := range c.Messages {
+			x.starts.add(message, start(message))
 			head := [headSize]byte([]byte(message))
-			x.begins[hash(message, 0)] = true
 			x.byHead[head] = append(x.byHead[head], i)
-			x.starts[head] = append(x.starts[head], start(message))
 		}
 	}
 
@@ -119,28 +111,8 @@ func start(message string) string {
 	return message
 }
 
-// hash returns a hash of the bytes of a text from a place on.
-func hash(text string, at int) uint16 {
-	word := uint32(text[at]) | uint32(text[at+1])<<8 | uint32(text[at+2])<<16 | uint32(text[at+
-		3])<<24
-	return uint16(word * 2654435761 >> 16) // Knuth, The Art of Computer Programming 3, 6.4
-}
-
 // mayFind reports whether a text, as it is or quoted, has the start of a message.
-func (x *index) mayFind(text string) bool {
-	for at := 0; at+headSize <= len(text); at++ {
-		if !x.begins[hash(text, at)] {
-			continue
-		}
-		for _, start := range x.starts[[headSize]byte([]byte(text[at:at+headSize]))] {
-			if strings.HasPrefix(text[at:], start) {
-				return true
-			}
-		}
-	}
-
-	return false
-}
+func (x *index) mayFind(text string) bool { return x.starts.isIn(text) }
 
 // find returns the first cause of the table that has a message in the text, or nil.
 func (x *index) find(text string) *Cause {
@@ -151,7 +123,7 @@ func (x *index) find(text string) *Cause {
 func (x *index) findOf(text string, fits func(Cause) bool) *Cause {
 	first := len(x.causes)
 	for at := 0; at+headSize <= len(text); at++ {
-		if !x.begins[hash(text, at)] {
+		if !x.starts.mayBegin(text, at) {
 			continue
 		}
 		for _, i := range x.byHead[[headSize]byte([]byte(text[at:at+headSize]))] {

@@ -103,10 +103,8 @@ type use struct {
 	at   stampOf
 }
 
-// isUse reports whether a line of the node's kernel is of such a use.
-func isUse(line string) bool {
-	return strings.Contains(line, "vfio-pci 0") && device(line) != ""
-}
+// isUse reports whether a line of the node's kernel, which names a device, is of such a use.
+func isUse(line string) bool { return strings.Contains(line, "vfio-pci 0") }
 
 // addUsed adds the devices that vfio-pci used as the VM started, where nothing else names the VM's:
 // those of the log, if they are no more than the VM asks for, else those that were used at that

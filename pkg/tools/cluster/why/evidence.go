@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"hook-sidecar/pkg/kubevirt"
-	"hook-sidecar/pkg/words/lazyregexp"
 )
 
 // Evidence has what objects and logs say about one VM. Without a namespace it is that VM in any.
@@ -163,8 +162,9 @@ func (e *Evidence) add(m message) {
 			continue
 		}
 
+		named := device(line)
 		cause := e.index().findOf(m.matched(line), m.canBe)
-		if cause != nil && cause.Name == driverRefuses && device(line) == "" {
+		if cause != nil && cause.Name == driverRefuses && named == "" {
 			cause = nil // of a part of the board, which healthy guests lack, too
 		}
 
@@ -177,22 +177,29 @@ func (e *Evidence) add(m message) {
 			e.reading.count(cause != nil)
 			n := entry{message: m, line: i, cause: cause}
 			if cause != nil && cause.Stage == StageGuest || m.origin == nodes {
-				n.message = m.about(device(line))
+				n.message = m.about(named)
 			}
 			e.keep(n)
 		}
 
-		if m.origin == nodes && isUse(line) {
-			e.uses = append(e.uses, use{device(line), m.stamp()})
+		if named != "" {
+			e.addDevice(m, i, line, named)
 		}
+	}
+}
 
-		if m.origin == nodes && isRecovered(line) && device(line) != "" {
-			e.keep(entry{message: m.about(device(line)), line: i, passed: StageNode})
-		}
+// addDevice adds what a line says of the device that it names: who uses it, and that it works.
+func (e *Evidence) addDevice(m message, i int, line, named string) {
+	if m.origin == nodes && isUse(line) {
+		e.uses = append(e.uses, use{named, m.stamp()})
+	}
 
-		if m.isLog && isWorking(line) && device(line) != "" {
-			e.keep(entry{message: m.about(device(line)), line: i, passed: StageGuest})
-		}
+	if m.origin == nodes && isRecovered(line) {
+		e.keep(entry{message: m.about(named), line: i, passed: StageNode})
+	}
+
+	if m.isLog && isWorking(line) {
+		e.keep(entry{message: m.about(named), line: i, passed: StageGuest})
 	}
 }
 
@@ -230,19 +237,49 @@ func (e *Evidence) isAboutDrain(line string) bool {
 	return isAbout || isOver
 }
 
-// address is that of a PCI device, with the digits of a domain that the kernel or nvidia-smi
-// prints, or without a function, as NVIDIA's driver prints it.
-var address = lazyregexp.New(`\b(?:[0-9a-fA-F]{4})?([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(\.[0-7])?\b`)
-
-// device returns the PCI device that a line names, without its function; "" if it names none.
+// device returns the PCI device that a line names, without its function; "" if it names none. Each
+// line of a log is asked, so no expression does it.
 func device(line string) string {
-	if strings.Count(line, ":") < 2 { // which is most, and takes less time than an expression
-		return ""
-	}
-	if f := address.FindStringSubmatch(line); f != nil {
-		return strings.ToLower(f[1])
+	for colon, c := range []byte(line) {
+		if c == ':' && isAddressAt(line, colon) {
+			return strings.ToLower(line[colon-len("0000") : colon+len(":00:00")])
+		}
 	}
 	return ""
+}
+
+// isAddressAt reports whether a colon of a line ends the domain of an address such as 0000:c1:00.0.
+// The domain may have eight digits, as the kernel or nvidia-smi prints it, and the function may be
+// missing, as NVIDIA's driver prints it.
+func isAddressAt(line string, colon int) bool {
+	start, end := colon-len("0000"), colon+len(":00:00")
+	if start < 0 || end > len(line) || line[colon+3] != ':' || !isHex(line[start:colon]) ||
+		!isHex(line[colon+1:colon+3]) || !isHex(line[colon+4:end]) {
+		return false
+	}
+
+	before := line[:start]
+	if upper := len(before) - len("0000"); upper >= 0 && isHex(before[upper:]) {
+		before = before[:upper]
+	}
+
+	isWhole := before == "" || !isWordByte(before[len(before)-1])
+	return isWhole && (end == len(line) || !isWordByte(line[end]))
+}
+
+// isHex reports whether a text has hexadecimal digits alone.
+func isHex(text string) bool {
+	for _, c := range []byte(text) {
+		if !isDigit(c) && (c|0x20 < 'a' || c|0x20 > 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+// isWordByte reports whether a byte is of a word.
+func isWordByte(c byte) bool {
+	return isDigit(c) || 'a' <= c|0x20 && c|0x20 <= 'z' || c == '_'
 }
 
 // isWorking reports whether a line, which names a device, says that a driver of the guest has it:

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"strings"
 	"testing"
 	"unicode/utf16"
@@ -130,12 +131,23 @@ func longLog(size int) []byte {
 	return b.Bytes()
 }
 
+// kernelLog returns a log of a node's kernel of about a size, each line of which names a device.
+func kernelLog(size int) []byte {
+	var b bytes.Buffer
+	for i := 0; b.Len() < size; i++ {
+		fmt.Fprintf(&b, "[%12.6f] vfio-pci 0000:%02x:00.0: %s\n", 100+float64(i)/8, i%200,
+			[]string{"resetting", "reset done", "enabling device (0000 -> 0002)"}[i%3])
+	}
+	return b.Bytes()
+}
+
 // BenchmarkLongLog reads 18 MB of a log, and for comparison only splits it into lines that are
 // decoded as JSON.
 func BenchmarkLongLog(b *testing.B) {
 	data := longLog(18e6)
 	text := bytes.ReplaceAll(data, []byte(`{"`), []byte(`<`)) // as QEMU and guests print it
-	for name, data := range map[string][]byte{"json": data, "text": text} {
+	kernel := kernelLog(18e6)
+	for name, data := range map[string][]byte{"json": data, "text": text, "kernel": kernel} {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(data)))
 			for b.Loop() {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -270,14 +271,16 @@ func namesResource(line, name string) bool {
 }
 
 // hints are in lines of device plugins and validators that say at level info that they have no device.
-var hints = []string{
-	"no devices", "no device ", "no vgpu devices", "no gpus found", "devices found: 0",
-	"is not present, the device plugin can't expose it", "not supported by cpu", "disabled by bios",
-	"no hardware support", "not enabled (by bios)",
-}
+var hints = sync.OnceValue(func() *heads {
+	return newHeads(
+		"no devices", "no device ", "no vgpu devices", "no gpus found", "devices found: 0",
+		"is not present, the device plugin can't expose it", "not supported by cpu", "disabled by bios",
+		"no hardware support", "not enabled (by bios)",
+	)
+})
 
 // isHint reports whether a line, not of an error, says that there are no devices to offer.
-func isHint(line string) bool { return hasAny(strings.ToLower(line), hints) }
+func isHint(line string) bool { return hints().isIn(strings.ToLower(line)) }
 
 // nodeOfLog returns the node that a line of a log is of; "" if nothing says so.
 func (e *Evidence) nodeOfLog(n entry) string {

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"hook-sidecar/pkg/words/lazyregexp"
 )
@@ -114,16 +116,23 @@ func isLast(speaker string) bool {
 	return true
 }
 
-// kernelLine matches the beginning of a line of a kernel's log, as dmesg prints it with the seconds
-// since the boot or with -T, and as journald and syslog do.
-var kernelLine = lazyregexp.New(`^(?:<\d+>)?\[ *(?:\d+\.\d+|\w{3} \w{3} +\d+ [\d:]+ \d{4})\] |` +
-	`^\S+ +\d* *[\d:.T+-]* ?\S+ kernel: `)
+// kernelLine matches the beginning of a line of a kernel's log, as journald and syslog print it.
+var kernelLine = lazyregexp.New(`^\S+ +\d* *[\d:.T+-]* ?\S+ kernel: `)
 
-// isKernels reports whether a line is one of a kernel's log.
+// isKernels reports whether a line is one of a kernel's log. dmesg prints it after the seconds since the
+// boot or, with -T, a date; most lines need no expression.
 func isKernels(line string) bool {
-	isCandidate := line[0] == '[' || line[0] == '<' && len(line) > 1 && isDigit(line[1]) ||
-		strings.Contains(line[:min(len(line), 80)], " kernel: ")
-	return isCandidate && kernelLine.MatchString(line) // most lines need no expression
+	if strings.HasPrefix(line, "<") { // the priority, as dmesg -r prints it
+		_, line, _ = strings.Cut(line, ">")
+	}
+
+	if rest, isDmesgs := strings.CutPrefix(line, "["); isDmesgs {
+		at, _, isCut := strings.Cut(rest, "] ")
+		isSeconds := strings.Trim(at, " 0123456789") == "."
+		return isCut && (isSeconds || len(at) == len(time.ANSIC) && !parseStamp(at).clock.IsZero())
+	}
+
+	return strings.Contains(line[:min(len(line), 80)], " kernel: ") && kernelLine.MatchString(line)
 }
 
 // bootLine begins a line that journalctl prints between two boots (systemd
@@ -133,13 +142,15 @@ func isBoot(line string) bool {
 }
 
 // failureWords are in lines of programs that say no level, if they report a failure.
-var failureWords = []string{
-	"error", "fail", "fatal", "panic", "cannot ", "can't ", "could not ", "couldn't ", "unable to",
-	"not able to", "denied", "refus", "timed out", "timeout", "giving up", "not found", "no such ",
-	"invalid", "not permitted", "not allowed", "aborting", "stuck", "unknown chipset", "mismatch",
-	"fallen off", "no space", "not respond", "unrecoverable", "incompatible", "out of memory",
-	"unexpected", "blocked for more than", "not enough",
-}
+var failureWords = sync.OnceValue(func() *heads {
+	return newHeads(
+		"error", "fail", "fatal", "panic", "cannot ", "can't ", "could not ", "couldn't ", "unable to",
+		"not able to", "denied", "refus", "timed out", "timeout", "giving up", "not found", "no such ",
+		"invalid", "not permitted", "not allowed", "aborting", "stuck", "unknown chipset", "mismatch",
+		"fallen off", "no space", "not respond", "unrecoverable", "incompatible", "out of memory",
+		"unexpected", "blocked for more than", "not enough",
+	)
+})
 
 // harmlessFailures are parts of lines of guests and nodes that are well, in lower case: what
 // firmware lacks, windows for I/O ports that no device uses, headings of tables, and counts of zero.
@@ -159,7 +170,7 @@ var harmlessFailures = []string{
 // in a healthy guest or node does.
 func looksFailed(line string) bool {
 	lower := strings.ToLower(line)
-	if !hasAny(lower, failureWords) {
+	if !failureWords().isIn(lower) {
 		return false
 	}
 
