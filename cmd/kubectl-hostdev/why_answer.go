@@ -83,7 +83,8 @@ func unexplained(r why.Report) (lines []why.Line) {
 	const shown = 3
 	for _, line := range r.Errors {
 		isGiven := slices.ContainsFunc(r.Files, func(name string) bool {
-			return line.Source == name || line.Source == "guest, "+name
+			return line.Source == name || line.Source == "guest, "+name ||
+				strings.HasPrefix(line.Source, name+": ")
 		})
 		isOwn := strings.Contains(line.Source, " of pod virt-launcher-")
 		isTold := strings.HasPrefix(line.Source, "log of ") && (!isOwn || len(r.Causes) == 0)

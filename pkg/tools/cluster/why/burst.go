@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Bursts: one failure makes a program print several lines within moments. The last of them ended the
-// start, and the first mostly says why. Of what a guest or a node printed, Finding.First shows the
-// first line beside the cause. Of a program's log that names no cause, Report.Errors has the lines
-// of a burst in the order in which they were printed.
+// Bursts: one failure makes a program print several lines within moments. The last of them ended
+// the start, and the first mostly says why. Of what a guest or a node printed, Finding.First shows
+// the first line beside the cause. Of a program's log that names no cause, Report.Errors has the
+// lines of a burst in the order in which they were printed.
 
 // isOfBurst reports whether two lines of a guest or a node are about one failure.
 func (n entry) isOfBurst(first entry) bool { return n.isPrinted() && n.isNear(first) }
@@ -41,8 +41,8 @@ func (e *Evidence) firstOf(n entry) *Line {
 	return &line
 }
 
-// firstNear returns the first line that a program printed of the failure of which n is the last. The
-// latest of errors comes first.
+// firstNear returns the first line that a program printed of the failure of which n is the last.
+// The latest of errors comes first.
 func firstNear(n entry, errors []entry) entry {
 	if !n.isOfProgram() {
 		return n
@@ -58,8 +58,8 @@ func firstNear(n entry, errors []entry) entry {
 	return n.beginning(before)
 }
 
-// beginning returns the line that begins the burst which an entry ends: the earliest from which each
-// line is near the next. The latest of those before it comes first.
+// beginning returns the line that begins the burst which an entry ends: the earliest from which
+// each line is near the next. The latest of those before it comes first.
 func (n entry) beginning(before []entry) entry {
 	first := n
 	for _, o := range before {
@@ -72,8 +72,8 @@ func (n entry) beginning(before []entry) entry {
 	return first
 }
 
-// beginFirst turns the bursts of programs around in lines of which the latest comes first: the first
-// line of a burst says why, and the others what follows from it.
+// beginFirst turns the bursts of programs around in lines of which the latest comes first: the
+// first line of a burst says why, and the others what follows from it.
 func beginFirst(shown []entry) {
 	for start := 0; start < len(shown); {
 		end := start + 1

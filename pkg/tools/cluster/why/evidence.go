@@ -43,6 +43,7 @@ type Evidence struct {
 	hardware    hardware             // which the VM has
 	drains      bool                 // the API server or virt-handler refused to evict the VM
 	overBudget  bool                 // the API server refused it for a budget
+	plugFails   bool                 // a virtual function could not be plugged into the VM that runs
 	reading     *Read                // the file that is being read; nil for the cluster
 }
 
@@ -102,6 +103,7 @@ type message struct {
 	text       string
 	passes     Stage // stage that the message says is passed
 	startsQEMU bool  // libvirt starts QEMU, whose log begins so (libvirt src/qemu/qemu_process.c)
+	isPlug     bool  // the VM runs, and a virtual function could not be plugged into it
 	isDerived  bool  // its time is that of the line before it
 	isBoot     bool  // the system whose log it is was booted
 }
@@ -160,6 +162,10 @@ func (e *Evidence) add(m message) {
 	for i, line := range lines(m.text) {
 		if line = strings.TrimSpace(line); line == "" || e.isAboutDrain(line) {
 			continue
+		}
+
+		if m.isError && hasAny(line, plugFails) {
+			m.isPlug, m.stage, e.plugFails = true, StageGuest, true
 		}
 
 		named := device(line)
@@ -225,13 +231,14 @@ func (m message) about(device string) message {
 	return m
 }
 
-// isAboutDrain notes that a line says that the VM cannot be evicted: that is no failure of the VM
-// (KubeVirt pkg/virt-api/webhooks/validating-webhook/admitters/pod-eviction-admitter.go,
+// isAboutDrain notes that a line says that the VM cannot be evicted: that is no failure of the VM, nor is
+// that it migrates away first (KubeVirt pkg/virt-api/webhooks/validating-webhook/admitters/pod-eviction-admitter.go,
 // pkg/virt-handler/vm.go).
 func (e *Evidence) isAboutDrain(line string) bool {
 	isAbout := strings.Contains(line, "virt-launcher-eviction-interceptor.kubevirt.io") ||
 		strings.Contains(line, "EvictionStrategy is set but vmi is not migratable")
-	e.drains = e.drains || isAbout
+	isEvacuated := hasAny(line, []string{"Eviction triggered evacuation", "Evacuation in progress"})
+	e.drains = e.drains || isAbout && !isEvacuated
 	isOver := strings.Contains(line, overBudget)
 	e.overBudget = e.overBudget || isOver && (&logReader{evidence: e}).names(line)
 	return isAbout || isOver

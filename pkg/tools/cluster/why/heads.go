@@ -27,7 +27,8 @@ func (h *heads) add(word, start string) {
 	h.byHead[head] = append(h.byHead[head], start)
 }
 
-// mayBegin reports whether a word may begin at a place of a text that has a head's bytes from there.
+// mayBegin reports whether a word may begin at a place of a text that has a head's bytes from
+// there.
 func (h *heads) mayBegin(text string, at int) bool { return h.begins[hash(text, at)] }
 
 // isIn reports whether a text has one of the words.

@@ -9,31 +9,47 @@ import (
 	"hook-sidecar/pkg/kubevirt"
 )
 
-// running has the fields of a VMI that say what a drain does with it, and which interfaces it has
-// (KubeVirt staging/src/kubevirt.io/api/core/v1/types.go).
+// plugFails are in what virt-handler says if it cannot give a VM that runs its virtual functions
+// back, as after a migration (KubeVirt pkg/virt-handler/vm.go, hotplugSriovInterfacesCommand, and
+// pkg/virt-launcher/virtwrap/manager.go, hotPlugHostDevices).
+var plugFails = []string{"failed to hot-plug SR-IOV interfaces", "failed to hot-plug host-devices"}
+
+// running has the fields of a VMI that say what a drain does with it, and which interfaces and
+// volumes it has (KubeVirt staging/src/kubevirt.io/api/core/v1/types.go).
 type running struct {
 	evictionStrategy string
 	interfaces       []attached
+	volumes          []volumeStatus
 }
 
 // attached is an interface in the status of a VMI: infoSource says who reported it.
 type attached struct{ Name, InfoSource string }
 
+// volumeStatus is how far a volume is; one that is attached to a VM that runs names the pod for
+// it.
+type volumeStatus struct {
+	Name, Phase   string
+	HotplugVolume *struct{ AttachPodName string }
+}
+
 // parseRunning reads the fields as far as they fit.
 func parseRunning(data []byte) running {
 	var o struct {
 		Spec   struct{ EvictionStrategy string }
-		Status struct{ Interfaces []attached }
+		Status struct {
+			Interfaces   []attached
+			VolumeStatus []volumeStatus
+		}
 	}
 	json.Unmarshal(data, &o) // goes on after a field of a wrong type
-	return running{evictionStrategy: o.Spec.EvictionStrategy, interfaces: o.Status.Interfaces}
+	return running{o.Spec.EvictionStrategy, o.Status.Interfaces, o.Status.VolumeStatus}
 }
 
-// missing returns the devices that the VMI asks for and the domain of the VM that runs lacks, by the
-// domain where it was read, else by the status, which has the interfaces. A VM that has migrated got
-// its virtual functions back after it.
+// missing returns the devices that the VMI asks for and the domain of the VM that runs lacks, by
+// the domain where it was read, else by the status, which has the interfaces. A VM that has
+// migrated got its virtual functions back after it, unless virt-handler says that this failed.
 func (e *Evidence) missing() (names []string) {
-	isElsewhere := e.vmi != nil && e.vmi.Status.MigrationState != nil
+	isElsewhere := e.vmi != nil && e.vmi.Status.MigrationState != nil && !e.plugFails
 	if e.vmi == nil || e.Phase != "Running" || e.vmi.isDeleted || isElsewhere {
 		return nil
 	}
@@ -56,8 +72,8 @@ func (e *Evidence) missing() (names []string) {
 	return names
 }
 
-// hasAlias reports whether the domain has a device by the name that the VMI gives it: its alias ends
-// so, or so with a number (KubeVirt pkg/virt-launcher/virtwrap/device/hostdevice).
+// hasAlias reports whether the domain has a device by the name that the VMI gives it: its alias
+// ends so, or so with a number (KubeVirt pkg/virt-launcher/virtwrap/device/hostdevice).
 func (e *Evidence) hasAlias(name string) bool {
 	for _, end := range []string{"'", `"`, "-"} {
 		if strings.Contains(e.domain, "-"+name+end) {
@@ -67,13 +83,14 @@ func (e *Evidence) hasAlias(name string) bool {
 	return false
 }
 
-// networkInfo is the annotation of a VM's pod in which virt-launcher finds the virtual functions of
-// the VM's interfaces, by their names (KubeVirt pkg/network/deviceinfo, downwardapi).
+// networkInfo is the annotation of a VM's pod in which virt-launcher finds the virtual functions
+// of the VM's interfaces, by their names (KubeVirt pkg/network/deviceinfo, downwardapi).
 const networkInfo = "kubevirt.io/network-info"
 
 // hasInterface reports whether the domain has the interface, or that is not known. virt-handler
 // reports those of the domain, and others that the guest or Multus has (KubeVirt
-// pkg/network/setup/netstat.go); that one is missing counts if its pod got no virtual function for it.
+// pkg/network/setup/netstat.go); that one is missing counts if its pod got no virtual function for
+// it.
 func (e *Evidence) hasInterface(i kubevirt.Interface) bool {
 	if e.domain != "" {
 		return e.hasAlias(i.Name)
@@ -82,7 +99,7 @@ func (e *Evidence) hasInterface(i kubevirt.Interface) bool {
 	isReported := func(a attached) bool {
 		return a.Name == i.Name && strings.Contains(a.InfoSource, "domain")
 	}
-	return slices.ContainsFunc(e.vmi.interfaces, isReported) || !e.lacksNetwork(i.Name)
+	return slices.ContainsFunc(e.vmi.interfaces, isReported) || !e.plugFails && !e.lacksNetwork(i.Name)
 }
 
 // lacksNetwork reports whether the annotation of the VM's pod has other networks than this one, or

@@ -25,7 +25,7 @@ type related struct {
 // relatedKinds are the kinds of these objects, but for pods, which all are kept.
 var relatedKinds = []string{
 	"PersistentVolumeClaim", "PersistentVolume", "DataVolume", "PodDisruptionBudget", "DaemonSet",
-	"VirtualMachineInstanceMigration",
+	"VirtualMachineInstanceMigration", "ResourceQuota", "VirtualMachineRestore",
 }
 
 // addRelated keeps an object that may say why the VM waits.

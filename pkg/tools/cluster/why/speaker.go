@@ -96,7 +96,8 @@ var (
 	askedVFIO = lazyregexp.New(`\bVFIO_[A-Z]\w+ failed|\bvfio_\w*dma_map\(.*\) = -\d+ `)
 )
 
-// asked returns who refuses what a line of QEMU says: KVM or VFIO, if QEMU passes on what these say.
+// asked returns who refuses what a line of QEMU says: KVM or VFIO, if QEMU passes on what these
+// say.
 func asked(line string) string {
 	switch {
 	case askedKVM.MatchString(line):
@@ -119,8 +120,8 @@ func isLast(speaker string) bool {
 // kernelLine matches the beginning of a line of a kernel's log, as journald and syslog print it.
 var kernelLine = lazyregexp.New(`^\S+ +\d* *[\d:.T+-]* ?\S+ kernel: `)
 
-// isKernels reports whether a line is one of a kernel's log. dmesg prints it after the seconds since the
-// boot or, with -T, a date; most lines need no expression.
+// isKernels reports whether a line is one of a kernel's log. dmesg prints it after the seconds
+// since the boot or, with -T, a date; most lines need no expression.
 func isKernels(line string) bool {
 	if strings.HasPrefix(line, "<") { // the priority, as dmesg -r prints it
 		_, line, _ = strings.Cut(line, ">")
@@ -153,7 +154,8 @@ var failureWords = sync.OnceValue(func() *heads {
 })
 
 // harmlessFailures are parts of lines of guests and nodes that are well, in lower case: what
-// firmware lacks, windows for I/O ports that no device uses, headings of tables, and counts of zero.
+// firmware lacks, windows for I/O ports that no device uses, headings of tables, and counts of
+// zero.
 var harmlessFailures = []string{
 	"acpi", "firmware bug", "microcode", "spectre", "mitigation", "i/o error, dev fd", "i/o error, dev sr", "i/o error on dev sr", "i/o port", "i/o window",
 	"i/o apic", "ioapic", "[io ", "pmd_set_huge",

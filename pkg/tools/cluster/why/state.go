@@ -40,7 +40,7 @@ func (e *Evidence) State() State {
 		s.ToDo = cmp.Or(s.ToDo, todo)
 	}
 
-	s.Notes = []string{}
+	s.Notes = append([]string{}, e.restoreNotes()...)
 	if e.vmi != nil {
 		s.Notes = append(s.Notes, e.notes()...)
 	}
@@ -234,6 +234,10 @@ func (e *Evidence) notes() (notes []string) {
 		notes = append(notes, fmt.Sprintf("its migration from node %s to %s failed: %s",
 			last.SourceNode, cmp.Or(last.TargetNode, "another"),
 			cmp.Or(quote(redact.Text(last.FailureReason), 0), "no reason is given")))
+	}
+
+	if e.Phase == string(v1.Running) {
+		notes = append(notes, e.volumeNotes()...)
 	}
 
 	if e.condition(v1.VirtualMachineInstanceEvictionRequested, corev1.ConditionTrue) != nil {

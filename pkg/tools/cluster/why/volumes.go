@@ -1,12 +1,15 @@
 package why
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"hook-sidecar/pkg/tools/cluster/redact"
 )
 
 // What keeps the volumes of a VM that waits from being filled, bound, or reached from one node.
@@ -20,8 +23,8 @@ type dataVolume struct {
 	}
 }
 
-// addVolumes adds why a volume of a VM without a node is not filled or bound, and, if the scheduler
-// says that volumes are on other nodes, where each is.
+// addVolumes adds why a volume of a VM without a node is not filled or bound, and, if the
+// scheduler says that volumes are on other nodes, where each is.
 func (e *Evidence) addVolumes(waitsFor string) {
 	if e.vm == nil && e.vmi == nil {
 		return
@@ -133,8 +136,8 @@ func isFailureReason(reason string) bool {
 	return strings.HasPrefix(reason, "Err") || strings.Contains(reason, "Fail")
 }
 
-// fills reports whether a pod fills a claim: CDI calls it after the claim, or after the UID of that
-// (CDI pkg/controller/common/util.go, pkg/controller/populators).
+// fills reports whether a pod fills a claim: CDI calls it after the claim, or after the UID of
+// that (CDI pkg/controller/common/util.go, pkg/controller/populators).
 func fills(pod object, name string, claim corev1.PersistentVolumeClaim) bool {
 	isCDIs := pod.Labels["app"] == "containerized-data-importer" ||
 		pod.Labels["cdi.kubevirt.io"] != "" ||
@@ -185,8 +188,8 @@ func (e *Evidence) addPlaces() {
 	e.addFact(StageSchedule, text)
 }
 
-// placeOf returns from where the volume of a claim can be reached; nil if that is from anywhere, or
-// not known.
+// placeOf returns from where the volume of a claim can be reached; nil if that is from anywhere,
+// or not known.
 func (e *Evidence) placeOf(name string) *place {
 	claim := e.find("PersistentVolumeClaim", e.namespace(), name)
 	if claim == nil {
@@ -228,4 +231,62 @@ func (e *Evidence) placeOf(name string) *place {
 		text:  fmt.Sprintf("claim %s (volume %s) on %s", name, volume.Name, strings.Join(values, " and ")),
 		nodes: nodes,
 	}
+}
+
+// restoreNotes says which restores of the VM do not complete, and why: KubeVirt does not start it
+// before (KubeVirt pkg/storage/snapshot/restore.go, doUpdateError and
+// handleVMRestoreTargetNotReady).
+func (e *Evidence) restoreNotes() (notes []string) {
+	for _, o := range e.related["VirtualMachineRestore"] {
+		var r struct {
+			Spec   struct{ Target struct{ Name string } }
+			Status struct {
+				Complete   bool
+				Conditions []struct{ Type, Status, Reason string }
+			}
+		}
+		json.Unmarshal(o.data, &r) // goes on after a field of a wrong type
+		if r.Status.Complete || !e.isVM(o.Namespace, r.Spec.Target.Name) {
+			continue
+		}
+
+		why := e.warningAbout("VirtualMachineRestore", o.Namespace, o.Name)
+		for _, c := range r.Status.Conditions {
+			if c.Type == "Failure" && c.Status == "True" {
+				why = c.Reason
+			}
+		}
+
+		if why != "" {
+			notes = append(notes, fmt.Sprintf("its restore %s does not complete, before which KubeVirt "+
+				"does not start it: %s", o.Name, quote(redact.Text(why), 0)))
+		}
+	}
+
+	return notes
+}
+
+// volumeNotes says which volumes cannot be attached to the VM that runs, and why: a pod of
+// KubeVirt attaches each to the node first (KubeVirt
+// pkg/virt-controller/watch/vmi/volume-hotplug.go).
+func (e *Evidence) volumeNotes() (notes []string) {
+	for _, v := range e.vmi.volumes {
+		if v.HotplugVolume == nil || v.Phase == "Ready" {
+			continue
+		}
+
+		why := e.claimFails(v.Name)
+		for _, pod := range e.pods {
+			if pod.Name == v.HotplugVolume.AttachPodName && e.isNamespace(pod.Namespace) {
+				why = cmp.Or(e.trouble(pod), why)
+			}
+		}
+
+		if why != "" {
+			notes = append(notes, fmt.Sprintf("the volume %s is not attached to it: %s", v.Name,
+				quote(redact.Text(why), 0)))
+		}
+	}
+
+	return notes
 }

@@ -127,6 +127,12 @@ func (e *Evidence) Diagnose() Report {
 	}
 
 	r.orderCauses()
+	if r.State.Name == "stopping" { // what kept it from its start does not keep it
+		isOther := func(f Finding) bool { return f.Stage != StageStop }
+		r.Causes = slices.Concat(slices.DeleteFunc(slices.Clone(r.Causes), isOther),
+			slices.DeleteFunc(r.Causes, func(f Finding) bool { return !isOther(f) }))
+	}
+
 	if slices.ContainsFunc(errors, e.isOfDevice) {
 		isEffect := func(f Finding) bool { return f.Name == slowStart }
 		r.Causes = slices.DeleteFunc(r.Causes, isEffect)
@@ -168,6 +174,8 @@ func (e *Evidence) ofVM(all []entry, r Report) (own []entry, others map[*Read]in
 		isKnown := e.hardware.isWhole
 		isRunning := r.State.Name == "running" || r.State.Name == "not-ready"
 		switch {
+		case n.isPlug && e.Phase == "Running" && len(e.missing()) == 0: // a later attempt succeeded
+			continue
 		case n.origin != guests && e.isOnOtherNode(n), n.origin == nodes && e.isOfOtherPod(n.plainLine()),
 			relation == namesOther && isKnown,
 			relation == namesNone && isKnown && isRunning && n.cause == nil:
@@ -415,7 +423,8 @@ func (n entry) past(passed []entry) *entry {
 		isFurther := !isBeside && slices.Index(stages, p.passed) > at
 		isPassed := p.passed == stages[at] && n.endsWith(p) &&
 			(p.subject == n.subject || p.subject == "" || n.subject == "")
-		isAnew := stages[at] == StageMigrate && p.passed == StageCreate
+		isAnew := stages[at] == StageMigrate && p.passed == StageCreate ||
+			n.isPlug && p.passed == StageStart
 		if n.origin == nodes && n.isOverBy(p) {
 			return &p
 		}
