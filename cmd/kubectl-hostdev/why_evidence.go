@@ -133,6 +133,12 @@ func (a *app) readVM(
 		return err // says what there is
 	}
 
+	if r.State.Name != "running" {
+		for _, q := range cluster.Related(name.Namespace) {
+			read(q)
+		}
+	}
+
 	waitsFor := []string{"no-node", "claim-not-allocated"}
 	switch {
 	case len(r.Causes) > 0 && slices.Contains(waitsFor, r.Causes[0].Name):
@@ -181,6 +187,10 @@ func readProviders(ctx context.Context, client *cluster.Client, e *why.Evidence)
 	}
 
 	read(cluster.Query{Group: "kubevirt.io", Resource: "kubevirts"})
+	for _, q := range cluster.Providers() {
+		read(q)
+	}
+
 	logs := e.ProviderLogs()
 	if len(logs) == 0 {
 		return

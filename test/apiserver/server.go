@@ -29,12 +29,15 @@ func (c *Cluster) Start() *httptest.Server {
 		"/api/v1":                   "",
 		"/apis/" + policies + "/v1": policies,
 		"/apis/resource.k8s.io/v1":  "resource.k8s.io",
+		"/apis/apps/v1":             "apps",
+		"/apis/policy/v1":           "policy",
 	}
 
 	if slices.ContainsFunc(c.objects, func(d document) bool {
 		return strings.HasPrefix(d.Kind, "VirtualMachine") || d.Kind == "KubeVirt"
 	}) {
 		groups["/apis/"+kubevirt+"/v1"] = kubevirt
+		groups["/apis/snapshot."+kubevirt+"/v1beta1"] = "snapshot." + kubevirt
 	}
 
 	if slices.ContainsFunc(c.objects, func(d document) bool { return d.Kind == "Plugin" }) {

@@ -53,6 +53,8 @@ var resources = []resource{
 	{resourceapi.GroupName, "resourceclaims", nil},
 	{resourceapi.GroupName, "resourceclaimtemplates", nil},
 	{resourceapi.GroupName, "devicetaintrules", cluster.TaintRuleVersions},
+	{"", "persistentvolumes", nil},
+	{"apps", "daemonsets", nil},
 	// sriov-network-operator api/v1/groupversion_info.go
 	{"sriovnetwork.openshift.io", "sriovnetworknodestates", nil},
 }
@@ -73,12 +75,42 @@ func (c *Collector) clusterObjects(ctx context.Context) {
 		case err != nil:
 			c.gap(r.name, err)
 		default:
+			if r.name == "daemonsets" {
+				found.Items = ofProviders(found.Items)
+			}
 			c.keepObjects(r.name, found)
 		}
 	}
 
 	c.installation(ctx)
 	c.readPods(ctx)
+}
+
+// ofProviders returns of the DaemonSets of virt-handler and of what makes or offers devices on which
+// nodes their pods run.
+func ofProviders(items []object) (kept []object) {
+	for _, item := range items {
+		metadata, _ := item["metadata"].(object)
+		name, _ := metadata["name"].(string)
+		namespace, _ := metadata["namespace"].(string)
+		if name != "virt-handler" && !archive.IsNamedProvider(namespace+"/"+name) {
+			continue
+		}
+
+		spec, _ := item["spec"].(object)
+		template, _ := spec["template"].(object)
+		pod, _ := template["spec"].(object)
+		kept = append(kept, object{
+			"apiVersion": item["apiVersion"], "kind": item["kind"],
+			"metadata": only(metadata, "name", "namespace", "labels", "uid"),
+			"spec": object{"template": object{
+				"spec": only(pod, "nodeSelector", "affinity", "tolerations"),
+			}},
+			"status": item["status"],
+		})
+	}
+
+	return kept
 }
 
 // list reads a list.

@@ -7,37 +7,28 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"kubevirt.io/api/core"
 
 	"hook-sidecar/pkg/tools/cluster"
 	"hook-sidecar/pkg/tools/cluster/archive"
 )
 
-// related are the objects of a namespace that are about VMs there, and what says so.
-var related = []struct {
-	query   cluster.Query
-	isAbout func(c *Collector, namespace string, item object) bool
-}{
-	{cluster.Query{Resource: "persistentvolumeclaims"}, (*Collector).isVolume},
-	{
-		// containerized-data-importer pkg/apis/core/v1beta1/register.go
-		cluster.Query{Group: "cdi.kubevirt.io", Version: "v1beta1", Resource: "datavolumes"},
-		(*Collector).isVolume,
-	},
-	{
-		cluster.Query{Group: core.GroupName, Resource: "virtualmachineinstancemigrations"},
-		(*Collector).isMigration,
-	},
-	{cluster.Query{Resource: "events"}, (*Collector).isEvent},
+// about are what says whether an object of a resource in a namespace is about VMs there. Of the others
+// all are kept.
+var about = map[string]func(c *Collector, namespace string, item object) bool{
+	"persistentvolumeclaims":           (*Collector).isVolume,
+	"datavolumes":                      (*Collector).isVolume,
+	"virtualmachineinstancemigrations": (*Collector).isMigration,
+	"virtualmachinerestores":           (*Collector).isRestore,
+	"events":                           (*Collector).isEvent,
 }
 
-// relatedObjects reads the volumes, the migrations and the events of the VMs.
+// relatedObjects reads the volumes, the migrations and the events of the VMs, and what limits or keeps
+// their pods.
 func (c *Collector) relatedObjects(ctx context.Context) {
 	c.providersEvents(ctx)
-	for _, r := range related {
-		for _, namespace := range c.namespaces() {
-			q := r.query
-			q.Namespace = namespace
+	for _, namespace := range c.namespaces() {
+		events := cluster.Query{Resource: "events", Namespace: namespace}
+		for _, q := range append(cluster.Related(namespace), events) {
 			found, err := c.list(ctx, q)
 			switch {
 			case apierrors.IsNotFound(err): // the cluster does not serve it
@@ -48,7 +39,8 @@ func (c *Collector) relatedObjects(ctx context.Context) {
 			}
 
 			found.Items = slices.DeleteFunc(found.Items, func(item object) bool {
-				return !r.isAbout(c, namespace, item)
+				isAbout := about[q.Resource]
+				return isAbout != nil && !isAbout(c, namespace, item)
 			})
 			c.keepObjects(q.Resource, found)
 		}
@@ -103,6 +95,15 @@ func (c *Collector) isMigration(namespace string, item object) bool {
 	spec, _ := item["spec"].(object)
 	return slices.ContainsFunc(c.vms, func(vm cluster.Instance) bool {
 		return vm.Namespace == namespace && vm.Name == spec["vmiName"]
+	})
+}
+
+// isRestore reports whether a VirtualMachineRestore is of one of the VMs.
+func (c *Collector) isRestore(namespace string, item object) bool {
+	spec, _ := item["spec"].(object)
+	target, _ := spec["target"].(object)
+	return slices.ContainsFunc(c.vms, func(vm cluster.Instance) bool {
+		return vm.Namespace == namespace && vm.Name == target["name"]
 	})
 }
 

@@ -2,12 +2,14 @@ package why
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"hook-sidecar/pkg/words/lazyregexp"
 )
@@ -32,6 +34,10 @@ const maxNodes = 12
 // it: how much, and which pods use it there. Without nodes it returns none.
 func (e *Evidence) shares(message string) []string {
 	lines := []string{}
+	if strings.Contains(message, "cannot allocate all claims") {
+		lines = append(lines, e.holders()...)
+	}
+
 	if len(e.nodes) == 0 {
 		return lines
 	}
@@ -147,4 +153,69 @@ func (e *Evidence) users(name corev1.ResourceName) map[string][]string {
 	}
 
 	return users
+}
+
+// claim has the fields of a ResourceClaim that say which devices it asks for and has (Kubernetes
+// staging/src/k8s.io/api/resource/v1/types.go).
+type claim struct {
+	Spec struct {
+		Devices struct {
+			Requests []struct {
+				Exactly struct{ DeviceClassName string }
+			}
+		}
+	}
+	Status struct {
+		Allocation *struct {
+			Devices struct {
+				Results []struct{ Driver, Pool, Device string }
+			}
+		}
+		ReservedFor []struct{ Name string }
+	}
+}
+
+// classes returns the names of the classes of devices that a claim asks for.
+func (c claim) classes() (names []string) {
+	for _, request := range c.Spec.Devices.Requests {
+		names = append(names, request.Exactly.DeviceClassName)
+	}
+	return names
+}
+
+// holders returns a line per claim that has devices of the classes which the VM's own claims wait for.
+func (e *Evidence) holders() (lines []string) {
+	var wanted []string
+	var others []claim
+	var names []string
+	for _, o := range e.related["ResourceClaim"] {
+		var c claim
+		json.Unmarshal(o.data, &c) // goes on after a field of a wrong type
+		isOwn := slices.ContainsFunc(o.OwnerReferences, func(owner metav1.OwnerReference) bool {
+			return e.isOwn(owner.Kind, o.Namespace, owner.Name)
+		})
+		switch {
+		case isOwn && c.Status.Allocation == nil:
+			wanted = append(wanted, c.classes()...)
+		case c.Status.Allocation != nil:
+			others, names = append(others, c), append(names, o.Namespace+"/"+o.Name)
+		}
+	}
+
+	for i, c := range others {
+		isWanted := func(class string) bool { return slices.Contains(wanted, class) }
+		if !slices.ContainsFunc(c.classes(), isWanted) || len(lines) == maxNodes {
+			continue
+		}
+
+		for _, d := range c.Status.Allocation.Devices.Results {
+			line := fmt.Sprintf("claim %s has device %s of %s (%s)", names[i], d.Device, d.Pool, d.Driver)
+			for _, user := range c.Status.ReservedFor {
+				line += ", for pod " + user.Name
+			}
+			lines = append(lines, quote(line, 0))
+		}
+	}
+
+	return lines
 }

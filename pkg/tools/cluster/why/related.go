@@ -26,6 +26,7 @@ type related struct {
 var relatedKinds = []string{
 	"PersistentVolumeClaim", "PersistentVolume", "DataVolume", "PodDisruptionBudget", "DaemonSet",
 	"VirtualMachineInstanceMigration", "ResourceQuota", "VirtualMachineRestore",
+	"ResourceClaim",
 }
 
 // addRelated keeps an object that may say why the VM waits.
