@@ -132,7 +132,7 @@ func contents(read why.Read) string {
 	}
 
 	if read.Others > 0 {
-		text += fmt.Sprintf("; %d of other devices or nodes than the VM's", read.Others)
+		text += fmt.Sprintf("; %d of other devices, pods or nodes than the VM's", read.Others)
 	}
 
 	return text

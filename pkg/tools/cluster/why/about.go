@@ -38,6 +38,8 @@ func (e *Evidence) about(n entry, line Line) []string {
 
 	if f := namedDevice.FindString(line.Text); f != "" {
 		add("device ", f)
+	} else if f := e.deviceOfAlias(line.Text); f != "" {
+		add("device ", f)
 	}
 
 	if f := namedGroup.FindStringSubmatch(line.Text); f != nil {
@@ -85,4 +87,31 @@ func (e *Evidence) about(n entry, line Line) []string {
 	}
 
 	return all
+}
+
+// hostdev is a passthrough device of the domain, with its source and its alias, which is its id for
+// QEMU (libvirt docs/formatdomain).
+var (
+	hostdev = lazyregexp.New(`(?s)<hostdev\b.*?</hostdev>`)
+	alias   = lazyregexp.New(`<alias name=['"]([^'"]+)['"]`)
+)
+
+// deviceOfAlias returns the address of the device of the domain whose id a message of QEMU or libvirt
+// names in place of its address; "" if it names none.
+func (e *Evidence) deviceOfAlias(text string) string {
+	isBetween := func(c rune) bool {
+		return c != '-' && c != '_' && !('a' <= c && c <= 'z') && !('A' <= c && c <= 'Z') &&
+			!('0' <= c && c <= '9')
+	}
+
+	words := strings.FieldsFunc(text, isBetween)
+	for _, device := range hostdev.FindAllString(e.domain, -1) {
+		name := alias.FindStringSubmatch(device)
+		source := domainSource.FindStringSubmatch(device)
+		if name != nil && source != nil && slices.Contains(words, name[1]) {
+			return domainAddress(source[1])
+		}
+	}
+
+	return ""
 }

@@ -1,6 +1,7 @@
 package why
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -17,6 +18,11 @@ type hardware struct {
 	own     map[string]bool // PCI addresses without a function, and UUIDs, of the VM's devices
 	near    map[string]bool // of the ports above them, and of their IOMMU groups
 	isWhole bool            // all of the VM's devices are known
+	// functions of the VM's devices, as 0000:3b:02.1, where they are known, and whether all of its
+	// devices are virtual functions of NICs
+	functions map[string]bool
+	areVFs    bool
+	numbers   map[string]bool // of the VM's virtual functions, which their NICs' drivers print
 }
 
 // Where the VM's devices are named: in the domain (libvirt docs/formatdomain, hostdev), in
@@ -54,18 +60,21 @@ func slotOf(address string) string {
 
 // findHardware returns the devices of the VM, as far as they are named.
 func (e *Evidence) findHardware() hardware {
-	h := hardware{own: map[string]bool{}, near: map[string]bool{}}
+	h := hardware{
+		own: map[string]bool{}, near: map[string]bool{}, functions: map[string]bool{},
+		numbers: map[string]bool{}, areVFs: e.hasOnlyVFs(),
+	}
 	add := func(all [][]string) {
 		for _, f := range all {
 			for name := range strings.SplitSeq(strings.Trim(f[1], `"'`), ",") {
-				h.own[slotOf(name)] = true
+				h.add(name)
 			}
 		}
 	}
 
 	for _, source := range domainSource.FindAllStringSubmatch(e.domain, -1) {
 		if name := domainAddress(source[1]); name != "" {
-			h.own[name] = true
+			h.add(name)
 		}
 	}
 
@@ -73,7 +82,7 @@ func (e *Evidence) findHardware() hardware {
 	h.isWhole = len(h.own) > 0
 
 	for _, name := range e.made {
-		h.own[slotOf(name)] = true
+		h.add(name)
 	}
 
 	for _, n := range e.entries {
@@ -93,7 +102,46 @@ func (e *Evidence) findHardware() hardware {
 	e.addUsed(&h)
 	h.isWhole = h.isWhole || len(h.own) > 0 && len(h.own) >= e.countDevices()
 	h.addNear(e.topology)
+	for function := range h.functions {
+		if number := e.numbers[function]; number != "" {
+			h.numbers[number] = true
+		}
+	}
+
 	return h
+}
+
+// add adds a device by its address or UUID.
+func (h *hardware) add(name string) {
+	slot := slotOf(name)
+	h.own[slot] = true
+	if _, function, hasFunction := strings.Cut(name, "."); hasFunction {
+		h.functions[slot+"."+function] = true
+	}
+}
+
+// hasOnlyVFs reports whether all devices that the VMI asks for are interfaces with SR-IOV.
+func (e *Evidence) hasOnlyVFs() bool {
+	if e.vmi == nil {
+		return false
+	}
+	devices := e.vmi.Spec.Domain.Devices
+	return len(devices.GPUs)+len(devices.HostDevices) == 0 && e.countDevices() > 0
+}
+
+// isOther reports whether an address is of another virtual function in the slot of one of the VM's:
+// these are devices of their own, and the functions of a GPU are one. A VM has function 0 of what is
+// one.
+func (h *hardware) isOther(address string) bool {
+	slot := slotOf(address)
+	_, function, hasFunction := strings.Cut(address, ".")
+	if !hasFunction || !h.own[slot] || h.functions[slot+"."+function] {
+		return false
+	}
+
+	isKnown := func(name string) bool { return slotOf(name) == slot }
+	hasAny := slices.ContainsFunc(slices.Collect(maps.Keys(h.functions)), isKnown)
+	return hasAny && (h.areVFs || !h.functions[slot+".0"])
 }
 
 // use is that vfio-pci names a device, which it does as QEMU opens the device (Linux
@@ -177,7 +225,8 @@ func domainAddress(attributes string) string {
 	pad := func(text string, size int) string {
 		return strings.Repeat("0", max(0, size-len(text))) + text
 	}
-	return pad(parts["domain"], 4) + ":" + pad(parts["bus"], 2) + ":" + pad(parts["slot"], 2)
+	address := pad(parts["domain"], 4) + ":" + pad(parts["bus"], 2) + ":" + pad(parts["slot"], 2)
+	return address + "." + cmp.Or(parts["function"], "0")
 }
 
 // countDevices returns how many devices the VMI asks for; 0 if it was not read.
@@ -248,7 +297,7 @@ func (h *hardware) isOwnSlot(slot string) bool { return h.own[slot] }
 
 // ofVF is in lines of a NIC's driver about one of its virtual functions, which are on the bus of
 // the NIC: the driver names the NIC's own address.
-var ofVF = lazyregexp.New(`\bVF\b`)
+var ofVF = lazyregexp.New(`\b[Vv][Ff]\b(?:[ #=:]*(\d+))?`)
 
 // busOf returns the bus of an address without a function; "" if it has none.
 func busOf(slot string) string {
@@ -293,9 +342,13 @@ func (h *hardware) relationOf(line string) relation {
 	text := (&message{}).setHost(line)
 	rest := strings.ToLower(text)
 	found := anyAddress.FindAllString(rest, -1)
-	isOfVFs := ofVF.MatchString(text)
+	vf := ofVF.FindStringSubmatch(text)
+	isOfVFs := vf != nil && (vf[1] == "" || len(h.numbers) == 0 || h.numbers[vf[1]])
 	for _, address := range found {
 		slot := slotOf(address)
+		if h.isOther(address) {
+			continue
+		}
 		if h.own[slot] || h.near[slot] || isOfVFs && h.hasBus(busOf(slot)) {
 			return namesOwn
 		}

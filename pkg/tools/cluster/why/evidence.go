@@ -36,6 +36,7 @@ type Evidence struct {
 	permitted   *permitted           // by the KubeVirt object; nil if it was not read
 	domain      string               // XML of the domain that was last defined; "" if it was not read
 	variables   string               // of compute, a line each; "" if they were not read
+	numbers     map[string]string    // of virtual functions of NICs, by their addresses
 	made        []string             // addresses of devices that virt-launcher put into the domain
 	topology    string               // lines of the node's kernel and its sysfs: where devices are
 	uses        []use                // of devices by vfio-pci
@@ -77,6 +78,7 @@ type entryKey struct {
 	cause           *Cause
 	passed          Stage
 	form            string // of an error that names no cause: without its numbers
+	function        string // of the device that a line of the node's kernel is about
 }
 
 // message is a text about the VM.
@@ -175,11 +177,18 @@ func (e *Evidence) add(m message) {
 		}
 
 		isFailure := m.isError && !(m.isLog && isHarmless(line))
+		isNamed := cause != nil || isFailure
+		if isNamed && m.isLog && m.origin != guests && e.isAboutOtherPod(line) {
+			e.reading.count(cause != nil)
+			e.reading.countOther()
+			continue
+		}
+
 		if m.isLog && cause == nil && !isFailure && isHint(line) {
 			e.keep(entry{message: m, line: i})
 		}
 
-		if cause != nil || isFailure {
+		if isNamed {
 			e.reading.count(cause != nil)
 			n := entry{message: m, line: i, cause: cause}
 			if cause != nil && cause.Stage == StageGuest || m.origin == nodes {
@@ -330,6 +339,10 @@ func (e *Evidence) keep(n entry) {
 		key.cause = nil // each says all that the nodes lack then
 	case n.cause == nil && n.passed == "":
 		key.form = form(lines(n.text)[n.line])
+	}
+
+	if n.origin == nodes && n.subject != "" && n.passed == "" { // of VFs in one slot
+		key.function = pathAddress.FindString(strings.ToLower(n.plainLine()))
 	}
 
 	old, isKnown := e.entries[key]

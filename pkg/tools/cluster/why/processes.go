@@ -1,11 +1,35 @@
 package why
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
+	"hook-sidecar/pkg/tools/cluster/archive"
 	"hook-sidecar/pkg/words/lazyregexp"
 )
+
+// podsNamed is the pod that a line of the kubelet or of containerd is about (k8s.io/klog's structured
+// logging, as the kubelet has it; containerd internal/cri/server/sandbox_run.go).
+var podsNamed = lazyregexp.New(`\bpods?=\[?"([a-z0-9-]+)/([a-z0-9.-]+)"|` +
+	`PodSandboxMetadata\{Name:([^,]+),Uid:[^,]*,Namespace:([^,]+)`)
+
+// isAboutOtherPod reports whether a line of a node's program is about a pod that has nothing to do with
+// the VM: not its own, none of KubeVirt's, and none that makes or offers devices.
+func (e *Evidence) isAboutOtherPod(line string) bool {
+	f := podsNamed.FindStringSubmatch(line)
+	if f == nil || (&logReader{evidence: e}).names(line) {
+		return false
+	}
+
+	namespace, name := cmp.Or(f[1], f[4]), cmp.Or(f[2], f[3])
+	isOurs := strings.HasPrefix(name, "virt-") && !strings.HasPrefix(name, launcherPrefix)
+	isAgent := slices.ContainsFunc(slices.Concat(slices.Collect(maps.Values(agents))...),
+		func(part string) bool { return strings.Contains(name, part) })
+	return !isOurs && !isAgent && !e.isOwn("Pod", namespace, name) &&
+		!archive.IsNamedProvider(namespace+"/"+name)
+}
 
 // Whose process the node's kernel ended for lack of memory: it names the control group of the
 // process, which has the UID of the pod, in the line before the one that says that it was killed

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -36,12 +37,32 @@ func (e *Evidence) addWarning(o object) {
 // node's name (sriov-network-operator api/v1/sriovnetworknodestate_types.go).
 type nodeNetworks struct{ node, failure string }
 
-// addNodeNetworks adds what a SriovNetworkNodeState says that failed.
+// addNodeNetworks adds what a SriovNetworkNodeState says that failed, and the numbers of virtual
+// functions.
 func (e *Evidence) addNodeNetworks(o object, data []byte) {
 	var s struct {
-		Status struct{ SyncStatus, LastSyncError string }
+		Status struct {
+			SyncStatus, LastSyncError string
+			Interfaces                []struct {
+				VFs []struct {
+					PCIAddress string
+					VFID       int `json:"vfID"`
+				} `json:"Vfs"`
+			}
+		}
 	}
 	json.Unmarshal(data, &s) // goes on after a field of a wrong type
+	for _, nic := range s.Status.Interfaces {
+		for _, vf := range nic.VFs {
+			if e.numbers == nil {
+				e.numbers = map[string]string{}
+			}
+			if e.Node == "" || e.Node == o.Name {
+				e.numbers[strings.ToLower(vf.PCIAddress)] = strconv.Itoa(vf.VFID)
+			}
+		}
+	}
+
 	if s.Status.SyncStatus == "Failed" || s.Status.LastSyncError != "" {
 		e.networks = append(e.networks, nodeNetworks{o.Name, cmp.Or(s.Status.LastSyncError,
 			s.Status.SyncStatus)})

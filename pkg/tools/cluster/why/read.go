@@ -10,7 +10,7 @@ type Read struct {
 	IsGuests bool   `json:"isGuests"` // the guest printed it
 	Failures int    `json:"failures"` // how many messages about the VM look like failures
 	Known    int    `json:"known"`    // how many of these name a cause
-	Others   int    `json:"others"`   // how many of them are about other devices or nodes than the VM's
+	Others   int    `json:"others"`   // how many of them are about other devices, pods or nodes than the VM's
 }
 
 // newRead begins to count what a file has.
@@ -39,6 +39,13 @@ func (r *Read) count(isKnown bool) {
 	r.Failures++
 	if isKnown {
 		r.Known++
+	}
+}
+
+// countOther counts a failure that is about something else than the VM.
+func (r *Read) countOther() {
+	if r != nil {
+		r.Others++
 	}
 }
 

@@ -100,8 +100,9 @@ func (e *Evidence) Diagnose() Report {
 	all, others := e.ofVM(e.inOrder(), r)
 	r.Read = []Read{}
 	for _, read := range e.read {
-		read.Others = others[read]
-		r.Read = append(r.Read, *read)
+		counted := *read
+		counted.Others += others[read]
+		r.Read = append(r.Read, counted)
 	}
 
 	var passed, errors []entry
