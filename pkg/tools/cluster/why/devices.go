@@ -297,7 +297,7 @@ func (h *hardware) isOwnSlot(slot string) bool { return h.own[slot] }
 
 // ofVF is in lines of a NIC's driver about one of its virtual functions, which are on the bus of
 // the NIC: the driver names the NIC's own address.
-var ofVF = lazyregexp.New(`\b[Vv][Ff]\b(?:[ #=:]*(\d+))?`)
+var ofVF = lazyregexp.New(`\b[Vv][Ff]\b(?:[ #=:-]*(\d+))?`)
 
 // busOf returns the bus of an address without a function; "" if it has none.
 func busOf(slot string) string {

@@ -44,6 +44,7 @@ type Evidence struct {
 	hardware    hardware             // which the VM has
 	drains      bool                 // the API server or virt-handler refused to evict the VM
 	overBudget  bool                 // the API server refused it for a budget
+	splitLocks  map[string]bool      // hosts of which a guest takes split locks; "" if not named
 	plugFails   bool                 // a virtual function could not be plugged into the VM that runs
 	reading     *Read                // the file that is being read; nil for the cluster
 }
@@ -159,6 +160,7 @@ func (e *Evidence) add(m message) {
 
 	if m.origin == nodes {
 		e.addProcess(m.text)
+		e.addSplitLock(m)
 	}
 
 	for i, line := range lines(m.text) {

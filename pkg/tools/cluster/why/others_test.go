@@ -98,3 +98,18 @@ func TestAlias(t *testing.T) {
 		t.Errorf("%+v, errors %+v", r.Causes, r.Errors)
 	}
 }
+
+// TestSplitLock: that a guest takes split locks is noted for a VM that runs, as of a VM of its node.
+func TestSplitLock(t *testing.T) {
+	const log = "Nov 22 10:06:00 NODE kernel: x86/split lock detection: #AC: CPU 0/KVM/4711 took a " +
+		"split_lock trap at address: 0xfffff8035"
+	for node, want := range map[string]int{"gpu-1": 1, "gpu-2": 0} {
+		e := evidence()
+		e.Add("journal.txt", []byte(strings.ReplaceAll(log, "NODE", node)))
+		e.Add("objects.yaml", []byte(runs))
+		r := e.Diagnose()
+		if len(r.State.Notes) != want || len(r.Causes)+len(r.Errors) > 0 || r.Fails() {
+			t.Errorf("%s: %q, %s", node, r.State.Notes, causes(r.Causes))
+		}
+	}
+}

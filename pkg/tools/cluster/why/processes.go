@@ -68,3 +68,26 @@ func (e *Evidence) isOfOtherPod(line string) bool {
 	isKilled := func(pod object) bool { return isOwn(pod) && string(pod.UID) == e.podOf[f[1]] }
 	return slices.ContainsFunc(e.pods, isOwn) && !slices.ContainsFunc(e.pods, isKilled)
 }
+
+// addSplitLock notes that the kernel of a node says that a guest took a split lock, for which it slows
+// the guest down (Linux arch/x86/kernel/cpu/bus_lock.c, split_lock_warn). It names a thread of QEMU,
+// which no object or log of a VM does.
+func (e *Evidence) addSplitLock(m message) {
+	if !strings.Contains(m.text, " took a split_lock trap at ") || !strings.Contains(m.text, "/KVM/") {
+		return
+	}
+	if e.splitLocks == nil {
+		e.splitLocks = map[string]bool{}
+	}
+	e.splitLocks[m.host] = true
+}
+
+// hasSplitLocks reports whether a guest on the VM's node takes split locks.
+func (e *Evidence) hasSplitLocks() bool {
+	for host := range e.splitLocks {
+		if !e.isOnOtherNode(entry{message: message{host: host}}) {
+			return true
+		}
+	}
+	return false
+}

@@ -240,6 +240,11 @@ func (e *Evidence) notes() (notes []string) {
 		notes = append(notes, e.volumeNotes()...)
 	}
 
+	if e.hasSplitLocks() && e.Phase == string(v1.Running) {
+		notes = append(notes, "the node's kernel slows down a VM of this node, which may be another "+
+			"one, since its guest takes split locks: kernel.split_lock_mitigate=0 on the node ends that")
+	}
+
 	if e.condition(v1.VirtualMachineInstanceEvictionRequested, corev1.ConditionTrue) != nil {
 		notes = append(notes, "its eviction was requested")
 	}
