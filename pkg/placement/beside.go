@@ -28,7 +28,7 @@ func checkBeside(s start, next placing) []reasons.Warning {
 			break
 		}
 
-		layout, err := simulate(next.result, w.devices, w.libvirt)
+		layout, err := next.result.LayoutBy(w.libvirt)
 		if err != nil {
 			continue // checkUnmoved has it
 		}

@@ -44,10 +44,10 @@ type Decision struct {
 // decide decides for each device whether it moves and, with a layout, which
 // cell is its own. All others decide alike.
 func decide(s start, layout policy.Layout) []Decision {
-	referenced := s.current.Referenced()
+	isReferred := referredIn(s)
 	decisions := make([]Decision, len(s.devices))
 	for i, d := range s.devices {
-		decisions[i] = decideOne(s, layout, d, referenced[s.current.Expander(d.current)])
+		decisions[i] = decideOne(s, layout, d, isReferred(d))
 	}
 
 	if !s.Policy.AsksForSwitches() {
@@ -61,6 +61,31 @@ func decide(s start, layout policy.Layout) []Decision {
 
 	markCompanions(decisions, s.companionsShare)
 	return decisions
+}
+
+// referredIn returns what tells whether a device has to stay, since something in the domain names the
+// place that it has, or the expander bus under which libvirt plugs it in without the hook: the next
+// call of a boot finds it there.
+func referredIn(s start) func(PassthroughDevice) bool {
+	isReferred := s.current.Referred()
+	return func(d PassthroughDevice) bool {
+		return isReferred(cmp.Or(d.current, s.pluggedIn(d)))
+	}
+}
+
+// pluggedIn returns the address under an expander bus that libvirt gives a device without the hook;
+// nil if the device has an address or gets another.
+func (s start) pluggedIn(d PassthroughDevice) *domain.GuestAddress {
+	if d.current != nil || d.Added || len(s.without) == 0 {
+		return nil
+	}
+
+	at := s.without[0].layout.Domain.Hostdevs[d.position].Address
+	if s.current.Expander(at) == nil {
+		return nil
+	}
+
+	return at
 }
 
 // giveOwnPorts gives the placed functions of each device that has a whole AMD GPU root ports of
@@ -88,7 +113,7 @@ func giveOwnPorts(decisions []Decision) {
 // one it moves if the layout has a place for it, and stays unplaced otherwise: KubeVirt, which
 // put it there, may have known more of the host.
 func decideOne(
-	s start, layout policy.Layout, device PassthroughDevice, underReferenced bool,
+	s start, layout policy.Layout, device PassthroughDevice, isReferred bool,
 ) Decision {
 	d := Decision{PassthroughDevice: device, Outcome: Kept}
 	switch {
@@ -98,7 +123,7 @@ func decideOne(
 		d.Reason = reasons.RootComplex
 	case isUsersChoice(s.Input, device):
 		d.Reason = reasons.UserAddress
-	case underReferenced:
+	case isReferred:
 		d.Reason = reasons.Referenced
 	case !libvirt.HasExpanderBuses(s.Domain):
 		d.Outcome, d.Reason = Unplaced, reasons.Machine

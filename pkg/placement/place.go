@@ -358,7 +358,8 @@ func replacementFor(s start, p proposal, ports bus.Ports) number.Replacement {
 }
 
 // changesFor returns the edits that replace the vacated controllers by the numbered layout and put
-// its devices there.
+// its devices there. A device that stays where libvirt plugs it in, since something names that place,
+// gets the address now: where others leave free ports before it, libvirt would take one of these.
 func changesFor(s start, decisions []Decision, n number.Numbers) domain.Changes {
 	changes := s.base
 	changes.AddHostdevs = slices.Clone(s.base.AddHostdevs)
@@ -372,6 +373,10 @@ func changesFor(s start, decisions []Decision, n number.Numbers) domain.Changes 
 			changes.AddHostdevs[d.position-existing].Address = &address
 		case placed:
 			changes.Place[d.position] = &address
+		case d.Reason == reasons.Referenced:
+			if at := s.pluggedIn(d.PassthroughDevice); at != nil {
+				changes.Place[d.position] = at
+			}
 		}
 	}
 
@@ -441,20 +446,23 @@ func giveUp(s start, p proposal, violations []reasons.Warning) placing {
 
 // withReferenced returns a placing as the next call finds it: a device without an address that has
 // no place, or is in its place already, is kept for another reason where libvirt plugs it in under
-// an expander bus that something names.
+// an expander bus, or into a port of the root bus, that something names.
 func withReferenced(built placing) placing {
-	referenced := built.result.Referenced()
-	if len(referenced) == 0 {
+	if len(built.result.References) == 0 {
 		return built
 	}
 
-	settled := built.result.Settled()
-	referenced = settled.Referenced()
+	whole, isAccepted := built.result.Layout()
+	if !isAccepted {
+		return built
+	}
+
+	isReferred := bus.New(whole.Domain, whole.Devices).Referred()
 	built.decisions = slices.Clone(built.decisions)
 	for i, d := range built.decisions {
 		isOpen := d.current == nil && !d.unassigned &&
 			(d.Outcome == Unplaced || d.Reason == reasons.AlreadyAligned)
-		if isOpen && referenced[settled.Expander(settled.Hostdevs[d.position].Address)] {
+		if isOpen && isReferred(whole.Domain.Hostdevs[d.position].Address) {
 			built.decisions[i].Cell = nil
 			built.decisions[i].Outcome, built.decisions[i].Reason = Kept, reasons.Referenced
 		}

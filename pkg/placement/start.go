@@ -53,9 +53,9 @@ func newStart(in Input) (start, []reasons.Warning) {
 	return s, append(warnings, unread...)
 }
 
-// after returns the guest with changes.
+// after returns the guest with changes. In it nothing is reserved: it has the ports for which room was.
 func (s start) after(changes domain.Changes) bus.Guest {
-	return s.current.With(s.Domain.After(changes)).Completed()
+	return s.current.Unreserved().With(s.Domain.After(changes)).Completed()
 }
 
 // completed returns the start in which the domain's controllers have the addresses and bus numbers

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"hook-sidecar/pkg/libvirt"
 	"hook-sidecar/pkg/libvirt/alloc"
 	"hook-sidecar/pkg/placement/bus"
 	"hook-sidecar/pkg/reasons"
@@ -16,26 +15,16 @@ import (
 type without struct {
 	libvirt alloc.Libvirt
 	layout  alloc.Completed
-	devices []libvirt.Endpoint // that libvirt completes
 }
 
 // withoutHook returns what each libvirt makes of the guest as it came; none where it refuses it.
 func withoutHook(asIs bus.Guest) (all []without) {
 	for _, m := range asIs.Libvirts() {
-		if layout, err := simulate(asIs, asIs.Others, m); err == nil {
-			all = append(all, without{m, layout, asIs.Others})
+		if layout, err := asIs.LayoutBy(m); err == nil {
+			all = append(all, without{m, layout})
 		}
 	}
 	return all
-}
-
-// simulate returns what a libvirt makes of a guest with these devices. The guest knows the answer
-// of its own libvirt, unless room is reserved in it.
-func simulate(g bus.Guest, devices []libvirt.Endpoint, m alloc.Libvirt) (alloc.Completed, error) {
-	if len(g.Others) == len(devices) {
-		return g.LayoutBy(m)
-	}
-	return alloc.Simulate(g.Source, devices, m)
 }
 
 // checkUnmoved returns the rule that a changed guest violates if libvirt 11 or 12, which
@@ -143,7 +132,7 @@ func (w without) replugs(changed bus.Guest, hostdevs []int) bool {
 // moves returns what a libvirt moves in a changed guest, of what must stay. The error says why it
 // refuses the domain.
 func (w without) moves(changed bus.Guest) ([]alloc.Move, error) {
-	next, err := simulate(changed, w.devices, w.libvirt)
+	next, err := changed.LayoutBy(w.libvirt)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +144,7 @@ func (w without) moves(changed bus.Guest) ([]alloc.Move, error) {
 
 // renumbers returns the devices that must stay and have another bus number in a changed guest.
 func (w without) renumbers(changed bus.Guest) []string {
-	next, err := simulate(changed, w.devices, w.libvirt)
+	next, err := changed.LayoutBy(w.libvirt)
 	if err != nil {
 		return nil
 	}

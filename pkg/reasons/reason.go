@@ -43,8 +43,8 @@ var reasonTable = []entry[Reason]{
 	{code: RootComplex,
 		meaning: "the VMI requests the root bus with kubevirt.io/placePCIDevicesOnRootComplex"},
 	{code: Referenced,
-		meaning: "the domain refers to the expander bus above it elsewhere, so that bus is " +
-			"not changed"},
+		meaning: "the domain refers elsewhere to the expander bus above it, or to its root port, so " +
+			"it stays"},
 	{code: Conventional,
 		meaning: "it is a conventional PCI device, which libvirt puts on a bridge to " +
 			"conventional PCI"},

@@ -130,16 +130,36 @@ func (g Guest) Numbered() []domain.Controller {
 }
 
 // Referenced returns the expander buses to which something else in the domain refers, directly or by
-// a controller under them.
+// a controller under them, and the ports under the root bus to which it refers.
 func (g Guest) Referenced() map[*topology.Node]bool {
 	named := map[*topology.Node]bool{}
 	for _, index := range g.References {
-		if n := g.Node(index); n != nil {
+		n := g.Node(index)
+		switch {
+		case n == nil:
+		case n.Top() != g.Root():
 			named[n.Top()] = true
+		case n.Kind.IsPort():
+			named[n] = true
 		}
 	}
 
 	return named
+}
+
+// Referred returns what tells whether something else in the domain refers to the expander bus above an
+// address, or to the port under the root bus that has it. What is there stays: if it left a port with
+// a name, libvirt would plug the next device without an address into it, and no such device is left
+// in the later calls of a boot.
+func (g Guest) Referred() func(*domain.GuestAddress) bool {
+	referenced := g.Referenced()
+	return func(a *domain.GuestAddress) bool {
+		if a == nil {
+			return false
+		}
+		n := g.Node(a.Bus)
+		return n != nil && (referenced[n] || referenced[n.Top()])
+	}
 }
 
 // Managed returns the expander buses that hold one of the devices and that nothing else in the

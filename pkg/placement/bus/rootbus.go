@@ -289,6 +289,14 @@ func (g Guest) Beside(taken ...domain.GuestAddress) Guest {
 	return g
 }
 
+// Unreserved returns the guest without what Beside has reserved.
+func (g Guest) Unreserved() Guest {
+	g.layout = nil
+	g.Others = slices.DeleteFunc(slices.Clone(g.Others), IsReserved)
+	g.unsettled = slices.DeleteFunc(slices.Clone(g.unsettled), IsReserved)
+	return g
+}
+
 func reserved(at *domain.GuestAddress) libvirt.Endpoint {
 	return libvirt.Endpoint{Device: domain.Device{Address: at}, Connect: libvirt.Express}
 }

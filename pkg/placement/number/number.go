@@ -6,6 +6,7 @@ package number
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"hook-sidecar/pkg/domain"
@@ -73,10 +74,21 @@ func Assign(rep Replacement) (Numbers, []reasons.Warning) {
 	r := reserve(rep)
 	var violations []reasons.Warning
 	if need, free := countControllers(r.expanders), max(0,
-		libvirt.MaxIndex-r.highest+len(r.freed)-r.rootBus.Added); need > free {
+		libvirt.MaxIndex-r.highest+len(r.freed)-len(r.named)-r.rootBus.Added); need > free {
 		violations = append(violations,
 			bus.Exceeded("controller indexes: the layout needs %d, %d are free: %d too many", need,
 				free, need-free))
+	}
+
+	for _, index := range r.named {
+		if slices.Contains(r.guest.CommandLine.IDs(), fmt.Sprint("pci.", index)) {
+			// libvirt makes a controller of each index up to the highest, and QEMU refuses a second
+			// device of the same id.
+			return Numbers{}, []reasons.Warning{
+				bus.Violated("the layout needs the controller index %d, which the domain already "+
+					"names as pci.%d", index, index),
+			}
+		}
 	}
 
 	busNumbers, tight := busNumbersOf(r.expanders, r.guest, r.rootBus)
@@ -94,22 +106,13 @@ func Assign(rep Replacement) (Numbers, []reasons.Warning) {
 		}
 	}
 
-	for _, c := range n.Controllers[len(r.ports):] {
-		if slices.Contains(r.guest.References, c.Index) {
-			return Numbers{}, []reasons.Warning{
-				bus.Violated("the layout needs the controller index %d, which the domain already "+
-					"names as pci.%d", c.Index, c.Index),
-			}
-		}
-	}
-
 	return n, nil
 }
 
 // numbers gives the layout its indexes, and addresses to all but the expander buses.
 func (r reservation) numbers(hotplugOff bool) Numbers {
 	n := numberer{
-		freed: r.freed, highest: r.highest, hotplugOff: hotplugOff,
+		freed: r.freed, highest: r.highest, named: r.named, hotplugOff: hotplugOff,
 		Numbers: Numbers{
 			r.removed, slices.Clone(r.ports), map[topology.DeviceID]domain.GuestAddress{},
 		},
@@ -187,6 +190,7 @@ type numberer struct {
 	Numbers
 	freed      []int // that are free again, ascending
 	highest    int   // that is taken
+	named      []int // that are not taken
 	hotplugOff bool
 }
 
@@ -201,7 +205,8 @@ func (n *numberer) take() int {
 		return index
 	}
 
-	n.highest++
+	for n.highest++; slices.Contains(n.named, n.highest); n.highest++ {
+	}
 	return n.highest
 }
 

@@ -19,6 +19,7 @@ type reservation struct {
 	rootBus   bus.RootBus      // of the whole guest
 
 	ports   []domain.Controller   // root ports that are added
+	named   []int                 // their indexes beyond highest, which something names
 	freed   []int                 // indexes that the layout takes again, ascending
 	highest int                   // the highest index in use or named by an address
 	slots   []domain.GuestAddress // of the root bus, which expander buses take first
@@ -45,6 +46,12 @@ func reserve(rep Replacement) reservation {
 	spare = r.pin(rep, gone, needed, spare)
 	spare = r.addPorts(left, spare)
 
+	// The layout leaves out indexes beyond all others that something names: what is said of pci.9
+	// must not be said of a port of the layout's. They become root ports, as in the domain that
+	// libvirt reads back if it has that many.
+	r.named = namedBeyond(rep.Current, r.highest, countControllers(r.expanders)-len(r.freed))
+	spare = append(spare, r.named...)
+
 	// libvirt would make root ports of the indexes that are left over, too.
 	last := bus.RootPorts(spare)
 	if rep.Plan.PinsPorts {
@@ -57,16 +64,31 @@ func reserve(rep Replacement) reservation {
 	rest.Controllers = append(rest.Controllers, r.ports...)
 
 	r.guest = rep.Current.WithRootPorts(&rest, missing)
-	r.rootBus = r.whole(rest, rep).RootBus(rep.Ports,
-		r.highest+countControllers(r.expanders)-len(r.freed))
+	r.rootBus = r.whole(rest, rep).RootBus(rep.Ports, r.last())
 	return r
+}
+
+// last returns the highest index that the layout takes.
+func (r reservation) last() int {
+	return r.highest + countControllers(r.expanders) - len(r.freed) + len(r.named)
+}
+
+// namedBeyond returns the indexes that something names among those of controllers that are added
+// after the highest, in their order.
+func namedBeyond(g bus.Guest, highest, added int) (named []int) {
+	for index := highest + 1; index <= highest+added+len(named); index++ {
+		if slices.Contains(g.References, index) {
+			named = append(named, index)
+		}
+	}
+	return named
 }
 
 // whole returns the guest with the layout, whose expander buses have no number and no slot yet. Of
 // it, and not of the rest without the layout, is known what libvirt makes: the indexes that the
 // layout takes would be missing. Where it takes too many there is no such guest.
 func (r reservation) whole(rest domain.Domain, rep Replacement) bus.Guest {
-	if r.highest+countControllers(r.expanders)-len(r.freed) > libvirt.MaxIndex {
+	if r.last() > libvirt.MaxIndex {
 		return r.guest
 	}
 
