@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -65,16 +66,9 @@ func constants(t *testing.T, directory, typeName string) []string {
 // makes an address of it in a release, or in the table of causes; and it exists.
 func TestPagesHaveAddresses(t *testing.T) {
 	path := regexp.MustCompile(`(docs|manifests)/[\w./-]+(#[\w-]+)?`)
-	files, err := filepath.Glob(filepath.Join(root, "*", "*", "*.go"))
-	expect.NoError(t, err)
-
-	for _, name := range files {
+	count := 0
+	for _, name := range sources(t, "cmd", "pkg") {
 		text := regexp.MustCompile(`(?m)//.*$`).ReplaceAllString(string(expect.File(t, name)), "")
-		if strings.HasSuffix(name, "_test.go") ||
-			strings.HasPrefix(name, filepath.Join(root, "test")) {
-			continue
-		}
-
 		for _, at := range path.FindAllStringIndex(text, -1) {
 			page, anchor, _ := strings.Cut(text[at[0]:at[1]], "#")
 			if !strings.HasSuffix(text[:at[0]], `Page("`) {
@@ -85,8 +79,29 @@ func TestPagesHaveAddresses(t *testing.T) {
 				!slices.Contains(anchors, anchor) {
 				t.Errorf("%s: %s has no heading for #%s", name, page, anchor)
 			}
+			count++
 		}
 	}
+
+	if count < 20 {
+		t.Errorf("%d addresses are found, want 20 or more", count)
+	}
+}
+
+// sources returns the Go files of the program in directories of the repository and under them.
+func sources(t *testing.T, directories ...string) (files []string) {
+	t.Helper()
+	for _, directory := range directories {
+		expect.NoError(t, filepath.WalkDir(filepath.Join(root, directory),
+			func(path string, _ fs.DirEntry, err error) error {
+				if strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") {
+					files = append(files, path)
+				}
+				return err
+			}))
+	}
+
+	return files
 }
 
 // set returns the values sorted, without duplicates.
