@@ -46,10 +46,16 @@ func (a *app) readFleet(ctx context.Context, flags fitFlags) (objects fit.Object
 			return objects, err
 		}
 
-		files = append(files, a.list(ctx, client, fitReads...)...)
-		if server, err = client.Version(ctx); err != nil && !apierrors.IsNotFound(err) {
+		server, err = client.Version(ctx)
+		switch status := apierrors.APIStatus(nil); {
+		case err == nil, apierrors.IsNotFound(err):
+		case !errors.As(err, &status): // no server answers, or none that is Kubernetes'
+			return objects, err
+		default:
 			a.Say("warning: not read: %s", reasons.Text(err))
 		}
+
+		files = append(files, a.list(ctx, client, fitReads...)...)
 	}
 
 	if objects, err = fit.Parse(files...); err != nil {

@@ -183,5 +183,6 @@ func writeUnknown(say func(string, ...any), r why.Report) {
 		say("error:   %s (%s)", line.Text, line.Where())
 	}
 
-	say("To report it, attach what this writes: kubectl hostdev collect %s", r.Name)
+	say("To report it, attach what this writes: kubectl hostdev collect %s -n %s", r.Name,
+		r.Namespace)
 }

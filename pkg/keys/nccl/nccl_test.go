@@ -196,6 +196,17 @@ func cpuOf(n *node) string {
 	return above[len(above)-2].attrs["numaid"]
 }
 
+// TestNoCells: in a guest without NUMA cells the one CPU has the node that the kernel writes, -1.
+func TestNoCells(t *testing.T) {
+	host := readHost(t, "x86-2n8g-hgx-h100")
+	devices, err := matrix.Sysfs{FS: host}.Endpoints()
+	expect.NoError(t, err)
+	file := nccl.New(planOf(t, host, matrix.Domain(nil, devices), policy.LayoutMirror)).String()
+	if strings.Count(file, "<cpu ") != 1 || !strings.Contains(file, `<cpu numaid="-1"`) {
+		t.Errorf("want one CPU of node -1:\n%s", file)
+	}
+}
+
 // TestLeavesOut: a GPU whose guest address is not known yet is left out and named;
 // NCCL looks for it in sysfs.
 func TestLeavesOut(t *testing.T) {

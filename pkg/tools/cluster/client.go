@@ -59,6 +59,11 @@ func New(config *rest.Config) (*Client, error) {
 	return &Client{source: &server{config: config, rest: client}}, nil
 }
 
+// withoutServer returns an error of a connection that is refused, with what to do.
+func withoutServer(err error) error {
+	return reasons.WithHint("name the cluster with --context or --kubeconfig, as for kubectl", err)
+}
+
 // right is a permission that the user needs, in the terms of RBAC.
 // manifests/kubectl/clusterrole.yaml grants each.
 type right struct{ verb, group, resource, namespace string }
@@ -73,9 +78,7 @@ func (r right) wrap(doing string, err error) error {
 	names := func(verb string) bool { return strings.Contains(err.Error(), "cannot "+verb) }
 	switch {
 	case utilnet.IsConnectionRefused(err):
-		return reasons.WithHint("name the cluster with --context or --kubeconfig, as for kubectl",
-			err)
-
+		return withoutServer(err)
 	case r.group == kubeVirt && isUnknownPath(err):
 		return reasons.WithHint("name another cluster with --context",
 			fmt.Errorf("%s: the cluster has no KubeVirt: /apis/kubevirt.io/v1 is not served",
@@ -212,7 +215,11 @@ func (c *Client) Version(ctx context.Context) (string, error) {
 	}
 
 	if err != nil {
-		return "", fmt.Errorf("read the API server's version: %w", err)
+		err = fmt.Errorf("read the API server's version: %w", err)
+		if utilnet.IsConnectionRefused(err) {
+			err = withoutServer(err)
+		}
+		return "", err
 	}
 
 	return info.GitVersion, nil

@@ -26,9 +26,9 @@ func Write(w io.Writer, r report.Report) error {
 		width = leastWidth
 	}
 
-	height := stack(left, right)
 	var c canvas
-	c.heading(r, width)
+	top := c.heading(r, width)
+	height := stack(left, right, top)
 
 	if len(r.Devices) > 0 {
 		guest := "Guest"
@@ -36,8 +36,8 @@ func Write(w io.Writer, r report.Report) error {
 			guest += ", current domain"
 		}
 
-		c.words("side", margin, headHeight-12, "Host")
-		c.words("side", width-margin-right.width, headHeight-12, guest)
+		c.words("side", margin, top-12, "Host")
+		c.words("side", width-margin-right.width, top-12, guest)
 	}
 
 	c.WriteString(left.String() + right.String())
@@ -53,17 +53,19 @@ func Write(w io.Writer, r report.Report) error {
 	return err
 }
 
-// heading writes title and subtitle.
-func (c *canvas) heading(r report.Report, width int) {
+// heading writes title and subtitle, and returns the y at which the sides begin.
+func (c *canvas) heading(r report.Report, width int) int {
+	const first = 37 // y of the subtitle's first line, for which headHeight has room
 	c.words("heading", margin, 22, title(r))
-	c.words("note", margin, 44, report.FitMiddle(subtitle(r), (width-2*margin)*10/noteTenths))
+	below := c.notes(margin, first, width-2*margin, subtitle(r))
+	return max(headHeight, headHeight+below-first-legendPitch)
 }
 
-// stack draws the areas of both sides and returns the y after them. Areas of the same devices have
-// the same height.
-func stack(left, right *side) int {
+// stack draws the areas of both sides from top on and returns the y after them. Areas of the same
+// devices have the same height.
+func stack(left, right *side, top int) int {
 	aligned := report.AreAligned(left.Tree, right.Tree)
-	tops := [2]int{headHeight, headHeight}
+	tops := [2]int{top, top}
 	for i := range max(len(left.Areas), len(right.Areas)) {
 		for j, s := range []*side{left, right} {
 			if i < len(s.Areas) {

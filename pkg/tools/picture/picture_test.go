@@ -261,6 +261,27 @@ func textsOf(t *testing.T, svg string) []string {
 	return texts
 }
 
+// TestLongHead: names in the head are whole, over lines that are apart from what is below.
+func TestLongHead(t *testing.T) {
+	r := machines.Whole(t, machines.HGX, "numa")
+	short := draw(t, r)
+	r.Subject.VM = "team-of-many/" + strings.Repeat("training-", 8) + "0"
+	r.Subject.Host = strings.Repeat("gpu-node-", 8) + "1.txtar"
+	long := draw(t, r)
+	text := strings.Join(textsOf(t, long), " ")
+	for _, name := range []string{r.Subject.VM, r.Subject.Host} {
+		if !strings.Contains(text, name) {
+			t.Errorf("the picture lacks %q:\n%s", name, text)
+		}
+	}
+
+	at := regexp.MustCompile(`class="side" x="\d+" y="(\d+)">Host`)
+	before, now := at.FindStringSubmatch(short), at.FindStringSubmatch(long)
+	if integer(t, now[1]) <= integer(t, before[1]) {
+		t.Errorf("the sides are at %s, as without the long names", now[1])
+	}
+}
+
 // A long alias is cut where it is drawn, and whole in the tooltip.
 func TestLongAliasInPicture(t *testing.T) {
 	long := "ua-gpu-" + strings.Repeat("Wide-Name-", 12)
