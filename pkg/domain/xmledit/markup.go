@@ -208,7 +208,8 @@ func isSpecial(plain string, value bool) bool {
 }
 
 // reference resolves the reference at the start of a span, and returns the offset after it.
-// Without a document type XML has five entities.
+// Without a document type XML has five entities. An error does not quote it: in a password that is
+// not escaped it is a part of that.
 func reference(text string, within Span) (rune, int, error) {
 	start := within.Start + len("&")
 	length := max(0, strings.IndexByte(text[start:within.End], ';'))
@@ -231,7 +232,7 @@ func reference(text string, within Span) (rune, int, error) {
 	case !isNumber && (name == "" || nameEnd(text, start) != start+length):
 		return 0, 0, errorAt(text, within.Start, "an unescaped &")
 	case !isNumber:
-		return 0, 0, errorAt(text, within.Start, "unknown entity &%s;", words.Abridge(name))
+		return 0, 0, errorAt(text, within.Start, "unknown entity: must be one of amp, lt, gt, apos, quot")
 	}
 
 	base := 10
@@ -241,8 +242,7 @@ func reference(text string, within Span) (rune, int, error) {
 
 	code, err := strconv.ParseUint(digits, base, 31)
 	if err != nil || !isCharacter(rune(code)) {
-		return 0, 0, errorAt(text, within.Start, "&%s; refers to no character of XML",
-			words.Abridge(name))
+		return 0, 0, errorAt(text, within.Start, "a reference that refers to no character of XML")
 	}
 
 	return rune(code), end, nil

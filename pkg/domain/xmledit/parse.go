@@ -279,14 +279,12 @@ func attribute(text string, start int) (Attr, error) {
 	a := Attr{Name: text[start:end]}
 	equals := skip(text, end)
 	if equals == len(text) || text[equals] != '=' {
-		return Attr{}, errorAt(text, start, "attribute %s without a value",
-			words.Abridge(a.Name))
+		return Attr{}, errorAt(text, start, "an attribute without a value")
 	}
 
 	open := skip(text, equals+1)
 	if open == len(text) || (text[open] != '"' && text[open] != '\'') {
-		return Attr{}, errorAt(text, open, "the value of attribute %s is not in quotes",
-			words.Abridge(a.Name))
+		return Attr{}, errorAt(text, open, "the value of an attribute is not in quotes")
 	}
 
 	length := strings.IndexByte(text[open+1:], text[open])

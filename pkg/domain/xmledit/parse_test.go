@@ -125,7 +125,7 @@ func TestParseRefusesStructure(t *testing.T) {
 		{"prefix differs", "<p:a></a>", 1, 6, "</a> where </p:a> is expected"},
 		{"attribute twice", "<a x='1'\n y='2' x='3'/>", 2, 8, "duplicate attribute x in <a>"},
 		{"no space between attributes", `<a x="1"y="2"/>`, 1, 9, "whitespace is missing"},
-		{"no value", "<a x/>", 1, 4, "x without a value"},
+		{"no value", "<a x/>", 1, 4, "an attribute without a value"},
 		{"no quotes", "<a x=1/>", 1, 6, "not in quotes"},
 		{"never closed value", "<a x='1/>", 1, 6, "x is never closed"},
 		{"a value without a name", "<a ='1'/>", 1, 4, "without a name"},
@@ -140,13 +140,25 @@ func TestParseRefusesStructure(t *testing.T) {
 	}
 }
 
+// TestParseQuotesNoValue: an error does not quote the rest of a value that is not escaped.
+func TestParseQuotesNoValue(t *testing.T) {
+	for _, passwd := range []string{
+		`a&hunter2;`, `a&#hunter2;`, `a" hunter2`, `a" hunter2=b`, `a"hunter2`, `a<hunter2`,
+	} {
+		_, err := xmledit.Parse([]byte(`<graphics passwd="` + passwd + `"/>`))
+		if err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: error %v, want one without hunter2", passwd, err)
+		}
+	}
+}
+
 func TestParseRefusesContent(t *testing.T) {
 	for _, test := range []refusal{
 		{"document type", "<?xml version='1.0'?>\n<!DOCTYPE a>\n<a/>", 2, 1, "document type"},
 		{"entity declaration", "<!DOCTYPE a [<!ENTITY x 'y'>]><a>&x;</a>", 1, 1, "document type"},
 		{"declaration inside", "<a><!ELEMENT b></a>", 1, 4, "declaration"},
-		{"unknown entity", "<a>&nbsp;</a>", 1, 4, "unknown entity &nbsp;"},
-		{"unknown entity in a value", "<a x='&x;'/>", 1, 7, "unknown entity &x;"},
+		{"unknown entity", "<a>&nbsp;</a>", 1, 4, "unknown entity: must be"},
+		{"unknown entity in a value", "<a x='&x;'/>", 1, 7, "unknown entity: must be"},
 		{"a bare ampersand", "<a>1 & 2</a>", 1, 6, "unescaped &"},
 		{"reference to no character", "<a>&#0;</a>", 1, 4, "no character"},
 		{"reference to a surrogate", "<a>&#xD800;</a>", 1, 4, "no character"},
