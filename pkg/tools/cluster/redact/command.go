@@ -32,6 +32,7 @@ var programs = []struct{ names, command, flags string }{
 	{"SUSEConnect", "", "r"},
 	{"rpcclient smbclient", "", "U"},
 	{"net", "join", "U"},
+	{"nvme", "connect", "C S"},
 	{"snmp*", "", "c A X"},
 	{"openssl", "", "passin passout pass k K"},
 	{"iscsiadm", "", "v"},

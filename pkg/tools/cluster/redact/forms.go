@@ -9,7 +9,8 @@ import (
 // tokenPrefixes are how the tokens of an issuer begin, as it documents them. What comes after is
 // eight characters or more.
 var tokenPrefixes = strings.Fields(`
-	AGE-SECRET-KEY- AIza AKIA ASIA ATATT3 ATCTT3 CFPAT- GOCSPX- LTAI PMAK- NRAK- SG. atlasv1. dapi
+	AGE-SECRET-KEY- AIza AKIA ASIA ATATT3 ATCTT3 CFPAT- DHHC-1:00: DHHC-1:01: DHHC-1:02: DHHC-1:03:
+	GOCSPX- LTAI NVMeTLSkey-1:01: NVMeTLSkey-1:02: PMAK- NRAK- SG. atlasv1. dapi
 	dckr_oat_ dckr_pat_ doo_v1_ dop_v1_ dp.st. figd_ gho_ ghp_ ghr_ ghs_ ghu_ github_pat_ glc_ gldt-
 	glpat- glptt- glrt- glsa_ gsk_ hf_ hvb. hvr. hvs. lin_api_ lsv2_ npm_ ntn_ nvapi- ops_ pplx-
 	pscale_tkn_ pypi- r8_ rk_live_ rpa_ rubygems_ sbp_ sha256~

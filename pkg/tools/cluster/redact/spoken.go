@@ -13,8 +13,8 @@ var spokenWords = strings.Fields(`apikey api-key api_key kennwort passcode passp
 	token _secret -secret`)
 
 // keyWords make a secret of the "key" after them: API key, access key.
-var keyWords = strings.Fields(`access account api certificate encryption licence license master private
-	secret shared signing`)
+var keyWords = strings.Fields(`access account activation api cephx certificate encryption licence license
+	master private product secret session shared signing`)
 
 var (
 	// spoken is such a word, with what is around it.
