@@ -23,7 +23,8 @@ func choose(s start) proposal {
 
 	judge := newJudge(s)
 	all := judge.candidates()
-	// A layout that places nothing is the measure.
+	// Numa places nothing in a guest without cells: that is the tree without the hook, which the others
+	// are measured by, and no choice where the finest layout places something.
 	placing := slices.DeleteFunc(slices.Clone(all), func(c candidate) bool {
 		return len(c.managed) == 0 && len(all[0].managed) > 0
 	})
