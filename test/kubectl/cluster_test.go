@@ -216,6 +216,12 @@ func resource(group, version, name string) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: group, Version: version, Resource: name}
 }
 
+// shortNames are those of KubeVirt's definitions (pkg/virt-operator/resource/generate/components/crds.go).
+var shortNames = map[string][]any{
+	"VirtualMachine": {"vm", "vms"}, "VirtualMachineInstance": {"vmi", "vmis"}, "KubeVirt": {"kv", "kvs"},
+	"VirtualMachineInstanceMigration": {"vmim", "vmims"},
+}
+
 // createDefinitions stores KubeVirt's definitions of VMs, VMIs, migrations and itself, with the schemas
 // that its operator installs, and waits until they are served.
 func (s apiServer) createDefinitions(t *testing.T) {
@@ -239,7 +245,9 @@ func (s apiServer) createDefinitions(t *testing.T) {
 				"metadata": map[string]any{"name": plural + ".kubevirt.io"},
 				"spec": map[string]any{
 					"group": "kubevirt.io", "scope": "Namespaced",
-					"names": map[string]any{"plural": plural, "kind": kind},
+					"names": map[string]any{
+						"plural": plural, "kind": kind, "shortNames": shortNames[kind],
+					},
 					"versions": []any{
 						map[string]any{
 							"name":         "v1",

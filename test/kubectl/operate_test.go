@@ -115,7 +115,7 @@ func newShell(t *testing.T, c *cluster) *shell {
 func (s *shell) run(t *testing.T, commands string) string {
 	t.Helper()
 	cmd := exec.Command("bash", "-c", "[[ ! -f state ]] || . ./state\n"+commands+`
-{ declare -p VM IMAGE HOOK ON DRY OFF POD; declare -f deploy; } > state 2> unset || true`)
+{ declare -p VM IMAGE HOOK PLUGIN DRY_RUN ON DRY OFF POD; declare -f deploy; } > state 2> unset || true`)
 	cmd.Dir, cmd.Env = s.dir, s.env
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs

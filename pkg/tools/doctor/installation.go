@@ -95,6 +95,9 @@ func definesGuest(h kubevirt.PluginHook) bool {
 }
 
 // pluginPCI warns in every version: no release is known to have the fix of KubeVirt's issue 18861.
+// lacksMode is the release that is known to leave the mode out.
+const lacksMode = "v1.9.0"
+
 func pluginPCI(in Inputs) []Result {
 	if len(in.Plugins) == 0 {
 		return pass("no Plugin object")
@@ -102,7 +105,7 @@ func pluginPCI(in Inputs) []Result {
 
 	const found = "a Plugin object is in the cluster: VMs with PCI host devices fail to start with " +
 		"\"Missing 'mode' attribute\" (kubevirt/kubevirt issue 18861)"
-	if !slices.Contains(in.Gates, gateSidecar) {
+	if in.Version == lacksMode && !slices.Contains(in.Gates, gateSidecar) {
 		return fail("add gate Sidecar, and give each VM with a PCI device a hook sidecar: "+
 			pluginPage(), found+", and gate Sidecar is off")
 	}
