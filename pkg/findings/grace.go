@@ -134,7 +134,9 @@ func (f *faults) accelerated(expander *topology.Node) {
 	for n := range expander.Endpoints() { // hw/arm/smmuv3-accel.c
 		switch id := n.ID.(type) {
 		case libvirt.Other:
-			f.emulated(others[id], expander)
+			if int(id) < len(others) { // after these come those that the hook reserves room for
+				f.emulated(others[id], expander)
+			}
 		case topology.DeviceID:
 			d := &f.Devices[slices.IndexFunc(f.Devices, func(d placement.Decision) bool {
 				return d.ID == id

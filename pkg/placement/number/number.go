@@ -39,17 +39,26 @@ type Plan struct {
 	// over addresses after all others.
 	PinsPorts bool
 
-	// Fills gives empty expander buses the slots and the indexes that are left over: libvirt would
-	// move root ports up into such a slot, and a root port of such an index would come before one
-	// that cannot be pinned, of a user's expander bus or that something names.
-	Fills bool
+	// FillsSlots puts empty expander buses into slots that are left over, since libvirt would
+	// move root ports up into them.
+	FillsSlots bool
+
+	// TakesDeviceSlots puts expander buses also into slots of the root bus that managed devices
+	// leave.
+	TakesDeviceSlots bool
+
+	// FillsIndexes gives empty expander buses the indexes that are left over, where a root port
+	// would come before one that cannot be pinned: of a user's expander bus, or that something
+	// names.
+	FillsIndexes bool
 }
 
 // Plans are the plans in the order in which they are tried.
 var Plans = []Plan{
 	{},
 	{PinsPorts: true},
-	{PinsPorts: true, Fills: true},
+	{PinsPorts: true, FillsSlots: true, TakesDeviceSlots: true},
+	{PinsPorts: true, FillsSlots: true, FillsIndexes: true},
 }
 
 // Numbers are the changes that give a layout its controllers and addresses in the domain.

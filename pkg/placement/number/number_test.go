@@ -256,3 +256,42 @@ func TestPortsToClose(t *testing.T) {
 		}
 	}
 }
+
+// TestAssignTakesDeviceSlots: expander buses take each slot of the root bus that devices leave,
+// once, and none in which another device stays.
+func TestAssignTakesDeviceSlots(t *testing.T) {
+	d := flat(3)
+	at := func(slot, function int) *domain.GuestAddress {
+		return &domain.GuestAddress{Slot: slot, Function: function}
+	}
+	d.Hostdevs[0].Address, d.Hostdevs[1].Address = at(5, 0), at(5, 1)
+	d.Hostdevs[2].Address = at(6, 1)
+	d.Others = []domain.Device{{
+		Element: "interface", Model: "virtio-non-transitional", AddressType: "pci", Address: at(6, 0),
+	}}
+
+	wanted, managed := wantedTree(false, 1, 1, 1)
+	rep := replacement(d, wanted, managed)
+	for _, plan := range number.Plans {
+		rep.Plan = plan
+		n, violations := number.Assign(rep)
+		if len(violations) > 0 {
+			t.Fatalf("%+v: %v", plan, violations)
+		}
+
+		taken := map[int]bool{6: true}
+		for _, c := range n.Controllers {
+			if c.Model != domain.ExpanderBus {
+				continue
+			}
+			if taken[c.Address.Slot] {
+				t.Errorf("%+v: two devices are in slot %d", plan, c.Address.Slot)
+			}
+			taken[c.Address.Slot] = true
+		}
+
+		if plan.TakesDeviceSlots != taken[5] {
+			t.Errorf("%+v: slot 5 is taken: %v", plan, taken[5])
+		}
+	}
+}

@@ -216,7 +216,8 @@ func without(rep Replacement, gone map[int]bool) (rest domain.Domain, removed []
 	return rest, removed
 }
 
-// freedSlots returns the slots of the root bus that the replaced expander buses leave, by index.
+// freedSlots returns the slots of the root bus that the replaced expander buses leave, by index,
+// and, where the plan takes them, those that managed devices leave.
 func freedSlots(rep Replacement, gone map[int]bool) (slots []domain.GuestAddress) {
 	for _, c := range rep.Current.Addressed() {
 		if gone[c.Index] && c.Model == domain.ExpanderBus && c.Address != nil &&
@@ -225,9 +226,21 @@ func freedSlots(rep Replacement, gone map[int]bool) (slots []domain.GuestAddress
 		}
 	}
 
-	return slices.DeleteFunc(slots, func(a domain.GuestAddress) bool {
+	slots = slices.DeleteFunc(slots, func(a domain.GuestAddress) bool {
 		return rep.Current.ArgumentAt(a.Slot) != nil
 	})
+
+	if !rep.Plan.TakesDeviceSlots {
+		return slots
+	}
+
+	for _, n := range rep.Current.Root().Children {
+		if n.Slot != topology.NoSlot && n.Function == 0 && rep.Managed.Has(n) {
+			slots = append(slots, domain.GuestAddress{Slot: n.Slot})
+		}
+	}
+
+	return slots
 }
 
 // withEmpty returns the expander buses that are wanted, then empty ones: as many as fill a number
@@ -235,8 +248,12 @@ func freedSlots(rep Replacement, gone map[int]bool) (slots []domain.GuestAddress
 func withEmpty(rep Replacement, slots, indexes int) []*topology.Node {
 	expanders := slices.Clip(rep.Wanted.Roots)
 	empty := 0
-	if rep.Plan.Fills {
-		empty = max(slots-len(expanders), indexes-countControllers(expanders))
+	if rep.Plan.FillsSlots {
+		empty = slots - len(expanders)
+	}
+
+	if rep.Plan.FillsIndexes {
+		empty = max(empty, indexes-countControllers(expanders))
 	}
 
 	for range empty {
