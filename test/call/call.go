@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"time"
@@ -98,7 +97,7 @@ func Run(socket, kubeVirt, domainFile, vmiFile, output string) error {
 		return err
 	}
 
-	_, err = io.WriteString(file, string(changed))
+	_, err = file.Write(changed)
 	return errors.Join(err, file.Close())
 }
 

@@ -47,7 +47,7 @@ const caller = "call"
 // TestMain makes the directory of the program under test. One more test runs at once than there are
 // CPUs, unless -parallel says otherwise: TestStalledClients only waits, for ten seconds.
 func TestMain(m *testing.M) {
-	if os.Args[0] == caller {
+	if filepath.Base(os.Args[0]) == caller {
 		call.Main()
 		return
 	}

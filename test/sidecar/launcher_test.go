@@ -19,7 +19,7 @@ import (
 // separate runs the program in a PID namespace, as a container does, and makes a call
 // from there. Then it prints a line. The exit status is the program's.
 const separate = `"$0" serve --socket-dir "$1" --sysfs "$1" &
-until "$0" call --socket "$2" --domain "$3" >/dev/null 2>&1; do :; done
+until "$4" --socket "$2" --domain "$3" >/dev/null 2>&1; do :; done
 echo called
 wait $!`
 
@@ -29,8 +29,12 @@ func TestLauncherEnds(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
 	binary := built(t)
-	domain := filepath.Join(t.TempDir(), "vm.xml")
+	dir := t.TempDir()
+	domain, call := filepath.Join(dir, "vm.xml"), filepath.Join(dir, caller)
 	expect.NoError(t, os.WriteFile(domain, around(devicesOf(1), nil), 0o600))
+	self, err := os.Executable()
+	expect.NoError(t, err)
+	expect.NoError(t, os.Symlink(self, call))
 
 	for _, tt := range []struct {
 		name  string
@@ -41,7 +45,7 @@ func TestLauncherEnds(t *testing.T) {
 			socket := filepath.Join(dir, hooks.SocketName("launcher"))
 			var log bytes.Buffer
 			sidecar := exec.Command("unshare", "--pid", "--fork", "--kill-child", "sh", "-c",
-				separate, binary, dir, socket, domain)
+				separate, binary, dir, socket, domain, call)
 			sidecar.Stderr, sidecar.Env = &log, []string{
 				"CONTAINER_NAME=launcher", "PATH=/usr/sbin:/usr/bin:/sbin:/bin",
 			}
@@ -62,9 +66,8 @@ func TestLauncherEnds(t *testing.T) {
 			}
 
 			// A process that is there for one call.
-			other := exec.Command(os.Args[0])
-			other.Args = []string{caller, "--socket", socket, "--domain", domain}
-			if said, err := other.CombinedOutput(); err != nil {
+			if said, err := exec.Command(call, "--socket", socket, "--domain",
+				domain).CombinedOutput(); err != nil {
 				t.Fatalf("%v\n%s", err, said)
 			}
 
