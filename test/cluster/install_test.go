@@ -33,6 +33,7 @@ var notHere = map[string]string{
 	"Under the sidecar-shim 0": "buildx and a registry",
 	"The HGX recipe 0":         "make launcher and make recipe run it",
 	"As a structured plugin 0": "an annotation, which the test takes for its VM",
+	"As a structured plugin 1": "annotates all VMs; those of the test have the annotation",
 	"KubeVirt 1.10 0": "KubeVirt 1.10; on 1.9.0 the cluster refuses it, which the " +
 		"test sees",
 	"Environment variables 0": "the second command reads files that only a user has; the first runs",
@@ -136,7 +137,7 @@ func (p *page) testPlugin(t *testing.T, v vm, hooked map[string]boot.Expected) {
 	expect.NoError(t, err)
 	c.kubectl(t, "patch", "vm", v.name, "--type=merge", "-p", string(patch))
 	before := v.uid(c)
-	p.run(t, "As a structured plugin", 1)
+	p.run(t, "As a structured plugin", 2)
 
 	bare := vm{name: "bare", labels: placement, devices: "vf", never: true}
 	bare.apply(t, c)
@@ -188,7 +189,7 @@ func (p *page) testPlugin(t *testing.T, v vm, hooked map[string]boot.Expected) {
 	p.refuses(t, "incomplete").delete(t, c)
 	c.kubectl(t, "delete", "configmap", "-n", "kubevirt", "hook-sidecar")
 	refused := p.refuses(t, "refused")
-	apply, _, _ := strings.Cut(p.blocks["As a structured plugin"][1], "\n")
+	apply, _, _ := strings.Cut(p.blocks["As a structured plugin"][2], "\n")
 	if out, err := p.shell(apply); err != nil {
 		t.Fatalf("%s: %v\n%s", apply, err, out)
 	}
