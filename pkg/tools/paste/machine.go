@@ -304,9 +304,13 @@ func (m *Machine) PathType(a, b topology.Address) (between topology.PathType, kn
 // text does not say whether they are on one NUMA node.
 func (m *Machine) IsNodeOrSys(a, b topology.Address) bool {
 	x, y := m.FunctionAt(a), m.FunctionAt(b)
+	if m.tree == nil || x == nil || y == nil || x.Root == "" || y.Root == "" || x.Root == y.Root ||
+		isSettled(x.Root) || isSettled(y.Root) {
+		return false
+	}
+
 	_, isKnown := m.PathType(a, b)
-	return !isKnown && m.tree != nil && x != nil && y != nil && x.Root != "" && y.Root != "" &&
-		!isSettled(x.Root) && !isSettled(y.Root) && x.Root != y.Root
+	return !isKnown
 }
 
 // Label returns the short name of a function: that of a program, else its address.

@@ -90,20 +90,12 @@ func (v *Verdict) consume() {
 			continue
 		}
 
-		of := cpus[:1]
-		if c.Name == consumers.UCX || c.Name == consumers.P2PDMA {
-			of = cpus
-		}
-
-		each := func(ask func() answer) { row.count(sameFor(of, &s, ask)) }
 		for i := range v.gpus {
 			if c.Unit == "GPU" && len(v.nics) > 0 {
-				each(func() answer { return v.askGPU(c.Name, s, i) })
+				row.count(v.askGPU(c.Name, &s, cpus, i))
 			}
 			if c.Unit == "pair" {
-				s.pairsOf(i, func(x, y end) {
-					each(func() answer { return v.askPair(c.Name, s, x, y) })
-				})
+				s.pairsOf(i, func(x, y end) { row.count(v.askPair(c.Name, &s, cpus, x, y)) })
 			}
 		}
 
@@ -160,8 +152,8 @@ func portOf(m *paste.Machine, d *topology.Function) *topology.Function {
 	return m.FunctionAt(d.Bridges[0])
 }
 
-// askGPU returns what a consumer decides about the GPU at a position.
-func (v *Verdict) askGPU(consumer string, s side, i int) answer {
+// askGPU returns what a consumer decides about the GPU at a position. Only UCX asks for the CPU.
+func (v *Verdict) askGPU(consumer string, s *side, cpus []topology.CPU, i int) answer {
 	switch direct := v.GPUs[i].Direct; {
 	case v.faulty[v.gpus[i]]:
 		return no
@@ -171,11 +163,17 @@ func (v *Verdict) askGPU(consumer string, s side, i int) answer {
 		return unknown
 	}
 
-	score := consumers.HwlocDepth
-	if consumer == consumers.UCX {
-		score = consumers.UCXBandwidth
+	score, mayTie := consumers.UCXBandwidth, s.mayTie(i, consumer)
+	if consumer != consumers.UCX {
+		score, cpus = consumers.HwlocDepth, cpus[:1]
 	}
+	return sameFor(cpus, s, func() answer { return s.take(i, score, mayTie) })
+}
 
+// take returns whether a consumer takes one NIC for the GPU at a position, by its score of each.
+func (s *side) take(
+	i int, score func(m consumers.Machine, gpu, nic *topology.Node) int, mayTie bool,
+) answer {
 	gpu := s.GPUs[i].Node
 	most, taken, ofRoot, isOfRoot := -1, 0, false, false
 	for _, nic := range s.NICs {
@@ -193,28 +191,30 @@ func (v *Verdict) askGPU(consumer string, s side, i int) answer {
 	switch {
 	case ofRoot && !isOfRoot: // UCX alone has a NIC elsewhere before one of the GPU's root
 		return no
-	case taken > 1, s.mayTie(i, consumer):
+	case taken > 1, mayTie:
 		return open
 	}
 
 	return yes
 }
 
-// askPair returns what a consumer decides about a pair of devices.
-func (v *Verdict) askPair(consumer string, s side, x, y end) answer {
-	if v.faulty[x.d] || v.faulty[y.d] {
+// askPair returns what a consumer decides about a pair of devices. Only P2PDMA asks for the CPU.
+func (v *Verdict) askPair(consumer string, s *side, cpus []topology.CPU, x, y end) answer {
+	switch {
+	case v.faulty[x.d] || v.faulty[y.d]:
 		return no
-	}
-
-	switch consumer {
-	case consumers.DRARoot:
+	case consumer == consumers.DRARoot:
 		return of(topology.Common(x.Node, y.Node) != nil, s.knowsRoot(x.d, y.d))
-	case consumers.DRANode:
+	case consumer == consumers.DRANode:
 		node := x.NUMANode()
 		return of(node != nil && topology.Same(node, y.NUMANode()), s.knowsNodes(x.d, y.d))
+	case !s.isNearKnown(x.d, y.d):
+		return unknown
 	}
 
-	return of(consumers.AllowsPeers(s.CPU, x.Node, y.Node), s.isNearKnown(x.d, y.d))
+	return sameFor(cpus, s, func() answer {
+		return of(consumers.AllowsPeers(s.CPU, x.Node, y.Node), true)
+	})
 }
 
 // end is a device of a pair, as the text shows it and in the tree.
