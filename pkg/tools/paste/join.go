@@ -2,9 +2,12 @@ package paste
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 
 	"hook-sidecar/pkg/topology"
+	"hook-sidecar/pkg/words"
 )
 
 // Join makes one machine of several, such as those of several files. The one that says most is the
@@ -46,8 +49,84 @@ func join(parts []Machine) (Machine, error) {
 		m = m.withTree()
 	}
 
+	if len(parts) > 1 {
+		m.Contradiction = m.contradiction(parts)
+	}
+
 	return m, err
 }
+
+// contradiction says for which pairs the tables of parts and the tree have different path types. Which
+// NIC of a table is at which address may be a guess by order: then those of a GPU are compared by how
+// many are how far.
+func (m *Machine) contradiction(parts []Machine) string {
+	names := func(hasTypes bool) string {
+		var of []string
+		for _, part := range parts {
+			if name := part.SourceNames(); (len(part.types) > 0) == hasTypes {
+				of = append(of, name)
+			}
+		}
+		return strings.Join(of, ", ")
+	}
+
+	var differ []string
+	compare := func(gpu *topology.Function, others []*topology.Function, byOrder bool) {
+		var said, shown []reach
+		for _, other := range others {
+			between, isSaid := m.types[PairOf(gpu.Address, other.Address)]
+			inTree, isShown := m.treeType(gpu.Address, other.Address)
+			if gpu != other && isSaid && isShown {
+				said = append(said, reach{other, between})
+				shown = append(shown, reach{other, inTree})
+			}
+		}
+
+		if byOrder {
+			slices.SortStableFunc(said, reach.compare)
+			slices.SortStableFunc(shown, reach.compare)
+		}
+
+		for i := range said {
+			if said[i].class() != shown[i].class() {
+				differ = append(differ, fmt.Sprintf("%s-%s: %s, %s", m.Label(gpu.Address),
+					m.Label(said[i].to.Address), said[i].between, shown[i].between))
+			}
+		}
+	}
+
+	gpus, nics := m.GPUs(), m.NICs()
+	for i, gpu := range gpus {
+		compare(gpu, gpus[:i], false)
+		compare(gpu, nics, m.guessedNICs)
+	}
+
+	if len(differ) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s and %s contradict each other for %s (%s)", names(true), names(false),
+		words.Counted(len(differ), "pair"), differ[0])
+}
+
+// reach is the path type to a device.
+type reach struct {
+	to      *topology.Function
+	between topology.PathType
+}
+
+// class returns what programs agree on: whether a switch is above both devices, else whether they are
+// on one NUMA node.
+func (r reach) class() int {
+	switch {
+	case r.between <= topology.PXB:
+		return 0
+	case r.between <= topology.NODE:
+		return 1
+	}
+	return 2
+}
+
+func (r reach) compare(other reach) int { return cmp.Compare(r.class(), other.class()) }
 
 // passed counts GPUs and NICs.
 func (m *Machine) passed() int { return len(m.GPUs()) + len(m.NICs()) }
@@ -243,6 +322,7 @@ func (m *Machine) matchOrder(
 	}
 
 	if own[0].IsNIC() {
+		m.guessedNICs = true
 		m.note("which NIC has which address is a guess by order: ibdev2netdev -v or mst status " +
 			"-v tells it")
 	}

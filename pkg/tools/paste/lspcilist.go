@@ -32,6 +32,8 @@ type lspciReader struct {
 	buses   map[topology.Address][2]uint8 // of bridges: the buses under them, from and to
 	verbose bool                          // something stood under a line
 	inBARs  bool                          // before the capabilities, which have BARs of VFs
+	off     map[topology.Address]bool     // its BARs of memory are turned off
+	whole   map[topology.Address]bool     // the text is not cut before its driver
 	acs     map[topology.Address]bool     // has ACS, whose registers are not read yet
 }
 
@@ -41,9 +43,11 @@ func readLspciList(t text) (Machine, error) {
 	r := &lspciReader{
 		m:     Machine{Sources: []Source{Lspci}},
 		buses: map[topology.Address][2]uint8{}, acs: map[topology.Address]bool{},
+		off: map[topology.Address]bool{}, whole: map[topology.Address]bool{},
 	}
+	hasDetails := false
 	group := ""
-	for _, line := range t.lines {
+	for i, line := range t.lines {
 		if header := groupLine.FindStringSubmatch(line); header != nil {
 			group = header[1]
 			continue
@@ -51,16 +55,22 @@ func readLspciList(t text) (Machine, error) {
 
 		switch match := listed.FindStringSubmatch(line); {
 		case match != nil && strings.Contains(line, ": "):
+			r.end(hasDetails)
+			hasDetails = false
 			if err := r.device(match[2], match[3], cmp.Or(match[1], group)); err != nil {
 				return Machine{}, err
 			}
 		case len(r.m.Functions) > 0 && strings.TrimSpace(line) != "":
 			r.detail(strings.TrimSpace(line), &r.m.Functions[r.at])
+			hasDetails = true
+		case i < len(t.lines)-1: // -v writes an empty line after each function
+			r.end(hasDetails)
 		}
 	}
 
 	r.nodes()
 	r.registers()
+	r.drivers()
 	switch {
 	case len(r.buses) > 0:
 		r.tree()
@@ -75,6 +85,24 @@ func readLspciList(t text) (Machine, error) {
 	}
 
 	return m, err
+}
+
+// end notes that all that the text has of the function read last is read. A list without details says
+// nothing of drivers.
+func (r *lspciReader) end(hasDetails bool) {
+	if hasDetails {
+		r.whole[r.m.Functions[r.at].Address] = true
+	}
+}
+
+// drivers notes the faults that show after the BARs: no driver, and memory that none has turned on.
+func (r *lspciReader) drivers() {
+	r.m.lacksDrivers(func(d *topology.Function) bool { return r.whole[d.Address] })
+	for _, d := range r.m.Functions {
+		if r.off[d.Address] {
+			r.m.fault(d.Address, BARsOff)
+		}
+	}
 }
 
 // device reads the line of a device: class, ": ", vendor and device, with ids in brackets for
@@ -142,6 +170,8 @@ var (
 	// barLine matches the line of a BAR: with -v it is alone, with -vv it has a number.
 	barLine = lazyregexp.New(`^(?:Region [0-5]: )?((?:\[virtual\] )?(?:Memory|I/O ports) at .*)$`)
 	lostBAR = lazyregexp.New(`^(?:\[virtual\] )?Memory at <(?:unassigned|ignored|broken-64-bit-slot)>`)
+	// offBAR matches memory whose decoding is off. A virtual function's is always off in the host.
+	offBAR = lazyregexp.New(`^Memory at .*\[disabled\]`)
 )
 
 var barSize = lazyregexp.New(`\[size=([0-9]+)([KMGT]?)\]`)
@@ -193,6 +223,8 @@ func (r *lspciReader) detail(line string, d *topology.Function) {
 		r.verbose = true
 	case tag == "Kernel driver in use":
 		d.Driver = value
+	case tag == "Kernel modules": // after the driver
+		r.whole[d.Address] = true
 
 	case tag == "Bus" && d.IsBridge:
 		if buses := bridgeBuses.FindStringSubmatch(value); buses != nil {
@@ -211,6 +243,9 @@ func (r *lspciReader) detail(line string, d *topology.Function) {
 			r.m.fault(d.Address, NoBAR)
 		} else if bar, isKnown := barOf(value); isKnown {
 			d.BARs = append(d.BARs, bar)
+		}
+		if offBAR.MatchString(value) {
+			r.off[d.Address] = true
 		}
 	case tag == "IOMMU group":
 		d.IOMMUGroup = groupNumber(value)

@@ -29,17 +29,22 @@ func isSlot(line string) bool {
 // readLspciRecords reads lspci -Dvmm. With -n or -nn it has ids, else names.
 func readLspciRecords(t text) (Machine, error) {
 	m := Machine{Sources: []Source{Lspci}}
-	for _, record := range lspciRecords(t.lines) {
+	records := lspciRecords(t.lines)
+	whole := map[topology.Address]bool{} // the text is not cut before its driver
+	for i, record := range records {
 		d, err := lspciDevice(record)
 		if err != nil {
 			return Machine{}, fmt.Errorf("device %d: %w", len(m.Functions)+1, err)
 		}
 
 		m.Functions = append(m.Functions, d)
+		whole[d.Address] = i < len(records)-1 || record["Module"] != ""
 		if record["Rev"] == "ff" {
 			m.fault(d.Address, NoAnswer)
 		}
 	}
+
+	m.lacksDrivers(func(d *topology.Function) bool { return whole[d.Address] })
 
 	if m.isOnRootBus() {
 		m.placeOnRootBus()

@@ -39,6 +39,9 @@ type Machine struct {
 	// Faults say why a function cannot work in this machine, as the text shows it.
 	Faults map[topology.Address]Fault
 
+	// Contradiction says that the texts have different path types for the same pairs; "" for none.
+	Contradiction string
+
 	// Identities are numbers that a function has on the host and in a guest alike, with the name of
 	// their kind: "UUID GPU-…", "serial number …", "module id 3", "node GUID …".
 	Identities map[topology.Address][]string
@@ -47,8 +50,10 @@ type Machine struct {
 	Peers map[Pair]string
 
 	nodeless map[topology.Address]bool // functions whose NUMA node is not known
-	types    map[Pair]topology.PathType
-	tree     *topology.Tree // nil until withTree
+
+	guessedNICs bool // which NIC has which address is a guess by order
+	types       map[Pair]topology.PathType
+	tree        *topology.Tree // nil until withTree
 }
 
 // Source names a format, as messages and JSON do.
@@ -209,6 +214,8 @@ type Fault string
 const (
 	NoAnswer Fault = "no-answer" // all bits of its registers read as one
 	NoBAR    Fault = "no-bar"    // a BAR of memory has no address
+	NoDriver Fault = "no-driver" // it has none, where others have one
+	BARsOff  Fault = "bars-off"  // no driver has turned its BARs of memory on
 	NoRDMA   Fault = "no-rdma"   // a NIC without an RDMA device, beside others that have one
 )
 
@@ -230,6 +237,20 @@ func (m *Machine) lacksRDMA(hasInterface map[topology.Address]bool) {
 	for _, d := range m.NICs() {
 		if !isNamed(d) && (isShown || hasInterface[d.Address]) {
 			m.fault(d.Address, NoRDMA)
+		}
+	}
+}
+
+// lacksDrivers notes the GPUs and NICs without a driver, where the text has those of others. isWhole says
+// of which the text is not cut.
+func (m *Machine) lacksDrivers(isWhole func(*topology.Function) bool) {
+	if !slices.ContainsFunc(m.Functions, func(d topology.Function) bool { return d.Driver != "" }) {
+		return
+	}
+
+	for _, d := range append(m.GPUs(), m.NICs()...) {
+		if d.Driver == "" && isWhole(d) {
+			m.fault(d.Address, NoDriver)
 		}
 	}
 }
@@ -277,8 +298,16 @@ func (m *Machine) PathType(a, b topology.Address) (between topology.PathType, kn
 		return topology.Self, true
 	}
 
-	if between, known = m.types[PairOf(a, b)]; known || m.tree == nil {
+	if between, known = m.types[PairOf(a, b)]; known {
 		return between, known
+	}
+	return m.treeType(a, b)
+}
+
+// treeType returns the path type that follows from the places of two functions in the tree.
+func (m *Machine) treeType(a, b topology.Address) (between topology.PathType, known bool) {
+	if m.tree == nil {
+		return between, false
 	}
 
 	x, y := m.FunctionAt(a), m.FunctionAt(b)

@@ -67,6 +67,7 @@ func readNodeDevices(t text) (Machine, error) {
 		}
 	}
 
+	m.lacksDrivers(func(*topology.Function) bool { return true })
 	m, err := m.sorted()
 	return m.withTree(), err
 }

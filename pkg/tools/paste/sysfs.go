@@ -37,6 +37,7 @@ func ReadSysfs(fsys fs.FS) (Machine, []reasons.Warning) {
 		}
 	}
 
+	m.lacksDrivers(func(*topology.Function) bool { return true })
 	m.lacksRDMA(hasInterface)
 	return m.withTree(), problems
 }
