@@ -24,8 +24,8 @@ func newGuest(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "guest [FILE...]",
 		Short: "Say how good a guest's PCI tree is, and what to do",
-		Long: `guest is for a person in a VM. Its first line says good, partly or flat, and what
-that costs; then it has a line per GPU with its NUMA node, its nearest NIC and
+		Long: `guest is for a person in a VM. Its first line says good, partly, flat or broken, and
+what that costs; then it has a line per GPU with its NUMA node, its nearest NIC and
 whether NCCL uses GPUDirect RDMA; a row per consumer of the tree (NCCL, UCX, DRA,
 P2PDMA, hwloc); what the person can do without an administrator; and what to send
 to whoever runs the cluster. It needs neither the domain nor the host.

@@ -10,6 +10,7 @@ import (
 	"hook-sidecar/pkg/consumers"
 	"hook-sidecar/pkg/consumers/ncclgraph"
 	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/tools/paste"
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/pkg/words"
 )
@@ -20,12 +21,16 @@ func (v *Verdict) advise() {
 		return
 	}
 
-	v.adviseNetwork()
-	v.advisePeers()
-	v.adviseFile()
-	v.adviseUCX()
-	v.adviseCPUs()
-	v.setVariables()
+	v.adviseDrivers()
+	if v.broken < len(v.gpus) {
+		v.adviseNetwork()
+		v.advisePeers()
+		v.adviseFile()
+		v.adviseUCX()
+		v.adviseCPUs()
+		v.setVariables()
+	}
+
 	v.Send = v.send()
 }
 
@@ -56,28 +61,65 @@ func (v *Verdict) adviseNetwork() {
 			"export NCCL_IB_HCA='"+hcaList(names)+"'")
 	}
 
-	if v.judged == 0 || v.direct+v.broken >= v.judged {
+	works := v.judged - v.broken
+	if works <= 0 {
 		return
 	}
 
 	needs := "nvidia-peermem, or DMA-BUF of NVIDIA's open kernel modules (license: Dual MIT/GPL) " +
-		"with Linux 5.12:"
+		"with Linux 5.12"
 	look := "lsmod | grep nvidia_peermem; modinfo nvidia | grep license; uname -r"
 	tests := "nccl-tests"
 	if v.isAMD() {
-		needs, look = "DMA-BUF of the kernel or of amdgpu-dkms:", "modinfo amdgpu | head; uname -r"
+		needs, look = "DMA-BUF of the kernel or of amdgpu-dkms", "modinfo amdgpu | head; uname -r"
 		tests = "rccl-tests"
 	}
 
-	v.step("GPUDirect RDMA counts only between VMs: within one, GPUs use NVLink, XGMI or PCIe. "+
-		"Measure between two VMs with "+tests+" (built with MPI=1), before and after each step. Lines "+
-		"with GDRDMA show that it is used. mpirun passes a variable on with -x NAME:",
-		fmt.Sprintf("mpirun -np 2 -H VM1,VM2 -x NCCL_DEBUG=INFO ./all_reduce_perf -b 8M -e 4G -f 2 "+
-			"-g %d", len(v.gpus)))
-	v.step("It also needs "+needs, look)
-	v.step("Let NCCL use GPUDirect RDMA although no switch is shown. Where GPU and NIC are near on "+
-		"the host it may be as fast as there; where they are not, slower:",
-		"export NCCL_NET_GDR_LEVEL="+v.directLevel())
+	isFar := v.direct+v.robbed < works
+	proof := "."
+	if isFar {
+		v.step("GPUDirect RDMA counts only between VMs: within one, GPUs use NVLink, XGMI or PCIe. "+
+			"Measure between two VMs with "+tests+" (built with MPI=1), before and after each step. "+
+			"Lines with GDRDMA show that it is used. mpirun passes a variable on with -x NAME:",
+			fmt.Sprintf("mpirun -np 2 -H VM1,VM2 -x NCCL_DEBUG=INFO ./all_reduce_perf -b 8M -e 8G "+
+				"-f 2 -g %d", len(v.gpus)))
+	} else if v.Outcome == Unknown {
+		return
+	} else {
+		proof = "; lines with GDRDMA of a job on two VMs with NCCL_DEBUG=INFO show that it is used."
+	}
+
+	v.step("GPUDirect RDMA also needs "+needs+proof+" To see what this VM has:", look)
+	if isFar {
+		v.step("Let NCCL use GPUDirect RDMA although no switch is shown. Where GPU and NIC are near "+
+			"on the host it may be as fast as there; where they are not, slower:",
+			"export NCCL_NET_GDR_LEVEL="+v.directLevel())
+	}
+}
+
+// adviseDrivers binds devices to the drivers of their vendors, until the next boot
+// (Documentation/ABI/testing/sysfs-bus-pci: driver_override, unbind, drivers_probe).
+func (v *Verdict) adviseDrivers() {
+	byDriver := map[string][]string{}
+	for _, f := range v.faults {
+		if f.bind != nil && paste.HasAddress(f.bind.Address) {
+			driver := driverOf(f.bind)
+			byDriver[driver] = append(byDriver[driver], f.bind.Address.String())
+		}
+	}
+
+	for _, driver := range slices.Sorted(maps.Keys(byDriver)) {
+		// An empty override leaves the choice to the kernel.
+		load := ""
+		if driver != "" {
+			load = "sudo modprobe " + driver + "; "
+		}
+		v.step(fmt.Sprintf("Bind %s to %s until the next boot (needs root in the VM):",
+			words.Counted(len(byDriver[driver]), "device"), cmp.Or(driver, "that of the vendor")),
+			fmt.Sprintf("%sfor d in %s; do p=/sys/bus/pci/devices/$d; echo %s | sudo tee "+
+				"$p/driver_override; echo $d | sudo tee $p/driver/unbind; echo $d | sudo tee "+
+				"/sys/bus/pci/drivers_probe; done", load, strings.Join(byDriver[driver], " "), driver))
+	}
 }
 
 // isAMD reports whether one of the GPUs is AMD's.
@@ -231,17 +273,17 @@ func (v *Verdict) adviseCPUs() {
 		return
 	}
 
-	order := "CUDA_DEVICE_ORDER=PCI_BUS_ID, and process i uses GPU i"
+	order := "export CUDA_DEVICE_ORDER=PCI_BUS_ID; "
 	if v.isAMD() {
-		order = "process i uses GPU i"
+		order = ""
 	}
 
 	bind := func(rank string) string {
-		return fmt.Sprintf(`bash -c 'n=(%s); i=${n[$%s]}; exec %s "$@"' -`,
-			strings.Join(values, " "), rank, run)
+		return fmt.Sprintf(`bash -c '%sn=(%s); i=${n[$%s]}; exec %s "$@"' -`,
+			order, strings.Join(values, " "), rank, run)
 	}
 
-	v.step(fmt.Sprintf("Run each process on the %s of its GPU (%s):", what, order),
+	v.step(fmt.Sprintf("Run each process on the %s of its GPU, if process i uses GPU i:", what),
 		fmt.Sprintf("torchrun --nproc-per-node %d --no-python %s python train.py", len(v.GPUs),
 			bind("LOCAL_RANK")),
 		fmt.Sprintf("mpirun -np %d --bind-to none %s ./all_reduce_perf -b 8M -e 8G -f 2",
@@ -274,10 +316,11 @@ func (v *Verdict) send() []string {
 		return []string{}
 	}
 
-	ask := "`kubectl hostdev explain VM` (" + reasons.Page("docs/kubectl-hostdev.md") + ") shows " +
-		"where the devices are on the node and in the VM"
-	if v.Outcome == Flat && !v.lost || v.Host != nil && !v.Host.Compared {
-		ask += ", and with `-o nccl` it writes the topology file for NCCL, which you can send me"
+	ask := "`kubectl hostdev explain VM` (" + reasons.Page("docs/kubectl-hostdev.md") + " of " +
+		"hook-sidecar, a KubeVirt hook that gives a VM the node's PCI tree) shows where the devices " +
+		"are on the node and in the VM, and changes nothing in the cluster"
+	if v.Outcome == Flat && v.gains() || v.Host != nil && !v.Host.Compared {
+		ask += "; with `-o nccl` it writes the topology file for NCCL, which you can send me"
 	}
 
 	want := "Please send me what it prints."
@@ -298,7 +341,7 @@ func (v *Verdict) situation() string {
 	}
 
 	switch {
-	case v.lost:
+	case v.Outcome == Broken:
 		return "In my VM with " + has + ": " + cost + "."
 	case v.Outcome == Unknown:
 		return "My VM has " + has + ", and what it shows me does not tell whether its PCI tree is " +
@@ -313,11 +356,11 @@ func (v *Verdict) situation() string {
 // asks lists what the VM should have, in words for an administrator.
 func (v *Verdict) asks() (wishes []string) {
 	if keys := v.wishes(); len(keys) > 0 {
-		wishes = append(wishes, "the node's tree in the VM ("+strings.Join(keys, ", ")+" of "+
-			"hook-sidecar, "+reasons.Page("README.md")+")")
+		wishes = append(wishes, "the node's tree in the VM: the hook-sidecar with "+
+			strings.Join(keys, ", ")+" ("+reasons.Page("README.md")+")")
 	}
 
-	if v.knowsNodes() && v.withNode() == 0 {
+	if v.knowsNodes() && v.withNode() == 0 && v.Outcome != Broken {
 		wishes = append(wishes, "NUMA nodes (spec.domain.cpu.numa.guestMappingPassthrough in the VMI)")
 	}
 
@@ -330,10 +373,13 @@ func (v *Verdict) asks() (wishes []string) {
 	return wishes
 }
 
+// gains reports whether a tree can say anything of the guest's devices: of a GPU alone it cannot.
+func (v *Verdict) gains() bool { return len(v.gpus) > 1 || len(nicsOf(&v.guest)) > 0 }
+
 // wishes returns the keys of the hook that would restore what the guest lacks.
 func (v *Verdict) wishes() (keys []string) {
-	works := v.judged - v.broken
-	lacksSwitches := works == 0 && len(v.faults) == 0 || v.direct < works
+	works := v.judged - v.broken - v.robbed
+	lacksSwitches := v.judged == 0 && len(v.faults) == 0 && v.gains() || v.direct < works
 	switch isBad := v.Outcome == Flat || v.Outcome == Partly; {
 	case isBad && v.Host != nil && len(v.Host.Restore) > 0:
 		for _, r := range v.Host.Restore {
@@ -346,7 +392,7 @@ func (v *Verdict) wishes() (keys []string) {
 	case isBad && v.Limited:
 		keys = append(keys, "port-speed=host")
 	case isBad && lacksSwitches:
-		keys = append(keys, "layout=mirror")
+		keys = append(keys, "layout=auto")
 	}
 
 	// The driver does not know the chipset that it is shown; a clique makes up for that.

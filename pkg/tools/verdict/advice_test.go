@@ -63,22 +63,22 @@ func TestAdvice(t *testing.T) {
 			text: twoRoots, says: "flat: ",
 			steps: []string{"mpirun ", "lsmod", "export NCCL_NET_GDR_LEVEL=PHB",
 				"export UCX_DISTANCE_BW=auto,phb:48GBs"},
-			send: []string{"layout=mirror"},
+			send: []string{"layout=auto"},
 		},
 		"a NIC of storage is not NCCL's": {
 			text: storageNIC, says: "good: NCCL uses GPUDirect RDMA on 4 of 4 GPUs",
-			steps: []string{"export NCCL_IB_HCA='=mlx5_0,mlx5_2'", "n=(0 0 1 1);", "n=(0 0 1 1);"},
+			steps: []string{"export NCCL_IB_HCA='=mlx5_0,mlx5_2'", "lsmod", "n=(0 0 1 1);", "n=(0 0 1 1);"},
 		},
 		"not to another node where one is nearer": {
 			text: oneNIC, says: "partly: NCCL uses GPUDirect RDMA on 0 of 2 GPUs",
 			steps: []string{"mpirun -np 2 -H VM1,VM2", "lsmod | grep nvidia_peermem",
 				"export NCCL_NET_GDR_LEVEL=PHB", "n=(0 1);", "n=(0 1);"},
-			send: []string{"layout=mirror"},
+			send: []string{"layout=auto"},
 		},
 		"CPUs without NUMA nodes": {
 			text: socOnly, says: "good: GPUs are near different CPUs",
 			steps: []string{
-				`torchrun --nproc-per-node 2 --no-python bash -c 'n=(0-13,28-41 14-27,42-55); i=${n[$LOCAL_RANK]}; exec taskset -c $i "$@"'`,
+				`torchrun --nproc-per-node 2 --no-python bash -c 'export CUDA_DEVICE_ORDER=PCI_BUS_ID; n=(0-13,28-41 14-27,42-55); i=${n[$LOCAL_RANK]}; exec taskset -c $i "$@"'`,
 				"exec taskset -c $i"},
 		},
 		"rocm-smi shows no NICs": {
@@ -96,12 +96,12 @@ func TestAdvice(t *testing.T) {
 		"no NUMA nodes": {
 			text:  strings.NewReplacer(": 0\n", ": -1\n", ": 1\n", ": -1\n").Replace(mi300x),
 			says:  "flat: 0 of 2 GPUs have a NUMA node",
-			send:  []string{"layout=mirror of hook-sidecar, README.md) and NUMA nodes"},
+			send:  []string{"the hook-sidecar with layout=auto (README.md) and NUMA nodes"},
 			notes: []string{"rocm-smi shows no paths"},
 		},
 		"NVLink-C2C": {
 			text:  grace,
-			says:  "unknown: 2 of 2 GPUs have a NUMA node; whether NCCL uses GPUDirect RDMA over NVLink-C2C",
+			says:  "unknown: whether NCCL uses GPUDirect RDMA over NVLink-C2C its log says",
 			steps: []string{"n=(0 1);", "n=(0 1);"},
 		},
 		"peers": {

@@ -117,6 +117,34 @@ func breakages(t *testing.T) map[string]breakage {
 			"rdma_topo", `(/0000:13:00\.0",\s*"config": ")[^"]*`,
 			"${1}" + gone(t), noAnswer,
 		},
+		"nouveau": {
+			"lspci -vv", `(?s)(\n13:00\.0 .*?driver in use: )mlx5_core`,
+			"${1}nouveau", "the driver nouveau",
+		},
+		"no driver": {
+			"lspci -vv", `(?s)(\n13:00\.0 .*?)\tKernel driver in use: mlx5_core\n`,
+			"$1", "has no driver",
+		},
+		"no driver, -vmmk": {
+			"lspci -Dvmm", `(?s)\A(.*?)(Slot:\t0000:93:00\.0\n)`,
+			"${1}${2}Driver:\tnvidia\n", "has no driver",
+		},
+		"no driver, virsh": {
+			"virsh", `(?s)(13_00_0<.*?)<driver>\s*<name>mlx5_core</name>\s*</driver>`,
+			"$1", "has no driver",
+		},
+		"no driver, sysfs": {
+			"hook-sidecar", `(?m)^.*0000:13:00\.0/driver -> .*mlx5_core.*\n`,
+			"", "has no driver",
+		},
+		"nouveau, sysfs": {
+			"hook-sidecar", `(0000:13:00\.0/driver -> .*/)mlx5_core`,
+			"${1}nouveau", "the driver nouveau",
+		},
+		"memory is off": {
+			"lspci", gpu,
+			"$1\n\tMemory at 3820 (64-bit, prefetchable) [disabled] [size=128G]", "has memory that no",
+		},
 		"no RDMA, rdma_topo": {
 			"rdma_topo", `"infiniband": \[\s*"mlx5_0"\s*\]`,
 			"", noRDMA,

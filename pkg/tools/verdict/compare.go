@@ -103,7 +103,7 @@ func (c *Comparison) restore(v *Verdict) {
 	}
 
 	switches := lost("PIX", "PXB")
-	lacksDirect := v.judged > 0 && v.direct < min(c.Direct, len(v.gpus))
+	lacksDirect := v.judged > 0 && v.direct < min(c.Direct, len(v.gpus)-v.robbed)
 	add(switches > 0 || lacksDirect, "layout=mirror",
 		fmt.Sprintf("the host's switches: %s of PIX and PXB, GPUDirect RDMA on %d of %d GPUs",
 			words.Counted(switches, "pair"), min(c.Direct, len(v.gpus)), len(v.gpus)))

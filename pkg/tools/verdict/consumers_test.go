@@ -22,7 +22,9 @@ func TestConsumersOfFormats(t *testing.T) {
 	seen := map[string]bool{}
 	for i, file := range files {
 		m := pastes.Parse(t, string(expect.File(t, file)))
-		whole, _, err := paste.Read([]byte(pastes.SnapshotText(m)))
+		// Descriptions are of hosts, whose GPUs have VFIO's driver. Those of guests would be broken.
+		guest := strings.NewReplacer("vfio-pci", "mlx5_core")
+		whole, _, err := paste.Read([]byte(guest.Replace(pastes.SnapshotText(m))))
 		expect.NoError(t, err)
 		truth := map[string]verdict.Consumer{}
 		for _, row := range verdict.New(whole, &whole).Consumers {
@@ -37,7 +39,7 @@ func TestConsumersOfFormats(t *testing.T) {
 				continue
 			}
 
-			shown, _, err := paste.Read([]byte(f.Print(m)))
+			shown, _, err := paste.Read([]byte(guest.Replace(f.Print(m))))
 			expect.NoError(t, err)
 			for _, row := range verdict.New(shown, &shown).Consumers {
 				if row.Host != nil && row.Host.Open+row.Host.Wrong > 0 {
@@ -160,7 +162,7 @@ func TestConsumersBesideHost(t *testing.T) {
 		"a GPU does not answer": {
 			onSwitch("(rev ff)", ""), onSwitch("(rev a1)", ""),
 			"0 of 1 GPU: NCCL, UCX, DRA, P2PDMA, hwloc as on the host", []string{
-				"NCCL 0+0-1?0 NCCL_TOPO_FILE=$PWD/topo.xml", "UCX 0+0-1?0", "DRA pcieRoot 0+0-1?0", "DRA numaNode 0+0-1?0",
+				"NCCL 0+0-1?0", "UCX 0+0-1?0", "DRA pcieRoot 0+0-1?0", "DRA numaNode 0+0-1?0",
 				"P2PDMA 0+0-1?0", "hwloc 0+0-1?0",
 			},
 		},

@@ -192,7 +192,7 @@ func TestHostByNumbers(t *testing.T) {
 
 		// An administrator is asked for one of the two keys that do the same.
 		asked := strings.Join(v.Send, "\n")
-		if len(v.Host.Restore) != 2 || !strings.Contains(asked, "(layout=mirror of hook-sidecar,") {
+		if len(v.Host.Restore) != 2 || !strings.Contains(asked, "the hook-sidecar with layout=mirror (") {
 			t.Errorf("%s: keys %v, asked for in %q", name, v.Host.Restore, asked)
 		}
 

@@ -53,6 +53,11 @@ func (v *Verdict) choose(gpu *GPU, d *topology.Function, choice ncclgraph.Choice
 		return
 	}
 
+	if v.guest.Contradiction != "" {
+		gpu.Why = "the texts contradict each other"
+		return
+	}
+
 	if choice.NIC < 0 {
 		gpu.Why = "the guest shows no NIC that NCCL can use"
 		return
@@ -90,6 +95,9 @@ func (v *Verdict) choose(gpu *GPU, d *topology.Function, choice ncclgraph.Choice
 	switch {
 	case choice.IsDirect():
 		v.direct++
+	case v.hasBrokenNIC(d):
+		v.robbed++
+		gpu.Why = "the NIC of its switch does not work"
 	case choice.Type == ncclgraph.PHB:
 		gpu.Why = "no switch is above both, and NCCL wants one"
 	default:
@@ -153,6 +161,8 @@ func (v *Verdict) nearest(
 func (v *Verdict) judge() {
 	isUniform, knowsPaths := v.uniform()
 	switch {
+	case v.guest.Contradiction != "":
+		v.Cost = v.guest.Contradiction + ": are both of this boot?"
 	case len(v.gpus) == 0:
 		v.Cost = "no GPU is in it"
 		if len(v.nics) > 0 {
@@ -211,12 +221,12 @@ func (v *Verdict) judgeNetwork(isUniform bool) {
 
 	case v.Limited:
 		v.Outcome = Partly
-		v.Cost += ", but believes that a port limits a path: the ports advertise slow links, so " +
-			"it takes fewer channels"
+		v.Cost = "NCCL believes that a port limits a path: the ports advertise slow links, so it " +
+			"takes fewer channels; " + v.Cost
 
 	case v.knowsNodes() && nodes == 0 && len(v.guest.NUMA) > 1:
 		v.Outcome = Partly
-		v.Cost += ", but no GPU has a NUMA node, so processes run on any CPU"
+		v.Cost = "no GPU has a NUMA node, so processes run on any CPU; " + v.Cost
 
 	default:
 		v.Outcome = Good
@@ -245,8 +255,8 @@ func (v *Verdict) judgeAlone(isUniform, knowsPaths bool) {
 	switch {
 	case hasFar:
 		v.Outcome = Flat
-		v.Cost += "; no two GPUs are nearer to each other than the rest, so NCCL takes all " +
-			"transfers for transfers through the CPU"
+		v.Cost = "no two GPUs are nearer to each other than the rest, so NCCL takes all transfers " +
+			"for transfers through the CPU; " + v.Cost
 
 	case v.knowsNodes() && nodes == 0:
 		v.Outcome = Flat
@@ -263,7 +273,7 @@ func (v *Verdict) judgeAlone(isUniform, knowsPaths bool) {
 
 	v.judgeUnseenNICs()
 	if len(v.nics) == 0 && v.Limited {
-		v.Cost += "; NCCL believes that a port limits the path between GPUs"
+		v.Cost = "NCCL believes that a port limits the path between GPUs; " + v.Cost
 	}
 }
 
@@ -277,15 +287,15 @@ func (v *Verdict) judgeUnseenNICs() {
 	case len(v.nics) == 0 && showsNICs:
 	case v.viaC2C > 0:
 		v.Outcome = Unknown
-		v.Cost += "; whether NCCL uses GPUDirect RDMA over NVLink-C2C its log says: lines with " +
-			"GDRDMA, with NCCL_DEBUG=INFO"
+		v.Cost = "whether NCCL uses GPUDirect RDMA over NVLink-C2C its log says: lines with " +
+			"GDRDMA, with NCCL_DEBUG=INFO; " + v.Cost
 
 	case len(v.nics) == 0:
 		v.Cost += "; " + v.guest.SourceNames() + " shows no NICs: paste lspci -vv, too"
 	case v.Outcome == Good:
 		v.Outcome = Unknown
-		v.Cost += "; paths to NICs are not in the text, which decide about GPUDirect RDMA: paste " +
-			"nvidia-smi topo -mp or lspci -vv"
+		v.Cost = "paths to NICs are not in the text, which decide about GPUDirect RDMA: paste " +
+			"nvidia-smi topo -mp or lspci -vv; " + v.Cost
 
 	default:
 		v.Cost += "; paths to NICs are not in the text"

@@ -51,8 +51,8 @@ func formatsOfBoth() (all []pastes.Format) {
 	return all
 }
 
-// TestManyDevices: 128 devices are read in every format, and the most with WHOLE=1.
-// TestManyDevices: 128 devices are read in every format, and the most with WHOLE=1.
+// TestManyDevices: 128 devices are read in every format, and the most with WHOLE=1, but for texts beyond
+// the limit.
 func TestManyDevices(t *testing.T) {
 	count := expect.Count(most/8, most)
 	for _, links := range []string{"", "nvlink 18\n"} {
@@ -63,6 +63,10 @@ func TestManyDevices(t *testing.T) {
 			}
 
 			m, _, err := paste.Read([]byte(f.Print(machine)))
+			if count == most && err != nil && strings.Contains(err.Error(), "the limit is 16 MiB") {
+				continue
+			}
+
 			expect.NoError(t, err)
 			v := verdict.New(m, nil)
 			if len(v.GPUs) != count/2 || len(v.NICs) != count/2 {

@@ -20,12 +20,14 @@ func TestSend(t *testing.T) {
 		"Vendor:\tMellanox [15b3]\nDevice:\tMT2910 [1021]\n"
 	const roots = "-+-[0000:15]---01.0-[1b]----00.0  NVIDIA Corporation GH100 [10de:2330]\n" +
 		" \\-[0000:97]---01.0-[9d]----00.0  Mellanox Technologies MT2910 [15b3:1021]\n"
+	const alone = "01:00.0 3D controller: NVIDIA Corporation GH100\n\tFlags: bus master\n"
 	for name, test := range map[string]struct{ text, first, last string }{
 		"all is well": {onSwitch("", ""), "", ""},
 		"flat": {flat, "In my VM with 1 GPU and 1 NIC the PCI tree is flat: ",
-			"I ask for the node's tree in the VM (layout=mirror of hook-sidecar, "},
+			"I ask for the node's tree in the VM: the hook-sidecar with layout=auto ("},
 		"flat, as records": {records, "In my VM with 1 GPU and 1 NIC the PCI tree is flat: NCCL uses",
-			"I ask for the node's tree in the VM (layout=mirror of hook-sidecar, "},
+			"I ask for the node's tree in the VM: the hook-sidecar with layout=auto ("},
+		"a GPU alone": {alone, "In my VM with 1 GPU and 0 NICs the PCI tree", "I ask for NUMA nodes ("},
 		"not known": {roots, "My VM has 1 GPU and 1 NIC, and what it shows me does not tell whether",
 			"Please send me what it prints."},
 		"no BAR": {
@@ -48,7 +50,10 @@ func TestSend(t *testing.T) {
 
 		if len(v.Send) != 3 || !strings.HasPrefix(v.Send[0], test.first) ||
 			!strings.HasPrefix(v.Send[2], test.last) ||
-			!strings.HasPrefix(v.Send[1], "`kubectl hostdev explain VM` (") {
+			!strings.HasPrefix(v.Send[1], "`kubectl hostdev explain VM` (") ||
+			!strings.Contains(v.Send[1], "a KubeVirt hook that gives a VM the node's PCI tree") ||
+			!strings.Contains(v.Send[1], "changes nothing in the cluster") ||
+			strings.Contains(v.Send[1], "-o nccl") != strings.Contains(test.first, "is flat") {
 			t.Errorf("%s: %q", name, v.Send)
 		}
 	}

@@ -17,12 +17,13 @@ import (
 func (v Verdict) WriteText(w io.Writer, style report.Style) error {
 	p := &page{style: style}
 	colour := map[Outcome]report.Colour{
-		Good: report.Green, Partly: report.Yellow, Flat: report.Red, Unknown: report.Yellow,
+		Good: report.Green, Partly: report.Yellow, Flat: report.Red, Broken: report.Red,
+		Unknown: report.Yellow,
 	}[v.Outcome]
 
 	p.paragraph(colour, fmt.Sprintf("%s: %s", v.Outcome, v.Cost))
 	p.paragraph("", fmt.Sprintf("read: %s; %s, %s", strings.Join(v.Sources, ", "),
-		words.Counted(len(v.GPUs), "GPU"), words.Counted(len(v.NICs), "NIC")))
+		working(len(v.GPUs), v.broken, "GPU"), v.workingNICs()))
 	if len(v.GPUs) > 0 {
 		p.gpus(v)
 		p.relations(v.Relations)
@@ -47,6 +48,20 @@ func (v Verdict) WriteText(w io.Writer, style report.Style) error {
 
 	_, err := io.WriteString(w, p.String())
 	return err
+}
+
+// working counts devices, and those that work where not all do: "8 NICs (7 of them can be used)".
+func working(all, broken int, noun string) string {
+	text := words.Counted(all, noun)
+	if broken > 0 {
+		text += fmt.Sprintf(" (%d of them can be used)", all-broken)
+	}
+	return text
+}
+
+func (v Verdict) workingNICs() string {
+	all := len(nicsOf(&v.guest))
+	return working(all, all-len(v.NICs), "NIC")
 }
 
 // page collects text.
@@ -112,18 +127,22 @@ func or[T any](value *T) string {
 
 // relations writes how many pairs there are of each path type.
 func (p *page) relations(relations []Relation) {
-	p.heading("PAIRS")
 	rows := [][]string{{"", "PIX", "PXB", "PHB", "NODE", "SYS", "NVLINK/XGMI", "NOT KNOWN"}}
+	pairs := 0
 	for _, r := range relations {
 		row := []string{r.Kind}
 		for _, n := range []int{r.PIX, r.PXB, r.PHB, r.NODE, r.SYS, r.Linked, r.Unknown} {
 			row = append(row, fmt.Sprint(n))
+			pairs += n
 		}
 
 		rows = append(rows, row)
 	}
 
-	p.table(rows)
+	if pairs > 0 {
+		p.heading("PAIRS")
+		p.table(rows)
+	}
 }
 
 // consumers writes a row per consumer: what it decides, and which variables help it.

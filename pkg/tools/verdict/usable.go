@@ -1,6 +1,8 @@
 package verdict
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -16,16 +18,32 @@ type fault struct {
 	cure string // for the guest's user
 	wish string // of an administrator; "" where the user cures it
 
-	// mayBeMeant is set for a NIC without RDMA that no GPU is near, as one of the front end has none.
+	// bind is a device to be bound to another driver; nil for none
+	bind *topology.Function
+
+	// mayBeMeant is set for a NIC without a driver or RDMA that no GPU is near, as one of the front end
+	// has none.
 	mayBeMeant bool
 }
 
-// String formats a fault with its cure; "" for none.
-func (f fault) String() string {
-	if f == (fault{}) {
-		return ""
+// sentences formats faults, those with the same cure together.
+func sentences(faults []fault) (all []string) {
+	for _, f := range faults {
+		var what []string
+		for _, other := range faults {
+			if other.cure == f.cure {
+				what = append(what, other.what)
+			}
+		}
+
+		const shown = 2
+		text := words.FirstOf(what, shown, "; ") + ": " + f.cure
+		if !slices.Contains(all, text) {
+			all = append(all, text)
+		}
 	}
-	return f.what + ": " + f.cure
+
+	return all
 }
 
 // faultOf says why a device cannot work in the guest; the zero fault where the text shows no reason.
@@ -36,36 +54,78 @@ func (v *Verdict) faultOf(d *topology.Function) fault {
 		name += " (" + address + ")"
 	}
 
-	switch v.guest.Faults[d.Address] {
-	case paste.NoAnswer:
-		return fault{name + " does not answer (rev ff)",
-			"restart the VM; if it stays so, the node's administrator has to reset the device",
-			"a reset of the device that is " + name + " in the VM", false}
-	case paste.NoBAR:
-		return fault{name + " has a BAR without an address, so no driver can use it",
-			"the VM needs a larger 64-bit window, in the policy of hook-sidecar mmio-window=auto",
-			"a larger window for 64-bit BARs (mmio-window=auto of hook-sidecar, " +
-				reasons.Page("docs/guest.md#mmio-window") + ")", false}
-	case paste.NoRDMA:
-		if v.guest.Names[d.Address] == "" {
-			return fault{name + " has no RDMA device",
-				"load its RDMA driver (mlx5_ib), or ask for a VF with RDMA", "NICs or VFs with RDMA",
-				!isNearGPU(&v.guest, d)}
-		}
-	}
-
-	if d.IsVFIO() && !v.passesAll() {
-		driver := "nvidia or amdgpu"
-		if d.IsNIC() {
-			driver = "that of its vendor, such as mlx5_core"
-		}
-
-		return fault{name + " has the driver " + words.Printable(d.Driver) +
+	is := v.guest.Faults[d.Address]
+	switch {
+	case is == paste.NoAnswer:
+		return fault{what: name + " does not answer (rev ff)",
+			cure: "restart the VM; if it stays so, the node's administrator has to reset the device",
+			wish: "a reset of the device that is " + name + " in the VM"}
+	case is == paste.NoBAR:
+		return fault{what: name + " has a BAR without an address, so no driver can use it",
+			cure: "usually the window for large BARs is too small: ask the administrator " +
+				"(mmio-window=auto, OVMF, host-passthrough)",
+			wish: "a larger window for 64-bit BARs (mmio-window=auto of hook-sidecar, with OVMF and " +
+				"the CPU model host-passthrough: " + reasons.Page("docs/guest.md#mmio-window") + ")"}
+	case isHeld(d) && !v.isNode():
+		return fault{what: name + " has the driver " + words.Printable(d.Driver) +
 			", so no program in this guest can use it",
-			"bind it to " + driver + ", unless it is for a VM in the guest", "", false}
+			cure: "bind it to " + cmp.Or(driverOf(d), "that of its vendor") +
+				", unless it is for a VM in the guest",
+			bind: d}
+	case slices.Contains(notCUDA, d.Driver):
+		return fault{what: name + " has the driver " + d.Driver + ", which CUDA cannot use",
+			cure: "install or load nvidia" + lookAt(d), bind: d}
+	case is == paste.NoDriver && d.Driver == "":
+		return fault{what: name + " has no driver",
+			cure:       "install or load " + cmp.Or(driverOf(d), "that of its vendor") + lookAt(d),
+			mayBeMeant: d.IsNIC() && !isNearGPU(&v.guest, d)}
+	case is == paste.BARsOff && !isHeld(d):
+		return fault{what: name + " has memory that no driver has turned on ([disabled])",
+			cure: "load its driver again, or restart the VM" + lookAt(d)}
+	case is == paste.NoRDMA && v.guest.Names[d.Address] == "":
+		return fault{what: name + " has no RDMA device",
+			cure: "load its RDMA driver (mlx5_ib), or ask for a VF with RDMA",
+			wish: "NICs or VFs with RDMA", mayBeMeant: !isNearGPU(&v.guest, d)}
 	}
 
 	return fault{}
+}
+
+// isHeld reports whether a driver keeps a device for programs other than NCCL: VMs, or none.
+func isHeld(d *topology.Function) bool {
+	return d.IsVFIO() || slices.Contains([]string{"pci-stub", "pciback", "uio_pci_generic",
+		"igb_uio"}, d.Driver)
+}
+
+// notCUDA are the kernel's own drivers of NVIDIA's GPUs.
+var notCUDA = []string{"nouveau", "nova_core", "nvidiafb"}
+
+// drivers of vendors: of GPUs, and of NICs with RDMA.
+var (
+	gpuDrivers = map[uint16]string{nvidia: "nvidia", amd: "amdgpu", 0x8086: "xe"}
+	nicDrivers = map[uint16]string{0x15b3: "mlx5_core", 0x1d0f: "efa", 0x14e4: "bnxt_en"}
+)
+
+// driverOf returns the driver of a device that its user wants; "" for a vendor that is not known.
+func driverOf(d *topology.Function) string {
+	if d.IsNIC() {
+		return nicDrivers[d.Vendor]
+	}
+	return gpuDrivers[d.Vendor]
+}
+
+// lookAt returns the commands that load a device's driver, and show what that says.
+func lookAt(d *topology.Function) string {
+	driver := driverOf(d)
+	if driver == "" {
+		return ""
+	}
+
+	says := driver
+	if driver == gpuDrivers[nvidia] {
+		says = "nvrm"
+	}
+	return fmt.Sprintf(" (`sudo modprobe %s`; `sudo dmesg | grep -i %s`)", driver, says)
 }
 
 // isNearGPU reports whether a switch is above a device and a GPU.
@@ -76,63 +136,94 @@ func isNearGPU(m *paste.Machine, d *topology.Function) bool {
 	})
 }
 
-// passesAll reports whether VFIO has all GPUs, as on a node that passes them to VMs. There nothing is
-// to be bound to another driver.
-func (v *Verdict) passesAll() bool {
-	return len(v.gpus) > 0 && !slices.ContainsFunc(v.gpus, func(d *topology.Function) bool {
-		return !d.IsVFIO()
-	})
+// isNode reports whether VFIO has all GPUs of a machine that is not a VM under QEMU, as on a node that
+// passes them to VMs. There nothing is to be bound to another driver.
+func (v *Verdict) isNode() bool {
+	const redHat, virtio = 0x1b36, 0x1af4
+	isQEMUs := func(d topology.Function) bool {
+		return d.Vendor == redHat || d.Vendor == virtio || paste.IsEmulatedSwitch(&d)
+	}
+	return len(v.gpus) > 0 && !slices.ContainsFunc(v.guest.Functions, isQEMUs) &&
+		!slices.ContainsFunc(v.gpus, func(d *topology.Function) bool { return !d.IsVFIO() })
 }
 
 // split separates the devices that cannot work from the others.
-func (v *Verdict) split(all []*topology.Function) (usable []*topology.Function, faults []string) {
+func (v *Verdict) split(all []*topology.Function) (usable []*topology.Function, faults []fault) {
 	for _, d := range all {
 		if f := v.faultOf(d); f != (fault{}) {
-			v.faults, v.faulty[d] = append(v.faults, f), true
-			faults = append(faults, f.String())
+			v.faulty[d] = true
+			faults = append(faults, f)
 		} else {
 			usable = append(usable, d)
 		}
 	}
 
+	v.faults = append(v.faults, faults...)
 	return usable, faults
 }
 
 // judgeFaults lowers a verdict that is better than its devices: a GPU that cannot work is lost, and
 // without a NIC that works there is no network.
-func (v *Verdict) judgeFaults(gpus, nics []string) {
-	faults := slices.Concat(gpus, nics)
-	if len(faults) == 0 {
+func (v *Verdict) judgeFaults(gpus, nics []fault) {
+	if len(v.faults) == 0 {
 		return
-	}
-
-	switch isBad := v.Outcome == Flat || v.Outcome == Unknown; {
-	case len(gpus) == len(v.gpus) && len(gpus) > 0:
-		v.Outcome, v.Cost, v.lost = Flat, "no GPU works", true
-	case len(gpus) > 0 && !isBad:
-		v.Outcome = Partly
-	case len(nics) > 0 && len(v.nics) == 0:
-		v.Outcome, v.Cost, v.lost = Flat, "no NIC that NCCL can use", true
 	}
 
 	areMeant := !slices.ContainsFunc(v.faults, func(f fault) bool { return !f.mayBeMeant })
-	if v.Outcome == Good && !areMeant {
-		v.Outcome, v.Cost = Partly, strings.TrimSuffix(v.Cost, nearNICs)
-	} else if len(gpus) == 0 && len(v.nics) > 0 {
-		v.Notes = append(v.Notes, faults...)
+	all := strings.Join(sentences(slices.Concat(gpus, nics)), "; ")
+	switch {
+	case len(gpus) == len(v.gpus) && len(gpus) > 0:
+		v.Outcome, v.short = Broken, "no GPU works"
+		v.Cost = v.short + "; " + all
 		return
+	case len(nics) > 0 && len(v.nics) == 0:
+		v.Outcome, v.short = Broken, "no NIC that NCCL can use"
+		v.Cost = v.short + "; " + all
+		return
+	case areMeant && len(v.nics) > 0:
+		v.Notes = append(v.Notes, sentences(nics)...)
+		return
+	case v.Outcome == Good:
+		v.Outcome, v.Cost = Partly, strings.TrimSuffix(v.Cost, nearNICs)
 	}
 
 	v.short = v.Cost
-	const shown = 2
-	v.Cost += "; " + words.FirstOf(faults, shown, "; ")
+	v.Cost = all + "; " + v.Cost
 }
 
-// judgePassed lowers a good verdict about GPUs that no program of this machine can use.
-func (v *Verdict) judgePassed() {
-	if v.Outcome == Good && v.passesAll() {
-		v.Outcome = Unknown
-		v.Cost += "; but VFIO has all GPUs, as on a node that passes them to VMs: run it in the VM"
+// hasBrokenNIC reports whether a NIC that cannot work is under a switch with a GPU.
+func (v *Verdict) hasBrokenNIC(gpu *topology.Function) bool {
+	for d := range v.faulty {
+		between, isKnown := v.guest.PathType(gpu.Address, d.Address)
+		if d.IsNIC() && isKnown && between <= topology.PXB {
+			return true
+		}
+	}
+	return false
+}
+
+// judgeNode says of GPUs that no program of this machine can use where they can be.
+func (v *Verdict) judgeNode() {
+	if !v.isNode() {
+		return
+	}
+
+	const node = "VFIO has all GPUs, as on a node that passes them to VMs: run it in the VM"
+	if v.Outcome == Good {
+		v.Outcome, v.Cost = Unknown, node+"; "+v.Cost
+	} else {
+		v.Notes = append(v.Notes, node+". If this is the VM, bind them to the driver of their vendor")
+	}
+}
+
+// judgeDriver says what a good tree needs besides, of which a text shows nothing.
+func (v *Verdict) judgeDriver() {
+	switch {
+	case v.Outcome != Good || v.direct == 0:
+	case v.isAMD():
+		v.Cost += "; it needs DMA-BUF, too"
+	default:
+		v.Cost += "; it needs nvidia-peermem or DMA-BUF, too"
 	}
 }
 
@@ -172,7 +263,7 @@ func (v *Verdict) judgeUnseenLinks() {
 
 	if graph.IsLimited() && isUnseen {
 		v.Outcome = Unknown
-		v.Cost += "; whether the links of QEMU's switches limit a path is not in the text: paste " +
-			"lspci -vv of root, too"
+		v.Cost = "whether the links of QEMU's switches limit a path is not in the text: paste " +
+			"lspci -vv of root, too; " + v.Cost
 	}
 }

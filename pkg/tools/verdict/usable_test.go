@@ -73,6 +73,8 @@ func lstopoRDMA(device string) string {
 func TestGoodMeansUsable(t *testing.T) {
 	const nvlink = "\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\nGPU0\tX\tNV18\t0-95\t0\n" +
 		"GPU1\tNV18\tX\t0-95\t0\n"
+	const cuda, rdma = "\n\tKernel driver in use: nvidia", "\n\tKernel driver in use: mlx5_core"
+	inVM := func(text string) string { return strings.ReplaceAll(text, "[8086:352a]", "[1b36:000c]") }
 	for name, test := range map[string]struct {
 		text string
 		want verdict.Outcome
@@ -80,28 +82,79 @@ func TestGoodMeansUsable(t *testing.T) {
 	}{
 		"all work": {onSwitch("(rev a1)", ""), verdict.Good, nil},
 		"the NIC is vfio-pci's": {
-			onSwitch("", "\n\tKernel driver in use: vfio-pci"), verdict.Flat,
-			[]string{"no NIC that NCCL can use", "04:00.0 has the driver vfio-pci", "bind it to"},
+			onSwitch(cuda, "\n\tKernel driver in use: vfio-pci"), verdict.Broken,
+			[]string{"no NIC that NCCL can use", "04:00.0 has the driver vfio-pci", "bind it to mlx5_core"},
 		},
 		"a node that passes all": {
 			onSwitch("\n\tKernel driver in use: vfio-pci", "\n\tKernel driver in use: vfio-pci"),
 			verdict.Unknown, []string{"on 1 of 1 GPU", "VFIO has all GPUs"},
 		},
+		"the GPU is nouveau's": {
+			onSwitch("\n\tKernel driver in use: nouveau", rdma), verdict.Broken,
+			[]string{"03:00.0 has the driver nouveau", "modprobe nvidia", "grep -i nvrm"},
+		},
+		"the GPU has no driver": {
+			onSwitch("\n\tKernel modules: nouveau, nvidia", rdma), verdict.Broken,
+			[]string{"03:00.0 has no driver: install or load nvidia"},
+		},
+		"an AMD GPU has no driver": {
+			strings.ReplaceAll(onSwitch("", rdma), "10de:2330", "1002:74a1"), verdict.Broken,
+			[]string{"03:00.0 has no driver: install or load amdgpu", "modprobe amdgpu"},
+		},
+		"an Intel GPU has no driver": {
+			strings.ReplaceAll(onSwitch("", rdma), "10de:2330", "8086:0bd5"), verdict.Broken,
+			[]string{"03:00.0 has no driver: install or load xe"},
+		},
+		"amdgpu, xe and i915 work": {
+			strings.ReplaceAll(onSwitch("\n\tKernel driver in use: amdgpu", rdma), "10de:2330",
+				"1002:74a1"), verdict.Good, []string{"it needs DMA-BUF, too"},
+		},
+		"the NIC has no driver": {
+			onSwitch(cuda, "\n\tKernel modules: mlx5_core"), verdict.Broken,
+			[]string{"04:00.0 has no driver: install or load mlx5_core"},
+		},
+		"the text is cut before the NIC's driver": {onSwitch(cuda, ""), verdict.Good, nil},
+		"the GPU's memory is off": {
+			onSwitch("\n\tRegion 2: Memory at 3820 (64-bit, prefetchable) [disabled] [size=128G]"+cuda,
+				rdma), verdict.Broken, []string{"03:00.0 has memory that no driver has turned on"},
+		},
+		"a virtual function's memory is never on": {
+			onSwitch(cuda, "\n\tRegion 0: [virtual] Memory at 3820 (64-bit, prefetchable) [disabled]"+rdma),
+			verdict.Good, []string{"nvidia-peermem or DMA-BUF"},
+		},
+		"all GPUs are VFIO's under QEMU": {
+			inVM(onSwitch("\n\tKernel driver in use: vfio-pci", rdma)), verdict.Broken,
+			[]string{"03:00.0 has the driver vfio-pci", "bind it to nvidia"},
+		},
+		"all GPUs are VFIO's, flat": {
+			"00:05.0 3D controller: NVIDIA Corporation GH100\n\tKernel driver in use: vfio-pci\n" +
+				"00:06.0 Infiniband controller: Mellanox Technologies MT2910\n" + rdma,
+			verdict.Flat, []string{"VFIO has all GPUs", "If this is the VM"},
+		},
+		"a table and a tree": {
+			onSwitch(cuda, rdma) + "\n\tGPU0\tmlx5_0\nGPU0\t X \tPHB\nmlx5_0\tPHB\t X\n",
+			verdict.Unknown, []string{"nvidia-smi and lspci contradict each other for 1 pair " +
+				"(GPU0-mlx5_0: PHB, PIX): are both of this boot?"},
+		},
+		"a table as the tree": {
+			onSwitch(cuda, rdma) + "\n\tGPU0\tmlx5_0\nGPU0\t X \tPXB\nmlx5_0\tPXB\t X\n",
+			verdict.Good, nil,
+		},
 		"the GPU does not answer": {
-			onSwitch("(rev ff)", ""), verdict.Flat,
+			onSwitch("(rev ff)", ""), verdict.Broken,
 			[]string{"no GPU works", "03:00.0 does not answer", "restart the VM"},
 		},
 		"its header is unknown": {
-			onSwitch("\n\t!!! Unknown header type 7f", ""), verdict.Flat,
+			onSwitch("\n\t!!! Unknown header type 7f", ""), verdict.Broken,
 			[]string{"03:00.0 does not answer"},
 		},
 		"a BAR has no address": {
 			onSwitch("\n\tRegion 2: Memory at <unassigned> (64-bit, prefetchable) [disabled]", ""),
-			verdict.Flat, []string{"03:00.0 has a BAR without an address", "mmio-window=auto"},
+			verdict.Broken, []string{"03:00.0 has a BAR without an address", "mmio-window=auto"},
 		},
 		"a BAR is ignored": {
 			onSwitch("\n\tRegion 2: Memory at <ignored> (64-bit, prefetchable)", ""),
-			verdict.Flat, []string{"mmio-window=auto"},
+			verdict.Broken, []string{"mmio-window=auto"},
 		},
 		"a ROM without an address does no harm": {
 			onSwitch("\n\tExpansion ROM at <ignored> [disabled]", ""), verdict.Good, nil,
@@ -109,7 +162,7 @@ func TestGoodMeansUsable(t *testing.T) {
 		"one of two GPUs does not answer": {
 			strings.ReplaceAll(onSwitch("(rev a1)", ""), "03:00.0 3D", "03:00.1 3D controller [0302]: "+
 				"NVIDIA Corporation GH100 [10de:2330] (rev ff)\n03:00.0 3D"), verdict.Partly,
-			[]string{"GPUDirect RDMA on 1 of 2 GPUs; 03:00.1 does not answer"},
+			[]string{"03:00.1 does not answer", "GPUDirect RDMA on 1 of 2 GPUs"},
 		},
 		"a NIC without RDMA is near": {
 			lstopoRDMA(`<object type="OSDev" osdev_type="2" name="eth0"/>`), verdict.Flat,

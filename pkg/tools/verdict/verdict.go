@@ -1,6 +1,6 @@
 // Package verdict says what a guest's software makes of its PCI tree, for a person who has only the
-// guest: good, partly or flat, what that costs, what they can do themselves, and what to send. For
-// a person who has the plan, too, it compares the guest with it (guest.go).
+// guest: good, partly, flat or broken, what that costs, what they can do themselves, and what to
+// send. For a person who has the plan, too, it compares the guest with it (guest.go).
 package verdict
 
 import (
@@ -17,7 +17,7 @@ type Verdict struct {
 	// 1; it rises when a field is removed or changes its meaning
 	SchemaVersion int      `json:"schemaVersion"`
 	Sources       []string `json:"sources"` // formats that were read
-	Outcome       Outcome  `json:"outcome"` // good, partly, flat or unknown
+	Outcome       Outcome  `json:"outcome"` // good, partly, flat, broken (no GPU or NIC works), unknown
 	Cost          string   `json:"cost"`    // what it costs, as the end of a sentence
 	GPUs          []GPU    `json:"gpus"`    // in the order of their addresses
 	// those that NCCL can use, in the order of their addresses
@@ -43,7 +43,7 @@ type Verdict struct {
 	faults []fault
 	faulty map[*topology.Function]bool // devices with a fault
 	short  string                      // the cost without the faults; "" without any
-	lost   bool                        // no GPU works, or no NIC
+	robbed int                         // GPUs that lack the NIC of their switch, which cannot work
 	viaC2C int                         // GPUs without a switch to a NIC that reach the CPU over NVLink-C2C
 	unsure int                         // GPUs that may have a nearer NIC than those whose path is known
 
@@ -58,6 +58,7 @@ const (
 	Good    Outcome = "good"
 	Partly  Outcome = "partly"
 	Flat    Outcome = "flat"
+	Broken  Outcome = "broken" // no GPU works, or no NIC
 	Unknown Outcome = "unknown"
 )
 
@@ -125,7 +126,7 @@ func New(guest paste.Machine, host *paste.Machine) Verdict {
 		nics:      nicsOf(&guest),
 	}
 
-	var badNICs []string
+	var badNICs []fault
 	v.nics, badNICs = v.split(v.nics)
 	_, badGPUs := v.split(v.gpus)
 	v.broken = len(badGPUs)
@@ -139,17 +140,22 @@ func New(guest paste.Machine, host *paste.Machine) Verdict {
 
 	v.decide()
 	v.judge()
-	v.judgePassed()
+	v.judgeNode()
 	v.judgeOneNode()
 	v.judgeUnseenLinks()
 	v.judgeFaults(badGPUs, badNICs)
-	v.consume()
+	v.judgeDriver()
+	if v.guest.Contradiction == "" {
+		v.consume()
+	}
 	if host != nil {
 		v.compare()
 	}
 
 	v.notePeers()
-	v.advise()
+	if v.guest.Contradiction == "" {
+		v.advise()
+	}
 	return v
 }
 
