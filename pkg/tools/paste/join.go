@@ -56,9 +56,9 @@ func join(parts []Machine) (Machine, error) {
 	return m, err
 }
 
-// contradiction says for which pairs the tables of parts and the tree have different path types. Which
-// NIC of a table is at which address may be a guess by order: then those of a GPU are compared by how
-// many are how far.
+// contradiction says for which pairs the tables of parts and the tree have different path types.
+// Which NIC of a table is at which address may be a guess by order: then those of a GPU are compared
+// by how many are how far.
 func (m *Machine) contradiction(parts []Machine) string {
 	names := func(hasTypes bool) string {
 		var of []string
@@ -114,8 +114,8 @@ type reach struct {
 	between topology.PathType
 }
 
-// class returns what programs agree on: whether a switch is above both devices, else whether they are
-// on one NUMA node.
+// class returns what programs agree on: whether a switch is above both devices, else whether they
+// are on one NUMA node.
 func (r reach) class() int {
 	switch {
 	case r.between <= topology.PXB:

@@ -87,8 +87,8 @@ func readLspciList(t text) (Machine, error) {
 	return m, err
 }
 
-// end notes that all that the text has of the function read last is read. A list without details says
-// nothing of drivers.
+// end notes that all that the text has of the function read last is read. A list without details
+// says nothing of drivers.
 func (r *lspciReader) end(hasDetails bool) {
 	if hasDetails {
 		r.whole[r.m.Functions[r.at].Address] = true

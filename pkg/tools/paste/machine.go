@@ -241,8 +241,8 @@ func (m *Machine) lacksRDMA(hasInterface map[topology.Address]bool) {
 	}
 }
 
-// lacksDrivers notes the GPUs and NICs without a driver, where the text has those of others. isWhole
-// says of which the text is not cut.
+// lacksDrivers notes the GPUs and NICs without a driver, where the text has those of others.
+// isWhole says of which the text is not cut.
 func (m *Machine) lacksDrivers(isWhole func(*topology.Function) bool) {
 	if !slices.ContainsFunc(m.Functions, func(d topology.Function) bool { return d.Driver != "" }) {
 		return

@@ -21,8 +21,8 @@ type fault struct {
 	// bind is a device to be bound to another driver; nil for none
 	bind *topology.Function
 
-	// mayBeMeant is set for a NIC without a driver or RDMA that no GPU is near, as one of the front end
-	// has none.
+	// mayBeMeant is set for a NIC without a driver or RDMA that no GPU is near, as one of the front
+	// end has none.
 	mayBeMeant bool
 }
 
@@ -136,8 +136,8 @@ func isNearGPU(m *paste.Machine, d *topology.Function) bool {
 	})
 }
 
-// isNode reports whether VFIO has all GPUs of a machine that is not a VM under QEMU, as on a node that
-// passes them to VMs. There nothing is to be bound to another driver.
+// isNode reports whether VFIO has all GPUs of a machine that is not a VM under QEMU, as on a node
+// that passes them to VMs. There nothing is to be bound to another driver.
 func (v *Verdict) isNode() bool {
 	const redHat, virtio = 0x1b36, 0x1af4
 	isQEMUs := func(d topology.Function) bool {

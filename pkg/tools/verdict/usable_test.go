@@ -7,6 +7,7 @@ import (
 	"hook-sidecar/pkg/tools/paste"
 	"hook-sidecar/pkg/tools/verdict"
 	"hook-sidecar/test/expect"
+	"hook-sidecar/test/pastes"
 )
 
 // onSwitch is lspci -vv of a GPU and a NIC under one switch, with details for each.
@@ -193,6 +194,25 @@ func TestGoodMeansUsable(t *testing.T) {
 			if !strings.Contains(all, part) {
 				t.Errorf("%s: it says %q, want %q", name, all, part)
 			}
+		}
+	}
+}
+
+// TestGuessedNICs: a table whose NICs have another order than the tree's addresses does not contradict
+// the tree, since which is which is a guess. One in which another number of them is near a GPU does.
+func TestGuessedNICs(t *testing.T) {
+	m := pastes.Parse(t, twoSwitches)
+	tree := strings.ReplaceAll(pastes.Named("lspci -vv").Print(m), "vfio-pci", "mlx5_core")
+	for table, want := range map[string]verdict.Outcome{
+		"GPU0\t X \tSYS\tSYS\tPIX\t0-3\t0\nGPU1\tSYS\t X \tPIX\tSYS\t4-7\t1\n": verdict.Good,
+		"GPU0\t X \tSYS\tSYS\tPHB\t0-3\t0\nGPU1\tSYS\t X \tPHB\tSYS\t4-7\t1\n": verdict.Unknown,
+	} {
+		text := tree + "\n\tGPU0\tGPU1\tmlx5_0\tmlx5_1\tCPU Affinity\tNUMA Affinity\n" + table
+		read, _, err := paste.Read([]byte(text))
+		expect.NoError(t, err)
+		v := verdict.New(read, nil)
+		if v.Outcome != want || (want == verdict.Unknown) != strings.Contains(v.Cost, "contradict") {
+			t.Errorf("%s: %s: %s", table, v.Outcome, v.Cost)
 		}
 	}
 }
