@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
@@ -195,15 +196,17 @@ func atRestart(t *testing.T, commands string) (before, after string) {
 func (s *shell) restart(t *testing.T, want string) {
 	t.Helper()
 	until(t, "a pod with the sidecar "+want, func() error {
-		if got := s.c.newPod(t, "dgx"); got != want {
-			return fmt.Errorf("it is %q", got)
+		got, err := s.c.newPod(t, "dgx")
+		if err == nil && got != want {
+			err = fmt.Errorf("it is %q", got)
 		}
-		return nil
+		return err
 	})
 }
 
-// newPod replaces the pod of a VM by one of its template, and returns its sidecar.
-func (c *cluster) newPod(t *testing.T, vm string) string {
+// newPod replaces the pod of a VM by one of its template, and returns its sidecar. The pod is refused
+// while of the plugin's policies only the one applies that requires the sidecar.
+func (c *cluster) newPod(t *testing.T, vm string) (string, error) {
 	t.Helper()
 	virtualMachine, err := c.client.Resource(resource("kubevirt.io", "v1", "virtualmachines")).
 		Namespace("default").Get(t.Context(), vm, metav1.GetOptions{})
@@ -232,11 +235,22 @@ func (c *cluster) newPod(t *testing.T, vm string) string {
 	name := object["metadata"].(map[string]any)["name"].(string)
 	if err := pods.Delete(t.Context(), name, metav1.DeleteOptions{
 		GracePeriodSeconds: new(int64(0)),
-	}); err != nil {
+	}); err != nil && !apierrors.IsNotFound(err) {
 		t.Fatal(err)
 	}
 
-	return c.startSidecar(t, c.create(t, resource("", "v1", "pods"), object))
+	made, err := pods.Create(t.Context(), &unstructured.Unstructured{Object: object},
+		metav1.CreateOptions{})
+	if err != nil {
+		return "", err
+	}
+
+	made.Object["status"] = object["status"]
+	if made, err = pods.UpdateStatus(t.Context(), made, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+
+	return c.startSidecar(t, made), nil
 }
 
 // sidecars returns the containers that virt-controller makes of the annotation.
