@@ -98,7 +98,9 @@ func (v *Verdict) adviseNetwork() {
 }
 
 // adviseDrivers binds devices to the drivers of their vendors, until the next boot
-// (Documentation/ABI/testing/sysfs-bus-pci: driver_override, unbind, drivers_probe).
+// (Documentation/ABI/testing/sysfs-bus-pci: driver_override, unbind, drivers_probe). A device leaves
+// its driver only if there is another, and before that is loaded: NVIDIA's does not load where it
+// finds no device that is free (open-gpu-kernel-modules kernel-open/nvidia/nv.c, nv_module_init).
 func (v *Verdict) adviseDrivers() {
 	byDriver := map[string][]string{}
 	for _, f := range v.faults {
@@ -109,16 +111,21 @@ func (v *Verdict) adviseDrivers() {
 	}
 
 	for _, driver := range slices.Sorted(maps.Keys(byDriver)) {
-		// An empty override leaves the choice to the kernel.
-		load := ""
+		devices := strings.Join(byDriver[driver], " ")
+		free := fmt.Sprintf("for d in %s; do p=/sys/bus/pci/devices/$d; echo %s | sudo tee "+
+			"$p/driver_override; echo $d | sudo tee $p/driver/unbind; done; ", devices, driver)
+		probe := fmt.Sprintf("for d in %s; do echo $d | sudo tee /sys/bus/pci/drivers_probe; done",
+			devices)
+		command := free + probe // an empty override leaves the choice to the kernel
 		if driver != "" {
-			load = "sudo modprobe " + driver + "; "
+			command = fmt.Sprintf("modinfo %s > /dev/null && { %ssudo modprobe %[1]s; %[3]s; }", driver,
+				free, probe)
 		}
-		v.step(fmt.Sprintf("Bind %s to %s until the next boot (needs root in the VM):",
+
+		v.step(fmt.Sprintf("Bind %s to %s until the next boot (needs root in the VM, and the driver "+
+			"installed). Then run this command again:",
 			words.Counted(len(byDriver[driver]), "device"), cmp.Or(driver, "that of the vendor")),
-			fmt.Sprintf("%sfor d in %s; do p=/sys/bus/pci/devices/$d; echo %s | sudo tee "+
-				"$p/driver_override; echo $d | sudo tee $p/driver/unbind; echo $d | sudo tee "+
-				"/sys/bus/pci/drivers_probe; done", load, strings.Join(byDriver[driver], " "), driver))
+			command)
 	}
 }
 
