@@ -85,9 +85,10 @@ func (a *app) table(ctx context.Context, flags explainFlags) error {
 	isStreamed := flags.File == "" && (flags.Format == cli.Text || flags.Format == cli.Wide)
 	columns := newColumns(flags, all, a.Style(flags.File).Width)
 	text, isEmpty := new(bytes.Buffer), true
+	isShown := func(r row) bool { return !flags.isCheck || r.isToDo() }
 	read := func(in cluster.Instance) (row, error) { return a.row(ctx, client, in) }
 	rows, failures := forEach(a, all, flags.concurrency, read, func(r row, _ error) {
-		if flags.isCheck && !r.isToDo() {
+		if !isShown(r) {
 			return
 		}
 
@@ -107,10 +108,7 @@ func (a *app) table(ctx context.Context, flags explainFlags) error {
 	}
 
 	err = tableError(rows, failures, flags.isCheck)
-	if flags.isCheck {
-		rows = slices.DeleteFunc(rows, func(r row) bool { return !r.isToDo() })
-	}
-
+	rows = slices.DeleteFunc(rows, func(r row) bool { return !isShown(r) })
 	if isEmpty {
 		text.WriteString(emptyTable(len(all)))
 	}
@@ -135,13 +133,7 @@ func tableError(rows []row, failures []error, isCheck bool) error {
 		return failure(errs)
 	}
 
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-
-	return cli.Found(slices.ContainsFunc(rows, row.isToDo))
+	return cmp.Or(append(errs, cli.Found(slices.ContainsFunc(rows, row.isToDo)))...)
 }
 
 // row reads one VM of the table.
@@ -166,7 +158,8 @@ func (a *app) row(ctx context.Context, client *cluster.Client, in cluster.Instan
 	r.Devices, r.Pairs, r.Alike = len(running.Current.Devices), pairs.All, pairs.Alike
 	r.Layout, r.Cells = running.Current.TreeLayout(), len(running.Current.Domain().CPUCells())
 	r.Unplaced, r.ToDo = findings.WithoutPlace(running.Planned.Plan), running.ToDo()
-	r.Moved, r.AsPlanned = running.Moved(), running.IsAsPlanned()
+	r.Moved = running.Moved()
+	r.AsPlanned = r.Moved == 0 && running.IsComplete()
 	r.Better = append(r.Better, running.Better()...)
 	found := doctor.NewReport(inputs).Results // the worst first
 	if len(found) > 0 && (found[0].Status == doctor.Fail || found[0].Status == doctor.Warn) {

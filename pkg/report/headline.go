@@ -21,13 +21,14 @@ import (
 func HeadlineOf(shown, planned *placement.Plan) []string {
 	devices, pairs := shown.Devices, shown.Pairs()
 	isShown := func(d placement.Decision) bool { return d.Function != nil }
+	known := topology.CountFunc(devices, isShown)
 	var parts []string
 	switch {
 	case len(devices) == 0:
 		return []string{"the domain passes no PCI or mediated device through"}
-	case !slices.ContainsFunc(devices, isShown) && len(devices) == 1:
+	case known == 0 && len(devices) == 1:
 		return []string{"the host does not show " + devices[0].ID.String()}
-	case !slices.ContainsFunc(devices, isShown):
+	case known == 0:
 		return []string{fmt.Sprintf("the host shows none of the %d devices", len(devices))}
 	case len(devices) == 1 && devices[0].Cell == nil:
 		parts = []string{"one device, which does not know its NUMA node"}
@@ -47,10 +48,9 @@ func HeadlineOf(shown, planned *placement.Plan) []string {
 	}
 
 	// A record of another machine that has some of the addresses looks like a good result.
-	n := topology.CountFunc(devices, isShown)
-	if 2*n <= len(devices) && len(devices) > 1 {
+	if 2*known <= len(devices) && len(devices) > 1 {
 		parts = slices.Insert(parts, 0, fmt.Sprintf(
-			"the host shows %d of the %d devices: is it the VM's node?", n, len(devices)))
+			"the host shows %d of the %d devices: is it the VM's node?", known, len(devices)))
 	}
 
 	if n := findings.WithoutPlace(planned); n > 0 {

@@ -90,15 +90,14 @@ func (r Running) Better() []plan.Alternative {
 	})
 }
 
-// IsAsPlanned reports whether the hook has nothing left to do: each device is where the next start puts
-// it, with all that the hook writes, and has a place. That the guest has no cells is the VM's
-// business.
-func (r Running) IsAsPlanned() bool {
+// IsComplete reports whether the hook accepts the VM, each device has a place, and the domain has all
+// that the hook writes. That the guest has no cells is the VM's business.
+func (r Running) IsComplete() bool {
 	lacksPlace := func(d placement.Decision) bool {
 		return d.Outcome == placement.Unplaced && d.Reason != reasons.NoGuestNUMA
 	}
 
-	return r.Planned.Err == nil && len(r.Lost.Keys) == 0 && r.Moved() == 0 &&
+	return r.Planned.Err == nil && len(r.Lost.Keys) == 0 &&
 		!slices.ContainsFunc(r.Planned.Plan.Devices, lacksPlace)
 }
 
