@@ -20,8 +20,9 @@ func newMutate(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "mutate [FILE] [flags]",
 		Short: "Place the devices of a domain",
-		Long: `mutate reads a libvirt domain, FILE or --domain, and writes it with every passthrough device
-placed, as serve does. Everything else stays the same, byte for byte.
+		Long: `mutate reads a libvirt domain, FILE or --domain, and writes it with every
+passthrough device placed, as serve does. Everything else stays the same, byte for
+byte.
 
 Exit status:
   0  success, or no change with --diff or --check

@@ -332,8 +332,12 @@ func (p *printer) consumers(r Report) {
 // slowPaths says what paths through the root complex are, which the headline counts. The section of
 // paths says it with the devices.
 func (p *printer) slowPaths(r Report) {
+	if r.Shows(SectionPaths) || r.IsElsewhere() {
+		return
+	}
+
 	for _, g := range r.peerGroups {
-		if g.Cause.Readiness() == peer.ThroughRoot && !r.Shows(SectionPaths) && !r.IsElsewhere() {
+		if g.Cause.Readiness() == peer.ThroughRoot {
 			p.wrapped(plain, fmt.Sprintf("%s through the host's root complex: data arrives, as fast as "+
 				"the CPU passes it on; %s (--details=paths)",
 				words.Counted(len(g.Pairs), "path"), g.Cause.Meaning()))

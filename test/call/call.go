@@ -47,15 +47,14 @@ func Main() {
 	pflag.Parse()
 
 	err := Run(socket, kubeVirt, domain, vmi, output)
-	switch {
-	case err == nil:
+	if err == nil {
 		return
-	case status.Code(err) == codes.FailedPrecondition:
-		say("%v", err)
-		os.Exit(refused)
 	}
 
 	say("%v", err)
+	if status.Code(err) == codes.FailedPrecondition {
+		os.Exit(refused)
+	}
 	os.Exit(failed)
 }
 
@@ -80,14 +79,13 @@ func Run(socket, kubeVirt, domainFile, vmiFile, output string) error {
 		return err
 	}
 
-	ask := askHook
-	if kubeVirt != "" {
-		ask = func(ctx context.Context, client *hookstest.Client, domain, vmi []byte) ([]byte, error) {
-			return askPlugin(ctx, client, kubeVirt, domain, vmi)
-		}
+	var changed []byte
+	if kubeVirt == "" {
+		changed, err = askHook(ctx, client, domain, vmi)
+	} else {
+		changed, err = askPlugin(ctx, client, kubeVirt, domain, vmi)
 	}
 
-	changed, err := ask(ctx, client, domain, vmi)
 	if err := errors.Join(err, client.Close()); err != nil {
 		return err
 	}

@@ -67,7 +67,7 @@ status: {observedKubeVirtVersion: v1.9.0}
 	})
 }
 
-// definitions are what extends the API.
+// definitions is the resource of CustomResourceDefinitions.
 var definitions = resource("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 
 // The API server stores the whole of each version's overlay, refuses the other's Plugin unless it

@@ -126,8 +126,8 @@ func files(t *testing.T) []string {
 	})
 }
 
-// kustomizations returns the directories of which kustomize builds the hook: not the rights of kubectl's
-// plugin, nor its CronJob, which are what is in their one file.
+// kustomizations returns the directories from which kustomize builds the hook. Those of kubectl's plugin
+// are left out: its rights and its CronJob are one file each.
 func kustomizations(t *testing.T) []string {
 	t.Helper()
 	var dirs []string

@@ -94,10 +94,10 @@ func definesGuest(h kubevirt.PluginHook) bool {
 	return h.Sidecar != nil && slices.Contains(h.Sidecar.PermittedHooks, "GuestDefinition")
 }
 
-// pluginPCI warns in every version: no release is known to have the fix of KubeVirt's issue 18861.
 // lacksMode is the release that is known to leave the mode out.
 const lacksMode = "v1.9.0"
 
+// pluginPCI warns in every version: no release is known to have the fix of KubeVirt's issue 18861.
 func pluginPCI(in Inputs) []Result {
 	if len(in.Plugins) == 0 {
 		return pass("no Plugin object")

@@ -38,7 +38,8 @@
 // acs=default those that Linux turns on, sv,rr,cr,uf; with acs=off none is on, with acs=nopeers
 // only sv and tb can be (a root port that passes nothing to others), with acs=none there is no such
 // capability; ats is on, off or none; atomics=routing,32,64,128 are the AtomicOps that a function
-// passes on or completes, and with blocked it passes none on all the same. These make a configuration space as root sees it.
+// passes on or completes, and with blocked it passes none on all the same. These make a
+// configuration space as root sees it.
 // packages N gives the host N CPU packages of one CPU each, cpu MODEL their modalias.
 //
 // Keys for vGPUs: mdevtype=nvidia-232:GRID_T4-8Q:1:2 is a type of mediated device

@@ -77,15 +77,16 @@ func (v *Verdict) adviseNetwork() {
 
 	isFar := v.direct+v.robbed < works
 	proof := "."
-	if isFar {
+	switch {
+	case isFar:
 		v.step("GPUDirect RDMA counts only between VMs: within one, GPUs use NVLink, XGMI or PCIe. "+
 			"Measure between two VMs with "+tests+" (built with MPI=1), before and after each step. "+
 			"Lines with GDRDMA show that it is used. mpirun passes a variable on with -x NAME:",
 			fmt.Sprintf("mpirun -np 2 -H VM1,VM2 -x NCCL_DEBUG=INFO ./all_reduce_perf -b 8M -e 8G "+
 				"-f 2 -g %d", len(v.gpus)))
-	} else if v.Outcome == Unknown {
+	case v.Outcome == Unknown:
 		return
-	} else {
+	default:
 		proof = "; lines with GDRDMA of a job on two VMs with NCCL_DEBUG=INFO show that it is used."
 	}
 

@@ -9,7 +9,8 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// Consumer is what software that asks the PCI tree decides in the guest (pkg/consumers).
+// Consumer is a row of the verdict: a program that reads the PCI tree (pkg/consumers), and for how many
+// GPUs or pairs it decides in which way in the guest.
 type Consumer struct {
 	Consumer string `json:"consumer"` // its name
 	Unit     string `json:"unit"`     // what it decides for: "GPU" or "pair"
@@ -32,7 +33,8 @@ type AsOnHost struct {
 	Unknown int `json:"unknown"` // not in the texts
 }
 
-// questions are what consumers ask about each GPU or pair. The guest's text does not show AtomicOps.
+// questions has a consumer's question about each GPU or pair. AtomicOps has none: the guest's text does
+// not show them.
 var questions = map[string]string{
 	consumers.NCCL:    "does it use GPUDirect RDMA to its NIC",
 	consumers.UCX:     "does it take one NIC, the nearest",
@@ -42,7 +44,7 @@ var questions = map[string]string{
 	consumers.HWLoc:   "has it one nearest NIC",
 }
 
-// answer is what a consumer decides about a GPU or pair.
+// answer is a consumer's decision about one GPU or pair.
 type answer int
 
 const (
@@ -331,7 +333,7 @@ func (v *Verdict) compareConsumers(gpus, nics []pairing) {
 
 	tallies := map[string]*AsOnHost{}
 	var known []decision
-	unknown := map[string]bool{} // programs
+	undecided := map[string]bool{} // programs of which a decision is not known
 	for at, d := range decisions {
 		c := consumers.All[d.consumer]
 		if tallies[c.Name] == nil {
@@ -345,7 +347,7 @@ func (v *Verdict) compareConsumers(gpus, nics []pairing) {
 			d.Verdict = consumers.Wrong
 		case !isKnown || byCPU[at]:
 			tally.Unknown++
-			unknown[c.Program] = true
+			undecided[c.Program] = true
 		case d.Verdict == consumers.Right:
 			tally.Right++
 		case d.Verdict == consumers.Open:
@@ -364,7 +366,7 @@ func (v *Verdict) compareConsumers(gpus, nics []pairing) {
 	// The headline counts GPUs of programs that decide nothing unknown.
 	v.programs = consumers.ProgramsOf(guest.Machine, func(yield func(int, consumers.Decision)) {
 		for _, d := range known {
-			if !unknown[consumers.All[d.consumer].Program] {
+			if !undecided[consumers.All[d.consumer].Program] {
 				yield(d.consumer, d.Decision)
 			}
 		}

@@ -39,24 +39,25 @@ func listOf(data []byte) list {
 	return list{Kind: kind + "List", APIVersion: version, Items: []object{one}}
 }
 
-// resource is a resource whose objects are all collected.
+// resource is a resource whose objects are collected.
 type resource struct {
 	group, name string
-	versions    []string // nil for v1
+	versions    []string                // nil for v1
+	keep        func([]object) []object // what is kept of them; nil for all
 }
 
 // resources are the cluster's objects that say what a VM can have and what KubeVirt does.
 var resources = []resource{
-	{"", "nodes", nil},
-	{resourceapi.GroupName, "deviceclasses", nil},
-	{resourceapi.GroupName, "resourceslices", nil},
-	{resourceapi.GroupName, "resourceclaims", nil},
-	{resourceapi.GroupName, "resourceclaimtemplates", nil},
-	{resourceapi.GroupName, "devicetaintrules", cluster.TaintRuleVersions},
-	{"", "persistentvolumes", nil},
-	{"apps", "daemonsets", nil},
+	{"", "nodes", nil, nil},
+	{resourceapi.GroupName, "deviceclasses", nil, nil},
+	{resourceapi.GroupName, "resourceslices", nil, nil},
+	{resourceapi.GroupName, "resourceclaims", nil, nil},
+	{resourceapi.GroupName, "resourceclaimtemplates", nil, nil},
+	{resourceapi.GroupName, "devicetaintrules", cluster.TaintRuleVersions, nil},
+	{"", "persistentvolumes", nil, nil},
+	{"apps", "daemonsets", nil, ofProviders},
 	// sriov-network-operator api/v1/groupversion_info.go
-	{"sriovnetwork.openshift.io", "sriovnetworknodestates", nil},
+	{"sriovnetwork.openshift.io", "sriovnetworknodestates", nil, nil},
 }
 
 // clusterObjects reads the objects of the cluster, and the pods that use its nodes.
@@ -75,8 +76,8 @@ func (c *Collector) clusterObjects(ctx context.Context) {
 		case err != nil:
 			c.gap(r.name, err)
 		default:
-			if r.name == "daemonsets" {
-				found.Items = ofProviders(found.Items)
+			if r.keep != nil {
+				found.Items = r.keep(found.Items)
 			}
 			c.keepObjects(r.name, found)
 		}

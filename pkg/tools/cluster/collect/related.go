@@ -12,8 +12,8 @@ import (
 	"hook-sidecar/pkg/tools/cluster/archive"
 )
 
-// about are what says whether an object of a resource in a namespace is about VMs there. Of the others
-// all are kept.
+// about has, by resource, the check that an object of a namespace is about one of the VMs there. Of
+// resources without one all objects are kept.
 var about = map[string]func(c *Collector, namespace string, item object) bool{
 	"persistentvolumeclaims":           (*Collector).isVolume,
 	"datavolumes":                      (*Collector).isVolume,

@@ -242,9 +242,9 @@ func (m message) about(device string) message {
 	return m
 }
 
-// isAboutDrain notes that a line says that the VM cannot be evicted: that is no failure of the VM, nor is
-// that it migrates away first (KubeVirt pkg/virt-api/webhooks/validating-webhook/admitters/pod-eviction-admitter.go,
-// pkg/virt-handler/vm.go).
+// isAboutDrain notes that a line says that the VM cannot be evicted: that is no failure of the VM, nor
+// is that it migrates away first (KubeVirt pkg/virt-handler/vm.go, and pod-eviction-admitter.go of
+// pkg/virt-api/webhooks/validating-webhook/admitters).
 func (e *Evidence) isAboutDrain(line string) bool {
 	isAbout := strings.Contains(line, "virt-launcher-eviction-interceptor.kubevirt.io") ||
 		strings.Contains(line, "EvictionStrategy is set but vmi is not migratable")

@@ -185,9 +185,12 @@ func (c claim) classes() (names []string) {
 
 // holders returns a line per claim that has devices of the classes which the VM's own claims wait for.
 func (e *Evidence) holders() (lines []string) {
+	type holder struct {
+		name string
+		claim
+	}
 	var wanted []string
-	var others []claim
-	var names []string
+	var others []holder
 	for _, o := range e.related["ResourceClaim"] {
 		var c claim
 		json.Unmarshal(o.data, &c) // goes on after a field of a wrong type
@@ -198,19 +201,19 @@ func (e *Evidence) holders() (lines []string) {
 		case isOwn && c.Status.Allocation == nil:
 			wanted = append(wanted, c.classes()...)
 		case c.Status.Allocation != nil:
-			others, names = append(others, c), append(names, o.Namespace+"/"+o.Name)
+			others = append(others, holder{o.Namespace + "/" + o.Name, c})
 		}
 	}
 
-	for i, c := range others {
-		isWanted := func(class string) bool { return slices.Contains(wanted, class) }
-		if !slices.ContainsFunc(c.classes(), isWanted) || len(lines) == maxNodes {
+	isWanted := func(class string) bool { return slices.Contains(wanted, class) }
+	for _, h := range others {
+		if !slices.ContainsFunc(h.classes(), isWanted) || len(lines) == maxNodes {
 			continue
 		}
 
-		for _, d := range c.Status.Allocation.Devices.Results {
-			line := fmt.Sprintf("claim %s has device %s of %s (%s)", names[i], d.Device, d.Pool, d.Driver)
-			for _, user := range c.Status.ReservedFor {
+		for _, d := range h.Status.Allocation.Devices.Results {
+			line := fmt.Sprintf("claim %s has device %s of %s (%s)", h.name, d.Device, d.Pool, d.Driver)
+			for _, user := range h.Status.ReservedFor {
 				line += ", for pod " + user.Name
 			}
 			lines = append(lines, quote(line, 0))
