@@ -70,18 +70,12 @@ func (f *faults) window() {
 	}
 }
 
-// coherent has the ids of GPUs whose memory is a NUMA node of the host (Linux
-// drivers/vfio/pci/nvgrace-gpu/main.c; 3041 is KubeVirt's).
-var coherent = []uint16{0x2342, 0x2345, 0x2348, 0x2941, 0x3041, 0x31c2}
-
 // cells looks for the first fault of the cells that each device names.
 func (f *faults) cells() {
 	owners := map[int]topology.DeviceID{}
 	for _, d := range f.Devices {
 		nodeset, _ := topology.ParseIDs(hostdevOf(f.Domain(), d.ID).Nodeset)
-		isCoherent := d.Function != nil && d.Function.Vendor == 0x10de &&
-			slices.Contains(coherent, d.Function.Device)
-		if isCoherent && nodeset.IsEmpty() {
+		if d.Function.GPUModel().Coherent && nodeset.IsEmpty() {
 			f.add("enable KubeVirt's gate GraceIOVirtualization; 1.9 knows 10de:2342, 2348 and "+
 				"2941, and no version 2345 or GB300's 31c2",
 				"%s (10de:%04x) names no cells for its memory: its driver has no node to add "+

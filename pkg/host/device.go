@@ -27,7 +27,7 @@ func (r *hostReader) device(a topology.Address, dir string) *topology.Function {
 
 	if r.needs.Has(Classes) {
 		d.Class = uint32(r.hex(dir+"/class", 24))
-		d.IsBridge = d.Class>>8 == classBridgePCI
+		d.IsBridge = topology.IsBridgeClass(d.Class)
 	}
 
 	if r.needs.Has(Warnings) || d.IsGPU() || d.IsAccelerator() {
@@ -99,10 +99,6 @@ func (r *hostReader) configSize(dir string) int64 {
 
 // configSizeFile is a file of snapshots only, where that size is conventionalBytes.
 const configSizeFile = "config_size"
-
-// classBridgePCI is the class and subclass of a PCI-to-PCI bridge
-// (include/linux/pci_ids.h, PCI_CLASS_BRIDGE_PCI). An NVSwitch has 0x0680.
-const classBridgePCI = 0x0604
 
 // splitPath finds the PCIe root and the bridges in the path of a PCI function. The root is
 // the last component that names one, because a device under VMD has two (kernel

@@ -130,9 +130,8 @@ func newHostReader(fsys fs.FS, needs Needs) *hostReader {
 
 // hasNVIDIAGPU reports whether an NVIDIA GPU was read.
 func (r *hostReader) hasNVIDIAGPU() bool {
-	const nvidia = 0x10de
 	for _, d := range r.devices {
-		if d.IsGPU() && d.Vendor == nvidia {
+		if d.IsGPU() && d.Vendor == topology.VendorNVIDIA {
 			return true
 		}
 	}
@@ -143,6 +142,10 @@ func (r *hostReader) hasNVIDIAGPU() bool {
 // addNVSwitches reads the host's NVSwitches. Of the other functions it reads the class alone, and
 // nothing that cannot be read is a problem: the VM does not have them.
 func (r *hostReader) addNVSwitches() {
+	// As drivers/pci/pci-sysfs.c prints them.
+	nvSwitch := fmt.Sprintf("0x%06x", topology.ClassOtherBridge)
+	nvidia := fmt.Sprintf("0x%04x", topology.VendorNVIDIA)
+
 	names, _ := r.tree.list(pciDevices)
 	for _, name := range names {
 		dir, err := r.tree.link(pciDevices + "/" + name)
@@ -152,22 +155,15 @@ func (r *hostReader) addNVSwitches() {
 
 		class, _ := r.tree.file(dir + "/class")
 		vendor := ""
-		if class == classNVSwitch {
+		if class == nvSwitch {
 			vendor, _ = r.tree.file(dir + "/vendor")
 		}
 
-		if a, err := topology.ParseAddress(name); err == nil && vendor == vendorNVIDIA {
+		if a, err := topology.ParseAddress(name); err == nil && vendor == nvidia {
 			r.add(a)
 		}
 	}
 }
-
-// The files class and vendor of an NVSwitch (open-gpu-kernel-modules,
-// kernel-open/nvidia/linux_nvswitch.c, nvswitch_pci_table).
-const (
-	classNVSwitch = "0x068000"
-	vendorNVIDIA  = "0x10de"
-)
 
 // addAll reads all PCI functions and mediated devices.
 func (r *hostReader) addAll() {

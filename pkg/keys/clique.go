@@ -54,8 +54,7 @@ func findCliques(plan *placement.Plan) cliques {
 	var gpus []placement.Decision
 	for _, gpu := range plan.Devices {
 		switch why := noClique(gpu, d); {
-		case gpu.Function == nil || gpu.Function.Vendor != nvidia ||
-			gpu.Function.Class>>16 != display:
+		case !isDisplayOfNVIDIA(gpu.Function):
 		case users[gpu.Alias]:
 			c.kept = append(c.kept, gpu.ID)
 		case why != "":
@@ -109,12 +108,11 @@ func (c *cliques) grant(used map[int]bool, gpus []placement.Decision, top *topol
 		fmt.Sprintf("clique %d is %s under %s %s", number, joinIDs(ids), kind, top.ID))
 }
 
-// QEMU accepts NVIDIA's GPUs of a display class only (hw/vfio/pci-quirks.c,
-// vfio_add_nv_gpudirect_cap).
-const (
-	nvidia  = 0x10de
-	display = 0x03
-)
+// isDisplayOfNVIDIA reports whether QEMU accepts a clique for a function: one of NVIDIA's of a
+// display class (hw/vfio/pci-quirks.c, vfio_add_nv_gpudirect_cap).
+func isDisplayOfNVIDIA(f *topology.Function) bool {
+	return f != nil && f.Vendor == topology.VendorNVIDIA && f.Class>>16 == topology.Class3D>>16
+}
 
 // noClique returns why a GPU cannot be in a clique, "" when it can.
 func noClique(gpu placement.Decision, d *domain.Domain) string {

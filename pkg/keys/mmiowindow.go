@@ -76,13 +76,12 @@ func Firmware(plan *placement.Plan, d *domain.Domain, hostPhysBits int) firmware
 // isIntel tells a host with Intel's CPUs by the vendor of the root ports above the devices. If that
 // is unknown it is true: OVMF then has the smaller window.
 func isIntel(host *topology.Host, functions []*topology.Function) bool {
-	const intel = 0x8086
 	for _, f := range functions {
 		if len(f.Bridges) == 0 {
 			continue
 		}
 		if port := host.FunctionAt(f.Bridges[0]); port != nil && port.Vendor != 0 {
-			return port.Vendor == intel
+			return port.Vendor == topology.VendorIntel
 		}
 	}
 

@@ -19,9 +19,8 @@ func nicName(f *topology.Function, at *topology.Address, isShared bool) *string 
 		return nil
 	}
 
-	const infiniBand = 0x0207
 	prefix := "en"
-	if f.Class>>8 == infiniBand {
+	if f.Class>>8 == topology.ClassInfiniBand>>8 {
 		prefix = "ib"
 	}
 

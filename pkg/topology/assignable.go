@@ -24,31 +24,17 @@ func (d *Function) IDs() string { return fmt.Sprintf("%04x:%04x", d.Vendor, d.De
 // IsGPU reports whether NCCL or RCCL takes a function for a GPU: a display controller, or for RCCL
 // an accelerator such as AMD's MI300X (src/graph/topo.cc of both, kvDictPciClass).
 func (d *Function) IsGPU() bool {
-	const display, accelerator = 0x03, 0x120000
-	return d != nil && (d.Class>>16 == display || d.Class == accelerator)
-}
-
-// amd is the vendor id of AMD's GPUs.
-const amd = 0x1002
-
-// virtualGPUs are the ids of AMD's virtual functions: of MI210, V620 and V710, of MI300X, MI308X,
-// MI325X and MI300X HF, and of MI350X, MI355X and MI350P (pci.ids; GIM, amdgv_marketing_name.c;
-// ROCm/gpu-operator, gpu-nfd-default-rule.yaml). A guest sees no physfn of one.
-var virtualGPUs = []uint16{
-	0x7410, 0x73ae, 0x7461,
-	0x74b5, 0x74b6, 0x74b9, 0x74bc, 0x74bd,
-	0x75b0, 0x75b3, 0x75b8,
+	return d != nil && (d.Class>>16 == Class3D>>16 || d.Class == ClassAccelerator)
 }
 
 // IsAccelerator reports whether a function is a processing accelerator.
 func (f *Function) IsAccelerator() bool {
-	const accelerator = 0x12
-	return f != nil && f.Class>>16 == accelerator
+	return f != nil && f.Class>>16 == ClassAccelerator>>16
 }
 
 // IsAMDGPU reports whether a function is a GPU or an accelerator of AMD, whole or virtual.
 func (f *Function) IsAMDGPU() bool {
-	return f != nil && f.Vendor == amd && (f.IsGPU() || f.IsAccelerator())
+	return f != nil && f.Vendor == VendorAMDGPU && (f.IsGPU() || f.IsAccelerator())
 }
 
 // NeedsAtomics reports whether a function is a whole AMD GPU: its driver asks the PCI Express tree
@@ -57,16 +43,14 @@ func (f *Function) IsAMDGPU() bool {
 // pci_enable_atomic_ops_to_root; ROCm/legacy-rocm-build 6520). The host's driver tells a virtual
 // function, whatever the guest's tree is, and an APU such as MI300A has them always.
 func (f *Function) NeedsAtomics() bool {
-	const mi300A = 0x74a0
-	return f.IsAMDGPU() && f.PhysFn == nil && f.Device != mi300A &&
-		!slices.Contains(virtualGPUs, f.Device)
+	model := f.GPUModel()
+	return f.IsAMDGPU() && f.PhysFn == nil && !model.APU && !model.Virtual
 }
 
 // IsNVSwitch reports whether a function is an NVSwitch of a board before B200: a bridge that is
 // none of PCI's (open-gpu-kernel-modules, kernel-open/nvidia/linux_nvswitch.c, nvswitch_pci_table).
 func (f *Function) IsNVSwitch() bool {
-	const nvidia, bridgeOther = 0x10de, 0x068000
-	return f != nil && f.Vendor == nvidia && f.Class == bridgeOther
+	return f != nil && f.Vendor == VendorNVIDIA && f.Class == ClassOtherBridge
 }
 
 // IsNIC reports whether NCCL and RCCL take a function for a NIC.

@@ -101,20 +101,12 @@ func (c CPU) IsZen() bool { return c.IsAMD() && (c.Family == 0 || c.Family >= 0x
 
 // CPUOfRootPort returns what the ids of a root port tell of the CPUs: AMD's and Grace have their own.
 func CPUOfRootPort(vendor, device uint16) (cpu CPU) {
-	const amd = 0x1022
-	if vendor == amd {
+	if vendor == VendorAMDCPU {
 		cpu.Vendor = CPUVendorAMD
 	}
 
 	cpu.IsGrace = IsGraceRootPort(vendor, device)
 	return cpu
-}
-
-// IsGraceRootPort reports whether a function with these ids is a root port of Grace (rdma-core,
-// rdma_topo: grace_rp).
-func IsGraceRootPort(vendor, device uint16) bool {
-	const nvidia = 0x10de
-	return vendor == nvidia && (device == 0x22b1 || device == 0x22b2)
 }
 
 // FunctionAt returns the PCI function at a, or nil when the host has none.

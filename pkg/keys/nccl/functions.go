@@ -23,8 +23,7 @@ func Of(functions []Function) File {
 	links := fastestUnder(functions)
 	library := RCCL
 	for _, f := range functions {
-		const amd = 0x1002
-		if f.Device.IsGPU() && f.Device.Vendor != amd {
+		if f.Device.IsGPU() && f.Device.Vendor != topology.VendorAMDGPU {
 			library = NCCL
 		}
 
@@ -68,8 +67,7 @@ func (b *functionBuilder) pciSwitch(
 	n *topology.Node, parent *element, link *topology.Link,
 ) *element {
 	if b.switches[n] == nil {
-		const bridge = 0x060400
-		s := function(inventedAddress(len(b.switches)), bridge, link)
+		s := function(inventedAddress(len(b.switches)), topology.ClassBridge, link)
 		b.switches[n], parent.children = s, append(parent.children, s)
 	}
 

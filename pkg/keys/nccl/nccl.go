@@ -39,12 +39,11 @@ func (l Library) version() int {
 
 // libraryOf returns the library for the GPUs of a plan: RCCL if all are AMD's.
 func libraryOf(plan *placement.Plan) Library {
-	const amd = 0x1002
 	library := NCCL
 	for _, d := range plan.Devices {
 		switch {
 		case !d.Function.IsGPU():
-		case d.Function.Vendor != amd:
+		case d.Function.Vendor != topology.VendorAMDGPU:
 			return NCCL
 		default:
 			library = RCCL
@@ -196,8 +195,8 @@ func (b *builder) pciSwitch(n *topology.Node, parent *element) *element {
 		b.invented++
 	}
 
-	const bridge = 0x060400 // topo.cc, PCI_BRIDGE_DEVICE_CLASS
-	s := b.pci(address, bridge, b.plan.Host.FunctionAt(n.ID.(topology.Address)), true)
+	// NCCL's PCI_BRIDGE_DEVICE_CLASS (topo.cc).
+	s := b.pci(address, topology.ClassBridge, b.plan.Host.FunctionAt(n.ID.(topology.Address)), true)
 	b.switches[n] = s
 	parent.children = append(parent.children, s)
 	return s

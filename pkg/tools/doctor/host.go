@@ -43,7 +43,8 @@ func sysfs(in Inputs) []Result {
 // IsGuest reports whether the host is a virtual machine: it has a bridge of QEMU or VMware.
 func (in Inputs) IsGuest() bool {
 	return slices.ContainsFunc(in.Host.Functions, func(d topology.Function) bool {
-		return d.IsBridge && (d.Vendor == 0x1b36 || d.Vendor == 0x15ad)
+		return d.IsBridge &&
+			(d.Vendor == topology.VendorRedHat || d.Vendor == topology.VendorVMware)
 	})
 }
 
@@ -240,10 +241,10 @@ func numaNode(in Inputs) []Result {
 // pkg/device_plugin/device_plugin.go), KubeVirt's own reports no node
 // (pkg/virt-handler/device-manager/pci_device.go).
 func (in Inputs) reportedOnNode0() []Result {
-	const nvidia = 0x10de
 	var reported []topology.Address
 	for _, f := range in.functions() {
-		if f.Vendor == nvidia && f.Node == (topology.Affinity{}) && len(in.Host.Nodes) > 1 {
+		if f.Vendor == topology.VendorNVIDIA && f.Node == (topology.Affinity{}) &&
+			len(in.Host.Nodes) > 1 {
 			reported = append(reported, f.Address)
 		}
 	}

@@ -126,9 +126,12 @@ func (r *lspciReader) device(slot, rest, group string) (err error) {
 	d.Class = lspciClass(class)
 	d.Vendor, d.Device = idsIn(name)
 	d.IOMMUGroup = groupNumber(group)
-	d.IsBridge = d.Class>>8 == classBridge
+	d.IsBridge = topology.IsBridgeClass(d.Class)
 	if port := emulatedPort.FindStringSubmatch(name); port != nil && d.Device == 0 {
-		d.Vendor, d.Device = texas, map[string]uint16{"Up": upstream, "Down": downstream}[port[1]]
+		d.Vendor, d.Device = topology.VendorTexas, topology.DeviceXIO3130Down
+		if port[1] == "Up" {
+			d.Device = topology.DeviceXIO3130Up
+		}
 	}
 
 	r.at = slices.IndexFunc(r.m.Functions, func(o topology.Function) bool {
@@ -186,13 +189,11 @@ func groupNumber(text string) *int {
 }
 
 // The ports of QEMU's switches are those of Texas Instruments' XIO3130 (hw/pci-bridge).
-const texas, upstream, downstream = 0x104c, 0x8232, 0x8233
-
 var emulatedPort = lazyregexp.New(`XIO3130 PCI Express Switch \((Up|Down)stream\)`)
 
 // IsEmulatedSwitch reports whether a function is the upstream port of a switch of QEMU's.
 func IsEmulatedSwitch(d *topology.Function) bool {
-	return d != nil && d.Vendor == texas && d.Device == upstream
+	return d != nil && d.Vendor == topology.VendorTexas && d.Device == topology.DeviceXIO3130Up
 }
 
 var (

@@ -95,7 +95,7 @@ func lspciDevice(fields map[string]string) (d topology.Function, err error) {
 		d.Vendor, d.Device = vendorOf(fields["Vendor"]), deviceOf(fields["Device"])
 	}
 
-	d.IsBridge = d.Class>>8 == classBridge
+	d.IsBridge = topology.IsBridgeClass(d.Class)
 	d.Driver, d.IOMMUGroup = fields["Driver"], groupNumber(fields["IOMMUGroup"])
 	if node := fields["NUMANode"]; node != "" {
 		d.Node, err = onNode(node)
@@ -177,12 +177,23 @@ var vendorNames = []struct {
 	name string
 	id   uint16
 }{
-	{"NVIDIA", 0x10de}, {"Mellanox", 0x15b3}, {"Advanced Micro Devices", 0x1002},
-	{"Red Hat, Inc. Virtio", 0x1af4},
-	{"Red Hat, Inc. QEMU", 0x1b36}, {"Red Hat", 0x1b36}, {"Broadcom", 0x14e4}, {"Amazon", 0x1d0f},
-	{"Intel", 0x8086},
-	{"Habana", 0x1da3}, {"ASPEED", 0x1a03}, {"Matrox", 0x102b}, {"Cirrus", 0x1013},
-	{"Microsoft", 0x1414}, {"VMware", 0x15ad}, {"Realtek", 0x10ec}, {"Virtio", 0x1af4},
+	{"NVIDIA", topology.VendorNVIDIA},
+	{"Mellanox", topology.VendorMellanox},
+	{"Advanced Micro Devices", topology.VendorAMDGPU},
+	{"Red Hat, Inc. Virtio", topology.VendorVirtio},
+	{"Red Hat, Inc. QEMU", topology.VendorRedHat},
+	{"Red Hat", topology.VendorRedHat},
+	{"Broadcom", topology.VendorBroadcom},
+	{"Amazon", topology.VendorAmazon},
+	{"Intel", topology.VendorIntel},
+	{"Habana", topology.VendorHabana},
+	{"ASPEED", topology.VendorASPEED},
+	{"Matrox", topology.VendorMatrox},
+	{"Cirrus", topology.VendorCirrus},
+	{"Microsoft", topology.VendorHyperV},
+	{"VMware", topology.VendorVMware},
+	{"Realtek", topology.VendorRealtek},
+	{"Virtio", topology.VendorVirtio},
 }
 
 // vendorOf returns the id of a vendor's name; 0 for one that is not known.
@@ -199,7 +210,7 @@ func vendorOf(name string) uint16 {
 // has ENA, which does Ethernet alone, beside EFA. It returns 0 for any other.
 func deviceOf(name string) uint16 {
 	if strings.Contains(name, "Elastic Network Adapter") {
-		return 0xec20
+		return topology.DeviceENA
 	}
 	return 0
 }

@@ -98,7 +98,7 @@ func (m *Machine) treeLine(line string, from int, open *[]branch) {
 			return
 		}
 
-		d.Class, d.IsBridge = classBridge<<8, true
+		d.Class, d.IsBridge = topology.ClassBridge, true
 		m.Functions = append(m.Functions, d)
 		bus, _ := strconv.ParseUint(line[at+found[4]:at+found[5]], 16, 8)
 		at += found[1]
@@ -118,25 +118,25 @@ func treeAddress(on branch, function string) topology.Address {
 // classOfName guesses the class of a device from its vendor and name, where the tree has nothing
 // else.
 func classOfName(vendor uint16, name string) uint32 {
-	const nvidia, mellanox, amd, amazon = 0x10de, 0x15b3, 0x1002, 0x1d0f
 	has := func(words ...string) bool {
 		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(name, w) })
 	}
 
 	switch isNIC := has("Ethernet", "Infiniband", "ConnectX", "BlueField", "Virtual Function",
 		"network", "Adapter Virtual"); {
-	case vendor == nvidia && has("Audio", "USB", "UCSI", "NVSwitch", "Bridge", "bridge"):
+	case vendor == topology.VendorNVIDIA &&
+		has("Audio", "USB", "UCSI", "NVSwitch", "Bridge", "bridge"):
 		return 0
-	case vendor == nvidia:
-		return 0x030200
-	case vendor == amd &&
+	case vendor == topology.VendorNVIDIA:
+		return topology.Class3D
+	case vendor == topology.VendorAMDGPU &&
 		(has("Instinct", "Aqua Vanjaram", "Aldebaran", "Arcturus", "Vega", "Navi", "Radeon", "MI2",
 			"MI3") && !has("Audio", "Switch")):
-		return 0x120000
+		return topology.ClassAccelerator
 
-	case vendor == mellanox && !has("bridge", "Bridge", "DMA"), vendor == amazon &&
-		has("EFA", "Elastic Fabric"), isNIC:
-		return 0x020000
+	case vendor == topology.VendorMellanox && !has("bridge", "Bridge", "DMA"),
+		vendor == topology.VendorAmazon && has("EFA", "Elastic Fabric"), isNIC:
+		return topology.ClassEthernet
 	}
 
 	return 0

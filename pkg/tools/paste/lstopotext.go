@@ -184,7 +184,7 @@ func (r *lstopoTextReader) functions(at topology.Function, rest string) {
 // which no software for computing knows are displays.
 func (r *lstopoTextReader) dropDisplays() {
 	mayBe := func(d topology.Function) bool {
-		return d.IsGPU() && d.Class>>8 == 0x0300 && d.Vendor == 0 && !r.isCompute[d.Address]
+		return d.Class>>8 == topology.ClassVGA>>8 && d.Vendor == 0 && !r.isCompute[d.Address]
 	}
 	isCertain := func(d topology.Function) bool { return d.IsGPU() && !mayBe(d) }
 	hasGPU := slices.ContainsFunc(r.m.Functions, isCertain)
@@ -218,7 +218,7 @@ func (r *lstopoTextReader) function(d topology.Function, rest string) topology.F
 	if class := topoClass.FindStringSubmatch(rest); class != nil {
 		d.Class = cmp.Or(topoClasses[class[1]], otherClass)
 		if strings.HasPrefix(class[1], "Proc") {
-			d.Class = 0x120000
+			d.Class = topology.ClassAccelerator
 		}
 	}
 
@@ -236,9 +236,9 @@ func (r *lstopoTextReader) function(d topology.Function, rest string) topology.F
 
 // topoClasses are the words of lstopo's text for classes (hwloc_pci_class_string).
 var topoClasses = map[string]uint32{
-	"VGA": 0x030000, "3D": 0x030200, "Display": 0x038000,
-	"Ethernet": 0x020000, "InfiniBand": 0x020700, "Infiniband": 0x020700, "Network": 0x028000,
-	"Fabric": 0x020800,
+	"VGA": topology.ClassVGA, "3D": topology.Class3D, "Display": 0x038000,
+	"Ethernet": topology.ClassEthernet, "InfiniBand": topology.ClassInfiniBand,
+	"Infiniband": topology.ClassInfiniBand, "Network": 0x028000, "Fabric": 0x020800,
 }
 
 // otherClass is that of what is neither a GPU nor a NIC (pci.ids, "Unassigned class").
@@ -247,10 +247,10 @@ const otherClass = 0xff0000
 // classOfID guesses the class of a device from its vendor, where a text has nothing else.
 func classOfID(vendor uint16) uint32 {
 	switch vendor {
-	case 0x10de:
-		return 0x030200
-	case 0x15b3:
-		return 0x020000
+	case topology.VendorNVIDIA:
+		return topology.Class3D
+	case topology.VendorMellanox:
+		return topology.ClassEthernet
 	}
 
 	return 0

@@ -202,7 +202,7 @@ func (m *Machine) linkXGMI(a topology.Address) {
 	m.link(a)
 	for i := range m.Functions {
 		if d := &m.Functions[i]; d.Address == a && d.Vendor == 0 {
-			d.Vendor = amd
+			d.Vendor = topology.VendorAMDGPU
 		}
 	}
 }
@@ -371,26 +371,20 @@ func (m *Machine) which(isKind func(*topology.Function) bool) []*topology.Functi
 
 // emulators are vendors of devices that a hypervisor emulates: virtio, QEMU, its VGA and that of a
 // server's management controller, VMware, Hyper-V, Cirrus, Matrox.
-var emulators = map[uint16]bool{
-	0x1af4: true,
-	0x1b36: true,
-	0x1234: true,
-	0x15ad: true,
-	0x1414: true,
-	0x1013: true,
-	0x1a03: true,
-	0x102b: true,
+var emulators = []uint16{
+	topology.VendorVirtio, topology.VendorRedHat, topology.VendorQEMU, topology.VendorVMware,
+	topology.VendorHyperV, topology.VendorCirrus, topology.VendorASPEED, topology.VendorMatrox,
 }
 
 // isEmulated reports whether a device is one that NCCL's users did not ask for: emulated, or a
 // server's own display.
 func isEmulated(d *topology.Function) bool {
-	const intel, realtek, amazon = 0x8086, 0x10ec, 0x1d0f
-	isOldNIC := d.Vendor == intel && (d.Device == 0x100e || d.Device == 0x10d3) ||
-		d.Vendor == realtek && d.Device == 0x8139
-	mayBeEFA := []uint16{0, 0xefa0, 0xefa1, 0xefa2, 0xefa3} // 0 is not known; see deviceOf
-	isENA := d.Vendor == amazon && !slices.Contains(mayBeEFA, d.Device)
-	return emulators[d.Vendor] || isOldNIC || isENA
+	isOldNIC := d.Vendor == topology.VendorIntel &&
+		(d.Device == topology.DeviceE1000 || d.Device == topology.DeviceE1000E) ||
+		d.Vendor == topology.VendorRealtek && d.Device == topology.DeviceRTL8139
+	// A device that is not known, see deviceOf, may be EFA.
+	isENA := d.Vendor == topology.VendorAmazon && d.Device != 0 && !topology.IsEFA(d.Device)
+	return slices.Contains(emulators, d.Vendor) || isOldNIC || isENA
 }
 
 // withTree adds the tree of the functions, whose Root and Bridges are known.

@@ -135,9 +135,11 @@ func (m *Machine) named(name, label string) topology.Address {
 		}
 	}
 
-	d := topology.Function{Address: matrixStandIn.address(len(m.Functions)), Class: 0x020000}
+	d := topology.Function{
+		Address: matrixStandIn.address(len(m.Functions)), Class: topology.ClassEthernet,
+	}
 	if isGPUName(label) {
-		d.Class = 0x030000
+		d.Class = topology.ClassVGA
 	}
 
 	m.Functions = append(m.Functions, d)

@@ -115,9 +115,6 @@ func (r *ncclReader) cpu(e element, at *topology.Function) (err error) {
 	return nil
 }
 
-// classBridge is the class and subclass of a PCI-to-PCI bridge. An NVSwitch has 0x0680.
-const classBridge = 0x0604
-
 // pci reads a switch or a device. Of a switch the file has the upstream port; stand-ins for the
 // ports above and below make the path one of sysfs. Older versions write no IDs.
 func (r *ncclReader) pci(e element, at *topology.Function) (err error) {
@@ -138,7 +135,7 @@ func (r *ncclReader) pci(e element, at *topology.Function) (err error) {
 	at.Bridges = append(slices.Clip(at.Bridges), portOf(at.Address))
 	at.Class, at.Vendor, at.Device = uint32(numbers[0]), uint16(numbers[1]), uint16(numbers[2])
 	at.MaxLink = linkOf(e.attribute("link_speed"), e.attribute("link_width"))
-	at.IsBridge = at.Class>>8 == classBridge
+	at.IsBridge = topology.IsBridgeClass(at.Class)
 	r.m.Functions = append(r.m.Functions, *at)
 	if at.IsBridge {
 		at.Bridges = append(slices.Clip(at.Bridges), at.Address)

@@ -215,7 +215,7 @@ func (r *logReader) function(kind, id, bandwidth string, at topology.Function, c
 	at.Address = addressOf(number)
 	at.Bridges = append(slices.Clip(at.Bridges), portOf(at.Address))
 	at.Class, at.IsBridge = map[string]uint32{
-		"PCI": classBridge << 8, "GPU": 0x030200, "NIC": 0x020000,
+		"PCI": topology.ClassBridge, "GPU": topology.Class3D, "NIC": topology.ClassEthernet,
 	}[kind], kind == "PCI"
 
 	at.MaxLink = linkWith(bandwidth)

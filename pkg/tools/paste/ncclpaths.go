@@ -80,9 +80,11 @@ func (r *logReader) fromPaths(t text) {
 
 // inPath returns the address of a GPU or the stand-in of a NIC in a table of paths.
 func (r *logReader) inPath(kind string, number uint64) topology.Address {
-	d := topology.Function{Address: logStandIn.address(int(number & 0xffff)), Class: 0x020000}
+	d := topology.Function{
+		Address: logStandIn.address(int(number & 0xffff)), Class: topology.ClassEthernet,
+	}
 	if kind == "GPU" {
-		d.Address, d.Class = addressOf(number), 0x030200
+		d.Address, d.Class = addressOf(number), topology.Class3D
 	}
 
 	if !r.isInPath[d.Address] {
@@ -99,7 +101,6 @@ func (r *logReader) inPath(kind string, number uint64) topology.Address {
 
 // fromInit adds the GPUs of lines with a busId, of the first machine.
 func (r *logReader) fromInit(t text) {
-	const nvidia = 0x10de
 	host := ""
 	for _, line := range t.lines {
 		who, said, _ := strings.Cut(line, ncclMark)
@@ -116,7 +117,7 @@ func (r *logReader) fromInit(t text) {
 			return d.Address == a
 		}) {
 			r.m.Functions = append(r.m.Functions, topology.Function{
-				Address: a, Class: 0x030200, Vendor: nvidia,
+				Address: a, Class: topology.Class3D, Vendor: topology.VendorNVIDIA,
 			})
 			r.m.lacksNode(a)
 		}
@@ -125,7 +126,9 @@ func (r *logReader) fromInit(t text) {
 	for n := range len(r.names) {
 		if name := r.names[n]; name != "" {
 			a := logStandIn.address(n)
-			r.m.Functions = append(r.m.Functions, topology.Function{Address: a, Class: 0x020000})
+			r.m.Functions = append(r.m.Functions, topology.Function{
+				Address: a, Class: topology.ClassEthernet,
+			})
 			r.m.name(a, name)
 			r.m.lacksNode(a)
 		}

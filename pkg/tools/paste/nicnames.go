@@ -50,9 +50,9 @@ func readNICNames(t text) (Machine, error) {
 			continue
 		}
 
-		d.Class = 0x020000
+		d.Class = topology.ClassEthernet
 		if strings.HasPrefix(name, "mlx") {
-			d.Vendor = 0x15b3
+			d.Vendor = topology.VendorMellanox
 		}
 
 		m.name(d.Address, name)

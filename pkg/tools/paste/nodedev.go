@@ -90,7 +90,7 @@ func (m *Machine) addNodeDevice(is libvirtDevice) error {
 			return fmt.Errorf("%s: invalid class %q", d.Address, words.Abridge(pci.Class))
 		}
 
-		d.IsBridge = d.Class>>8 == classBridge
+		d.IsBridge = topology.IsBridgeClass(d.Class)
 		if pci.Group != nil {
 			d.IOMMUGroup = &pci.Group.Number
 		}

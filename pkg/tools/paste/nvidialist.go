@@ -26,7 +26,6 @@ func isLostGPU(t text) bool { return anyLine(t, lostGPU.MatchString) }
 
 // readLostGPUs reads which GPUs nvidia-smi, or the driver in the kernel's log, says it lost.
 func readLostGPUs(t text) (Machine, error) {
-	const nvidia, vga = 0x10de, 0x030200
 	m := Machine{Sources: []Source{NVIDIAList}}
 	for _, line := range t.lines {
 		found := lostGPU.FindStringSubmatch(line)
@@ -43,7 +42,7 @@ func readLostGPUs(t text) (Machine, error) {
 			m.lacksNode(a)
 			m.fault(a, NoAnswer)
 			m.Functions = append(m.Functions, topology.Function{
-				Address: a, Class: vga, Vendor: nvidia,
+				Address: a, Class: topology.Class3D, Vendor: topology.VendorNVIDIA,
 			})
 		}
 	}
@@ -62,7 +61,6 @@ func busIDIn(line string) string {
 // readNVIDIAList reads what nvidia-smi says of addresses: its table, -q, and
 // --query-gpu=pci.bus_id. The GPUs are in its order.
 func readNVIDIAList(t text) (Machine, error) {
-	const nvidia, vga = 0x10de, 0x030200
 	m := Machine{Sources: []Source{NVIDIAList}}
 	current, section := -1, ""
 	for _, line := range t.lines {
@@ -81,7 +79,7 @@ func readNVIDIAList(t text) (Machine, error) {
 				m.name(a, fmt.Sprintf("GPU%d", current))
 				m.lacksNode(a)
 				m.Functions = append(m.Functions, topology.Function{
-					Address: a, Class: vga, Vendor: nvidia,
+					Address: a, Class: topology.Class3D, Vendor: topology.VendorNVIDIA,
 				})
 			}
 		}

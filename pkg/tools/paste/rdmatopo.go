@@ -161,6 +161,6 @@ func (f rdmaTopoFunction) identify(d *topology.Function) error {
 
 	d.Details.SubsystemVendor, d.Details.SubsystemDevice = subsystem[0], subsystem[1]
 	d.Class = class[0]<<16 | class[1]<<8 | class[2]
-	d.IsBridge = d.Class>>8 == classBridge
+	d.IsBridge = topology.IsBridgeClass(d.Class)
 	return nil
 }

@@ -10,11 +10,6 @@ import (
 	"hook-sidecar/pkg/words/lazyregexp"
 )
 
-const (
-	amd         = 0x1002
-	accelerator = 0x120000 // class of AMD's GPUs for computing
-)
-
 // rocmFact matches a line of rocm-smi about a GPU: GPU[0] : (Topology) Numa Node: 0
 var rocmFact = lazyregexp.New(
 	`^\s*GPU\[([0-9]{1,4})\]\s*:\s*(?:\(Topology\) )?([^:]+):\s*(\S+)`)
@@ -45,7 +40,8 @@ func readROCmSMI(t text) (Machine, error) {
 		linked[n] = linked[n] || joined
 		if gpus[n] == nil {
 			gpus[n] = &topology.Function{
-				Address: rocmStandIn.address(n), Class: accelerator, Vendor: amd,
+				Address: rocmStandIn.address(n), Class: topology.ClassAccelerator,
+				Vendor: topology.VendorAMDGPU,
 			}
 			m.lacksNode(gpus[n].Address)
 		}
@@ -178,7 +174,7 @@ func (r *amdReader) find(name string) int {
 	r.m.name(a, fmt.Sprintf("GPU%d", i))
 	r.m.lacksNode(a)
 	r.m.Functions = append(r.m.Functions, topology.Function{
-		Address: a, Class: accelerator, Vendor: amd,
+		Address: a, Class: topology.ClassAccelerator, Vendor: topology.VendorAMDGPU,
 	})
 	return i
 }

@@ -192,10 +192,14 @@ type model struct {
 
 // The models.
 var (
-	boardGPU = model{0x10de, 0x2330, "the H100 SXM5, which has NVLink"}
-	cardGPU  = model{0x10de, 0x2331, "the H100 PCIe, without NVLink"}
-	xgmiGPU  = model{0x1002, 0x74a1, "the MI300X, which has XGMI"}
-	aNIC     = model{0x15b3, 0x1021, "the ConnectX-7"}
+	boardGPU = model{
+		topology.VendorNVIDIA, topology.DeviceH100SXM, "the H100 SXM5, which has NVLink",
+	}
+	cardGPU = model{
+		topology.VendorNVIDIA, topology.DeviceH100PCIe, "the H100 PCIe, without NVLink",
+	}
+	xgmiGPU = model{topology.VendorAMDGPU, topology.DeviceMI300X, "the MI300X, which has XGMI"}
+	aNIC    = model{topology.VendorMellanox, topology.DeviceConnectX7, "the ConnectX-7"}
 )
 
 // completeIDs gives GPUs and NICs without ids those of a model.
@@ -288,17 +292,14 @@ func (m *maker) addBridges() {
 			}
 
 			m.bridges[at] = topology.Function{
-				Address: at, Class: bridgeClass, Vendor: bridge.Vendor, Device: bridge.Device,
-				IsBridge: true,
-				Driver:   "pcieport", Node: d.Node, Root: d.Root, Bridges: d.Bridges[:k],
+				Address: at, Class: topology.ClassBridge, IsBridge: true,
+				Vendor: bridge.Vendor, Device: bridge.Device,
+				Driver: "pcieport", Node: d.Node, Root: d.Root, Bridges: d.Bridges[:k],
 				IOMMUGroup: bridge.IOMMUGroup, MaxLink: link, Details: bridge.Details,
 			}
 		}
 	}
 }
-
-// bridgeClass is the class of a PCI-to-PCI bridge.
-const bridgeClass = 0x060400
 
 // host returns what was made.
 func (m *maker) host() topology.Host {

@@ -132,7 +132,9 @@ func (v *Verdict) adviseDrivers() {
 
 // isAMD reports whether one of the GPUs is AMD's.
 func (v *Verdict) isAMD() bool {
-	return slices.ContainsFunc(v.gpus, func(d *topology.Function) bool { return d.Vendor == amd })
+	return slices.ContainsFunc(v.gpus, func(d *topology.Function) bool {
+		return d.Vendor == topology.VendorAMDGPU
+	})
 }
 
 // near says of NICs which a GPU has no nearer one than, or to which a path is not in the text. A

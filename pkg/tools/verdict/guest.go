@@ -169,9 +169,8 @@ func positionsOf(r report.Report, guest paste.Machine) []int {
 		}
 	}
 
-	const nvidia, mellanox = 0x10de, 0x15b3
-	match(r, positions, guest, nvidia, (*topology.Function).IsGPU)
-	match(r, positions, guest, mellanox, (*topology.Function).IsNIC)
+	match(r, positions, guest, topology.VendorNVIDIA, (*topology.Function).IsGPU)
+	match(r, positions, guest, topology.VendorMellanox, (*topology.Function).IsNIC)
 	return positions
 }
 

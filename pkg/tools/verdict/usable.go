@@ -102,8 +102,13 @@ var notCUDA = []string{"nouveau", "nova_core", "nvidiafb"}
 
 // drivers of vendors: of GPUs, and of NICs with RDMA.
 var (
-	gpuDrivers = map[uint16]string{nvidia: "nvidia", amd: "amdgpu", 0x8086: "xe"}
-	nicDrivers = map[uint16]string{0x15b3: "mlx5_core", 0x1d0f: "efa", 0x14e4: "bnxt_en"}
+	gpuDrivers = map[uint16]string{
+		topology.VendorNVIDIA: "nvidia", topology.VendorAMDGPU: "amdgpu", topology.VendorIntel: "xe",
+	}
+	nicDrivers = map[uint16]string{
+		topology.VendorMellanox: "mlx5_core", topology.VendorAmazon: "efa",
+		topology.VendorBroadcom: "bnxt_en",
+	}
 )
 
 // driverOf returns the driver of a device that its user wants; "" for a vendor that is not known.
@@ -122,7 +127,7 @@ func lookAt(d *topology.Function) string {
 	}
 
 	says := driver
-	if driver == gpuDrivers[nvidia] {
+	if driver == gpuDrivers[topology.VendorNVIDIA] {
 		says = "nvrm"
 	}
 	return fmt.Sprintf(" (`sudo modprobe %s`; `sudo dmesg | grep -i %s`)", driver, says)
@@ -139,9 +144,9 @@ func isNearGPU(m *paste.Machine, d *topology.Function) bool {
 // isNode reports whether VFIO has all GPUs of a machine that is not a VM under QEMU, as on a node
 // that passes them to VMs. There nothing is to be bound to another driver.
 func (v *Verdict) isNode() bool {
-	const redHat, virtio = 0x1b36, 0x1af4
 	isQEMUs := func(d topology.Function) bool {
-		return d.Vendor == redHat || d.Vendor == virtio || paste.IsEmulatedSwitch(&d)
+		return d.Vendor == topology.VendorRedHat || d.Vendor == topology.VendorVirtio ||
+			paste.IsEmulatedSwitch(&d)
 	}
 	return len(v.gpus) > 0 && !slices.ContainsFunc(v.guest.Functions, isQEMUs) &&
 		!slices.ContainsFunc(v.gpus, func(d *topology.Function) bool { return !d.IsVFIO() })

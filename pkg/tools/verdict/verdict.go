@@ -101,9 +101,6 @@ type Step struct {
 	Text []string `json:"text"` // lines to copy
 }
 
-// Vendors of GPUs.
-const nvidia, amd = 0x10de, 0x1002
-
 // New returns the verdict about a guest. Host is nil or what the bare metal shows.
 func New(guest paste.Machine, host *paste.Machine) Verdict {
 	v := Verdict{
@@ -162,16 +159,16 @@ func New(guest paste.Machine, host *paste.Machine) Verdict {
 // gpusOf returns the GPUs that NCCL or RCCL takes: where some are NVIDIA's or AMD's, no others.
 func gpusOf(m *paste.Machine) []*topology.Function {
 	return preferred(m.GPUs(), func(d *topology.Function) bool {
-		return d.Vendor == nvidia || d.Vendor == amd
+		return d.Vendor == topology.VendorNVIDIA || d.Vendor == topology.VendorAMDGPU
 	})
 }
 
 // nicsOf returns the NICs that NCCL can use: where some are for RDMA, no others but those without it
 // that a GPU is near.
 func nicsOf(m *paste.Machine) []*topology.Function {
-	const infiniband, mellanox, amazon = 0x0207, 0x15b3, 0x1d0f
 	return preferred(m.NICs(), func(d *topology.Function) bool {
-		isKnown := d.Class>>8 == infiniband || d.Vendor == mellanox || d.Vendor == amazon
+		isKnown := d.Class>>8 == topology.ClassInfiniBand>>8 ||
+			d.Vendor == topology.VendorMellanox || d.Vendor == topology.VendorAmazon
 		return isKnown || m.Names[d.Address] != "" || m.Faults[d.Address] != "" && isNearGPU(m, d)
 	})
 }
@@ -250,12 +247,12 @@ func machine(m *paste.Machine, gpus, nics []*topology.Function) ncclgraph.Machin
 
 // hasNVLink reports whether a GPU reaches others over NVLink.
 func hasNVLink(m *paste.Machine, d *topology.Function) bool {
-	return m.Linked[d.Address] && d.Vendor != amd || ncclgraph.HasNVLink(d)
+	return m.Linked[d.Address] && d.Vendor != topology.VendorAMDGPU || ncclgraph.HasNVLink(d)
 }
 
 // hasXGMI reports whether a GPU reaches others over XGMI.
 func hasXGMI(m *paste.Machine, d *topology.Function) bool {
-	return m.Linked[d.Address] && d.Vendor == amd || ncclgraph.HasXGMI(d)
+	return m.Linked[d.Address] && d.Vendor == topology.VendorAMDGPU || ncclgraph.HasXGMI(d)
 }
 
 func idOf(d *topology.Function) topology.DeviceID { return topology.PCIDevice(d.Address) }

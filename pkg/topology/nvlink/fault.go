@@ -9,30 +9,9 @@ import (
 	"hook-sidecar/pkg/words"
 )
 
-// nvidia is NVIDIA's vendor id.
-const nvidia = 0x10de
-
-// switched has the PCI device ids of the GPUs of boards with NVSwitches (README.md of
-// NVIDIA/open-gpu-kernel-modules, "Compatible GPUs"), and whether all boards with them have eight
-// GPUs. Of A100 and H100 there are boards with four, which need no NVSwitches and no partitions.
-var switched = map[uint16]bool{
-	0x20b0: false, 0x20b2: false, 0x20b3: false, // A100
-	0x20bd: false, 0x20f3: false, // A800
-	0x2324: false, 0x2329: false, 0x232c: false, // H800, H20, H20-3e
-	0x2330: false, 0x2336: false, 0x2339: false, // H100
-	0x2335: false,              // H200
-	0x2901: true, 0x3182: true, // B200, B300
-}
-
 // IsSwitched reports whether a function is a GPU, or a virtual function of one, of a board that may
 // have NVSwitches; false for nil.
-func IsSwitched(f *topology.Function) bool {
-	if f == nil || f.Vendor != nvidia {
-		return false
-	}
-	_, isKnown := switched[f.Device]
-	return isKnown
-}
+func IsSwitched(f *topology.Function) bool { return f.GPUModel().Board.MaySwitch() }
 
 // sizes are the numbers of GPUs that partitions have on any board.
 var sizes = []int{1, 2, 4, 8, 16}
@@ -45,7 +24,9 @@ func IsSize(gpus int) bool { return slices.Contains(sizes, gpus) }
 func HaveSwitches(gpus []*topology.Function) bool {
 	const largestUnswitched = 4
 	return len(gpus) > largestUnswitched ||
-		slices.ContainsFunc(gpus, func(f *topology.Function) bool { return switched[f.Device] })
+		slices.ContainsFunc(gpus, func(f *topology.Function) bool {
+			return f.GPUModel().Board == topology.SwitchedBoard
+		})
 }
 
 // NumberFault says that no board has partitions of as many GPUs as a VM has among these functions.

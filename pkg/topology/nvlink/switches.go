@@ -15,8 +15,8 @@ import (
 // Those of later boards are no PCI devices. MGX H20 NVL16 has 16 GPUs and four NVSwitches ("NVLink
 // Topology").
 var passthrough = map[uint16]map[int]int{
-	0x1af1: {16: 12, 8: 6, 4: 3, 2: 1}, // A100
-	0x22a3: {16: 4, 8: 4},              // H100, H200, H800, H20
+	topology.DeviceNVSwitchA100:   {16: 12, 8: 6, 4: 3, 2: 1},
+	topology.DeviceNVSwitchHopper: {16: 4, 8: 4},
 }
 
 // SwitchFault says what is wrong with the NVSwitches of a VM with these functions on a host, ""
@@ -26,7 +26,7 @@ func (l List) SwitchFault(functions []*topology.Function, host *topology.Host) s
 	gpus, switches, model := 0, 0, uint16(0)
 	for _, f := range functions {
 		switch {
-		case f == nil || f.Vendor != nvidia:
+		case f == nil || f.Vendor != topology.VendorNVIDIA:
 		case f.IsGPU():
 			gpus++
 		case f.IsNVSwitch():

@@ -184,19 +184,13 @@ func PortOf(h *topology.Host, port *topology.Function) Port {
 func portAt(h *topology.Host, a topology.Address, isRootPort bool) Port {
 	port := Port{Address: a, IsRootPort: isRootPort, Unreadable: true}
 	if f := h.FunctionAt(a); f != nil {
-		port.IsVera = isVera(f)
+		port.IsVera = topology.IsVeraRootPort(f.Vendor, f.Device)
 		if f.Details != nil && f.Details.ExtendedConfig {
 			port.ACS, port.Unreadable = f.Details.ACS, false
 		}
 	}
 
 	return port
-}
-
-// isVera reports whether a function is a root port of NVIDIA's Vera (rdma-core, rdma_topo: vera_rp).
-func isVera(f *topology.Function) bool {
-	const nvidia = 0x10de
-	return f.Vendor == nvidia && (f.Device == 0x2f95 || f.Device == 0x2f96)
 }
 
 // listedRoots has the first functions of Intel's root buses whose root complex passes requests
@@ -219,7 +213,6 @@ func rootComplex(h *topology.Host, a, b topology.PCIeRoot) RootComplex {
 // rootBus returns what is known about one root bus: as Linux does it by the CPU, else by the first
 // function. A function other than 00.0 may come after one that was not read.
 func rootBus(h *topology.Host, root topology.PCIeRoot, within bool) RootComplex {
-	const intel, amdDevice = 0x8086, 0x1022
 	if h.CPU.Arch == "x86" && h.CPU.IsZen() {
 		return RootListed
 	}
@@ -236,11 +229,11 @@ func rootBus(h *topology.Host, root topology.PCIeRoot, within bool) RootComplex 
 		within && slices.Contains(withinRoot, f.Device)
 
 	switch {
-	case f.Vendor == intel && isListed:
+	case f.Vendor == topology.VendorIntel && isListed:
 		return RootListed
 	case f.Address.Device != 0 || f.Address.Function != 0:
 		return RootUnknown
-	case f.Vendor == amdDevice && h.CPU.Arch == "":
+	case f.Vendor == topology.VendorAMDCPU && h.CPU.Arch == "":
 		return RootUnknown
 	}
 

@@ -38,8 +38,7 @@ func Near(
 
 // isRequester reports whether a function reads and writes GPUs: a NIC, or an NVMe drive.
 func isRequester(f *topology.Function) bool {
-	const nvme = 0x0108
-	return f.IsNIC() || f != nil && f.Class>>8 == nvme
+	return f.IsNIC() || f != nil && f.Class>>8 == topology.ClassNVMe>>8
 }
 
 // Group has the pairs with one cause.
