@@ -1,6 +1,6 @@
 package kubevirt
 
-import "fmt"
+import "k8s.io/apimachinery/pkg/util/version"
 
 // Installation describes KubeVirt and this hook's manifests/plugin in a cluster.
 type Installation struct {
@@ -34,11 +34,11 @@ type PluginHook struct {
 
 // Minor returns the second number of KubeVirt's version 1.x, or 0 if the version is unknown.
 func (i Installation) Minor() int {
-	var minor int
-	if _, err := fmt.Sscanf(i.Version, "v1.%d", &minor); err != nil {
+	found, err := version.ParseGeneric(i.Version)
+	if err != nil || found.Major() != 1 {
 		return 0
 	}
-	return minor
+	return int(found.Minor())
 }
 
 // RequestsHook reports whether a VM with these labels and annotations requests a hook: with the

@@ -1,23 +1,17 @@
 package libvirt
 
 import (
-	"strconv"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/util/version"
 )
-
-// qemuVersion is a version of QEMU: major and minor.
-type qemuVersion struct{ major, minor int }
-
-func (v qemuVersion) less(w qemuVersion) bool {
-	return v.major < w.major || v.major == w.major && v.minor < w.minor
-}
 
 // The first releases of RHEL whose machines are of QEMU 9.0, 9.2 and 10.0. qemu-kvm is 9.0 in 9.5,
 // 9.1 in 9.6 and 10.0, and 10.1 in 9.8 and 10.2; RHEL makes a machine every second release.
-var rhelReleases = []struct{ qemu, since9, since10 qemuVersion }{
-	{qemuVersion{9, 0}, qemuVersion{9, 5}, qemuVersion{10, 0}},
-	{qemuVersion{9, 2}, qemuVersion{9, 7}, qemuVersion{10, 1}},
-	{qemuVersion{10, 0}, qemuVersion{9, 7}, qemuVersion{10, 1}},
+var rhelReleases = []struct{ qemu, since9, since10 string }{
+	{"9.0", "9.5", "10.0"},
+	{"9.2", "9.7", "10.1"},
+	{"10.0", "9.7", "10.1"},
 }
 
 // IsOlderThan reports whether the machine may run on a QEMU older than qemu, such as "10.0".
@@ -25,38 +19,38 @@ var rhelReleases = []struct{ qemu, since9, since10 qemuVersion }{
 // which libvirt replaces by its QEMU's newest, says nothing; any other version that is not a number,
 // such as Ubuntu's "pc-q35-noble", counts as older.
 func IsOlderThan(machine, qemu string) bool {
-	version, isVersioned := versionOf(machine)
+	name, isVersioned := versionOf(machine)
 	if !isVersioned {
 		return false
 	}
 
-	wanted, _ := parseVersion(qemu)
-	release, isRHEL := strings.CutPrefix(version, "rhel")
-	found, isNumber := parseVersion(release)
-	if !isNumber {
+	release, isRHEL := strings.CutPrefix(name, "rhel")
+	found, err := version.ParseGeneric(release)
+	if err != nil {
 		return true
 	}
 	if !isRHEL {
-		return found.less(wanted)
+		return found.LessThan(version.MustParseGeneric(qemu))
 	}
 
+	// Two releases of RHEL are current at a time, and each has QEMU's versions at its own pace.
 	for _, r := range rhelReleases {
-		if r.qemu != wanted {
-			continue
+		since := r.since10
+		if found.Major() <= 9 {
+			since = r.since9
 		}
-		if found.major <= r.since9.major {
-			return found.less(r.since9)
+		if r.qemu == qemu {
+			return found.LessThan(version.MustParseGeneric(since))
 		}
-		return found.less(r.since10)
 	}
 
 	return true
 }
 
 // versionOf returns the version that a machine's name has.
-func versionOf(machine string) (version string, isVersioned bool) {
-	if version, isVersioned = strings.CutPrefix(machine, "pc-q35-"); isVersioned {
-		return version, true
+func versionOf(machine string) (name string, isVersioned bool) {
+	if name, isVersioned = strings.CutPrefix(machine, "pc-q35-"); isVersioned {
+		return name, true
 	}
 	return strings.CutPrefix(machine, "virt-")
 }
@@ -72,22 +66,6 @@ func IsVersioned(machine string) bool {
 func IsVersionOf(machine, short string) bool {
 	return IsVersioned(machine) &&
 		(short == "q35" && IsQ35(machine) || short == "virt" && isVirt(machine))
-}
-
-// parseVersion reads the first two numbers of a version: "9.6.0".
-func parseVersion(s string) (v qemuVersion, isNumber bool) {
-	parts := strings.Split(s, ".")
-	if len(parts) < 2 {
-		return v, false
-	}
-
-	major, err := strconv.Atoi(parts[0])
-	if err != nil {
-		return v, false
-	}
-
-	minor, err := strconv.Atoi(parts[1])
-	return qemuVersion{major, minor}, err == nil
 }
 
 // HasSwitchPortLinks reports whether every QEMU that a machine's version allows has switch ports

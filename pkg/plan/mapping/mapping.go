@@ -6,8 +6,8 @@ package mapping
 
 import (
 	"fmt"
-	"strconv"
-	"strings"
+
+	"k8s.io/apimachinery/pkg/util/version"
 
 	"hook-sidecar/pkg/words"
 )
@@ -46,7 +46,7 @@ const (
 // commit 0fd06844de5d; 6.12 inserts such pages, commit f9e54c3a2f5b), and the first QEMU that
 // aligns mappings for them (QEMU 9.2, commit 00b519c0bca0, hw/vfio/region.c).
 const (
-	kernelMajor, kernelMinor = 6, 15
+	newKernel = "6.15"
 	// NewQEMU is that QEMU's version.
 	NewQEMU = "9.2"
 )
@@ -114,25 +114,8 @@ func (vm Start) memorySeconds() float64 {
 func (vm Start) isHugeBAR() bool { return vm.hasNewKernel() && !vm.OldQEMU }
 
 func (vm Start) hasNewKernel() bool {
-	major, minor, isKnown := kernelVersion(vm.Kernel)
-	return isKnown && (major > kernelMajor || major == kernelMajor && minor >= kernelMinor)
-}
-
-// kernelVersion returns the first two numbers of a kernel's release, such as "6.1.0-50-amd64".
-func kernelVersion(release string) (major, minor int, isKnown bool) {
-	first, rest, _ := strings.Cut(release, ".")
-	second := rest
-	if end := strings.IndexFunc(rest, func(c rune) bool { return c < '0' || c > '9' }); end >= 0 {
-		second = rest[:end]
-	}
-
-	major, err := strconv.Atoi(first)
-	if err != nil {
-		return 0, 0, false
-	}
-
-	minor, err = strconv.Atoi(second)
-	return major, minor, err == nil
+	kernel, err := version.ParseGeneric(vm.Kernel)
+	return err == nil && kernel.AtLeast(version.MustParseGeneric(newKernel))
 }
 
 // Seconds returns the sum of both.
@@ -146,8 +129,8 @@ func (e Estimate) cure() string {
 	case e.BARSeconds >= e.MemorySeconds && vm.hasNewKernel():
 		return fmt.Sprintf("QEMU %s or newer, which aligns BARs for pages of 1 GiB", NewQEMU)
 	case e.BARSeconds >= e.MemorySeconds:
-		return fmt.Sprintf("Linux %d.%d on the node with QEMU %s or newer, which map BARs by 1 GiB "+
-			"and take no time for it", kernelMajor, kernelMinor, NewQEMU)
+		return fmt.Sprintf("Linux %s on the node with QEMU %s or newer, which map BARs by 1 GiB "+
+			"and take no time for it", newKernel, NewQEMU)
 
 	case !vm.HugePages:
 		return "hugepages, which QEMU allocates with a thread per vCPU"
@@ -203,8 +186,8 @@ func (e Estimate) barText() string {
 		"on", seconds(e.BARSeconds))
 	switch {
 	case vm.Kernel == "":
-		text += fmt.Sprintf(", or no time with Linux %d.%d and QEMU %s on the node",
-			kernelMajor, kernelMinor, NewQEMU)
+		text += fmt.Sprintf(", or no time with Linux %s and QEMU %s on the node",
+			newKernel, NewQEMU)
 
 	case vm.hasNewKernel():
 		text += ", if the node's QEMU is as old as the VM's machine"

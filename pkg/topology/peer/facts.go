@@ -13,8 +13,9 @@
 package peer
 
 import (
-	"fmt"
 	"slices"
+
+	"k8s.io/apimachinery/pkg/util/version"
 
 	"hook-sidecar/pkg/topology"
 )
@@ -61,17 +62,16 @@ const (
 	MappingUnknown
 )
 
+// mapsBARs is the first kernel whose iommufd may map BARs.
+const mapsBARs = "6.19"
+
 // iommufdMapping returns what is known about iommufd's mappings from the kernel's release. QEMU's
 // version is known nowhere before the VM runs.
 func iommufdMapping(kernel string) Mapping {
-	var major, minor int
-	if n, err := fmt.Sscanf(kernel, "%d.%d", &major, &minor); n != 2 || err != nil {
-		return MappingUnknown
-	}
-	if major < 6 || major == 6 && minor < 19 {
+	release, err := version.ParseGeneric(kernel)
+	if err == nil && release.LessThan(version.MustParseGeneric(mapsBARs)) {
 		return NotMapped
 	}
-
 	return MappingUnknown
 }
 

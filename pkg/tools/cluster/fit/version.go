@@ -3,13 +3,12 @@ package fit
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
-
-	"hook-sidecar/pkg/words/lazyregexp"
+	utilversion "k8s.io/apimachinery/pkg/util/version"
 )
 
 // version is the version of Kubernetes as which the allocator acts.
@@ -50,15 +49,13 @@ func (v version) String() string {
 	return fmt.Sprintf("1.%d: %s", v.found, v.source)
 }
 
-var minorVersion = lazyregexp.New(`^v?1\.(\d+)(?:$|[.+-])`)
-
 // Minor returns the minor version of a version of Kubernetes 1, such as 1.36 or v1.36.2.
 func Minor(text string) (int, error) {
-	match := minorVersion.FindStringSubmatch(text)
-	if match == nil {
+	v, err := utilversion.ParseGeneric(text)
+	if err != nil || v.Major() != 1 || v.Minor() > math.MaxInt32 {
 		return 0, fmt.Errorf("invalid version of Kubernetes %q: must be as 1.36", text)
 	}
-	return strconv.Atoi(match[1])
+	return int(v.Minor()), nil
 }
 
 // gateNotes names the feature gates that claims need and that are off by default in the cluster's
