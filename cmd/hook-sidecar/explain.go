@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
+	"hook-sidecar/pkg/kubevirt"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/report"
 	"hook-sidecar/pkg/tools/cli"
@@ -122,7 +122,7 @@ func subjectOf(
 ) report.Subject {
 	s := report.NewSubject(shown.Plan.Domain(), shown.VMI)
 	s.Host, s.Source, s.Tool = fileName(in.sysfs), read.source, p.Version()
-	if in.vmi == "" && strings.HasPrefix(s.VM, "VM ") {
+	if _, isKubeVirts := kubevirt.OfDomain(shown.Plan.Domain().Name); in.vmi == "" && isKubeVirts {
 		s.Source += " without --vmi"
 	}
 	if in.sysfs == liveSysfs {

@@ -149,7 +149,7 @@ func (a *app) writeArchive(
 		to = "standard output"
 	}
 
-	a.Say("wrote %s: %s, %s; removed: %s; not read: %s", to, sizeText(size),
+	a.Say("wrote %s: %s, %s; removed: %s; not read: %s", to, words.BytesNeeded(uint64(size)),
 		words.Counted(len(collected.Files)+1, "file"), words.Counted(removed, "value"),
 		words.Counted(len(collected.Unread), "part"))
 
@@ -199,15 +199,6 @@ func (a *app) writeIn(directory string, f archive.File) error {
 		return err
 	}
 	return a.Write(name, f.Data)
-}
-
-// sizeText returns a number of bytes as text.
-func sizeText(bytes int) string {
-	const kib, mib = 1 << 10, 1 << 20
-	if bytes < mib {
-		return fmt.Sprintf("%.1f KiB", float64(bytes)/kib)
-	}
-	return fmt.Sprintf("%.1f MiB", float64(bytes)/mib)
 }
 
 // readInputs reads a user's files, archives and directories. A file that is no archive has a limit

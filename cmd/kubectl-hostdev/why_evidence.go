@@ -187,8 +187,10 @@ func readProviders(ctx context.Context, client *cluster.Client, e *why.Evidence)
 	}
 
 	read(cluster.Query{Group: "kubevirt.io", Resource: "kubevirts"})
-	for _, q := range cluster.Providers() {
-		read(q)
+	for _, r := range cluster.Resources {
+		if r.IsProvider {
+			read(r.Query)
+		}
 	}
 
 	logs := e.ProviderLogs()
@@ -198,7 +200,7 @@ func readProviders(ctx context.Context, client *cluster.Client, e *why.Evidence)
 
 	read(cluster.Query{Resource: "events"})
 	if e.HasNodeNetworks() {
-		read(cluster.Query{Group: "sriovnetwork.openshift.io", Resource: "sriovnetworknodestates"})
+		read(cluster.NodeNetworks)
 	}
 
 	const most = 32

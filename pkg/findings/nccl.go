@@ -2,7 +2,6 @@ package findings
 
 import (
 	"slices"
-	"strconv"
 
 	"hook-sidecar/pkg/libvirt"
 	"hook-sidecar/pkg/placement"
@@ -103,7 +102,7 @@ func slowRootPorts(plan *placement.Plan) []Finding {
 
 	return one("emulated root ports advertise %s GT/s: NCCL underestimates the links of %d GPUs "+
 		"and NICs, the fastest of which has %s GT/s on the host",
-		number(lowest), len(fast), number(highest))
+		words.Number(lowest), len(fast), words.Number(highest))
 }
 
 // isAtRootPort reports whether a device is a GPU or a NIC that the topology file would name, and
@@ -113,5 +112,3 @@ func isAtRootPort(d placement.Decision, n *topology.Node) bool {
 	return isUnderRootPort && d.Function.IsGPUOrNIC() && d.Predicted != nil &&
 		d.ID.Kind() == topology.KindPCI
 }
-
-func number(speed float64) string { return strconv.FormatFloat(speed, 'f', -1, 64) }

@@ -67,7 +67,7 @@ func findCliques(plan *placement.Plan) cliques {
 	paths := newPeerPaths(plan, gpus)
 	for _, members := range paths.sets(gpus) {
 		if len(members) > 1 {
-			c.grant(used, members, paths.above(members))
+			c.grant(used, members, paths.above(members...))
 		} else {
 			why, causes := paths.alone(members[0], gpus)
 			c.refuse(members[0].ID, why, causes)
@@ -175,7 +175,7 @@ func (p peerPaths) sets(gpus []placement.Decision) [][]placement.Decision {
 
 // reach reports whether two GPUs under one PCIe root reach each other.
 func (p peerPaths) reach(a, b placement.Decision) bool {
-	return p.shared(a, b) != nil && p.answer(a, b).Cause.Readiness().Works()
+	return p.above(a, b) != nil && p.answer(a, b).Cause.Readiness().Works()
 }
 
 // answer returns what the rule says about two GPUs, each of which reads and writes the other: the
@@ -188,27 +188,16 @@ func (p peerPaths) answer(a, b placement.Decision) peer.Answer {
 	return there
 }
 
-// shared returns the nearest node above two devices; nil for devices of different PCIe roots.
-func (p peerPaths) shared(a, b placement.Decision) *topology.Node {
-	theirs := p.tree.Node(b.ID).Path()
-	for at := p.tree.Node(a.ID); at != nil; at = at.Parent {
-		if slices.Contains(theirs, at) {
-			return at
-		}
-	}
-	return nil
-}
+// above returns the nearest node above all of some GPUs; nil for GPUs of different PCIe roots.
+func (p peerPaths) above(gpus ...placement.Decision) *topology.Node {
+	shared := topology.Shared(topology.Map(gpus, func(gpu placement.Decision) []*topology.Node {
+		return p.tree.Node(gpu.ID).Path()
+	})...)
 
-// above returns the nearest node above all of some GPUs.
-func (p peerPaths) above(gpus []placement.Decision) *topology.Node {
-	top := p.shared(gpus[0], gpus[1])
-	for _, gpu := range gpus[2:] {
-		for path := p.tree.Node(gpu.ID).Path(); !slices.Contains(path, top); {
-			top = top.Parent
-		}
+	if len(shared) == 0 {
+		return nil
 	}
-
-	return top
+	return shared[len(shared)-1]
 }
 
 // alone returns why a GPU is in no clique with another, and the functions that are the cause: what
@@ -223,7 +212,7 @@ func (p peerPaths) alone(
 	var nearest *placement.Decision
 	depth := 0
 	for _, other := range gpus {
-		if node := p.shared(gpu, other); other.ID != gpu.ID && !p.reach(gpu, other) &&
+		if node := p.above(gpu, other); other.ID != gpu.ID && !p.reach(gpu, other) &&
 			len(node.Path()) > depth {
 			nearest, depth = &other, len(node.Path())
 		}

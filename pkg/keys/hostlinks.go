@@ -22,20 +22,6 @@ func (h hostLinks) paths(n *topology.Node) [][]*topology.Node {
 	return paths
 }
 
-// shared returns the part from the root on that all paths have in common.
-func shared(paths [][]*topology.Node) []*topology.Node {
-	common := paths[0]
-	for _, path := range paths[1:] {
-		n := 0
-		for n < min(len(common), len(path)) && common[n] == path[n] {
-			n++
-		}
-		common = common[:n]
-	}
-
-	return common
-}
-
 // addLinks adds the links of the ports of a switch and of all switches under it, and returns the
 // link of its upstream port; the zero Link if the host has none. The first above nodes of each
 // host path lead to the switch above this one.
@@ -43,7 +29,7 @@ func (h hostLinks) addLinks(
 	upstream *topology.Node, above int, links map[*topology.Node]topology.Link,
 ) topology.Link {
 	paths := h.paths(upstream)
-	common := shared(paths)
+	common := topology.Shared(paths...)
 	above = min(above, len(common))
 	if last := lastSwitch(common); last >= above {
 		common = common[:last+1] // also above a single device

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"hook-sidecar/pkg/domain"
@@ -216,7 +215,7 @@ func (p *portSpeed) refusal(port portLink) string {
 		return fmt.Sprintf("QEMU has no value for %s", port.Link)
 	case port.Model == domain.RootPort && since != "" && libvirt.IsOlderThan(d.Machine, since):
 		return fmt.Sprintf("QEMU has %s GT/s since %s, and machine %q runs on older ones",
-			number(port.Speed), since, words.Abridge(d.Machine))
+			words.Number(port.Speed), since, words.Abridge(d.Machine))
 	}
 
 	return ""
@@ -279,7 +278,7 @@ func (p *portSpeed) String() string {
 	case p.isEnough:
 		parts = []string{
 			fmt.Sprintf("root ports advertise QEMU's %s GT/s, which is enough",
-				number(libvirt.DefaultRootPortLink().Speed)),
+				words.Number(libvirt.DefaultRootPortLink().Speed)),
 		}
 
 	default:
@@ -312,5 +311,3 @@ func (p *portSpeed) warnings() []reasons.Warning {
 			strings.Join(parts, "; ")),
 	}
 }
-
-func number(speed float64) string { return strconv.FormatFloat(speed, 'f', -1, 64) }

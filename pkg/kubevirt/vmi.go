@@ -93,12 +93,10 @@ func (v *VMI) CloudInit() *CloudInit {
 }
 
 // Doubt returns why a domain with a name, and with KubeVirt's uid unless "", is not this
-// VMI's; "" if it is, or if one of them has no name. KubeVirt names it NAMESPACE_NAME
-// (pkg/virt-launcher/virtwrap/util/libvirt_helper.go, DomainFromNamespaceName); names of
-// Kubernetes have no underscore.
+// VMI's; "" if it is, or if one of them has no name.
 func (v *VMI) Doubt(name, uid string) string {
 	own := words.Abridge(v.String())
-	isNamed := name == v.Namespace+"_"+v.Name || v.Namespace == "" &&
+	isNamed := name == DomainName(v.NamespacedName) || v.Namespace == "" &&
 		strings.HasSuffix("_"+name, "_"+v.Name)
 	switch {
 	case name == "" || v.Name == "":
@@ -112,6 +110,17 @@ func (v *VMI) Doubt(name, uid string) string {
 	}
 
 	return ""
+}
+
+// DomainName returns how KubeVirt names the domain of a VMI: NAMESPACE_NAME
+// (pkg/virt-launcher/virtwrap/util/libvirt_helper.go, DomainFromNamespaceName).
+func DomainName(vmi types.NamespacedName) string { return vmi.Namespace + "_" + vmi.Name }
+
+// OfDomain returns the VMI of a domain with this name; false if KubeVirt did not make it. Names of
+// Kubernetes have no underscore.
+func OfDomain(name string) (vmi types.NamespacedName, isKubeVirts bool) {
+	vmi.Namespace, vmi.Name, isKubeVirts = strings.Cut(name, "_")
+	return vmi, isKubeVirts
 }
 
 // Request is a device that the VMI requests by resource or by claim.

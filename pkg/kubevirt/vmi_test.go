@@ -266,3 +266,15 @@ func BenchmarkParseVMI(b *testing.B) {
 		})
 	}
 }
+
+// TestDomainName: a domain's name tells its VMI, and none that KubeVirt did not make has one.
+func TestDomainName(t *testing.T) {
+	vmi := types.NamespacedName{Namespace: "ml", Name: "vm-1"}
+	if got, isKubeVirts := kubevirt.OfDomain(kubevirt.DomainName(vmi)); got != vmi || !isKubeVirts {
+		t.Errorf("%s is the domain of %s, %v", kubevirt.DomainName(vmi), got, isKubeVirts)
+	}
+
+	if got, isKubeVirts := kubevirt.OfDomain("vm-1"); isKubeVirts {
+		t.Errorf("vm-1 is the domain of %s", got)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/consumers"
+	"hook-sidecar/pkg/consumers/ncclgraph"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/pkg/words"
@@ -101,7 +102,7 @@ func newJudge(s start) judge {
 
 	shown := s.Host.AsShown(s.hostTree, s.ids)
 	j.onHost = consumers.Machine{
-		Machine: machineOf(devices, shown.Node, fastestLink), CPU: cpuOf(s.Host, s.Domain),
+		Machine: machineOf(devices, shown.Node, unlimited), CPU: cpuOf(s.Host, s.Domain),
 	}
 	j.withoutHook = consumers.Tallies(j.onHost, j.guest(devices, j.flat.Node))
 	return j
@@ -130,10 +131,10 @@ func (j judge) guest(
 ) consumers.Machine {
 	port := silentPort
 	if j.switchPortsSpeak() {
-		port = fastestLink
+		port = unlimited
 	}
 
-	own := func(*topology.Function) topology.Link { return fastest }
+	own := func(*topology.Function) topology.Link { return ncclgraph.Unlimited }
 	m := machineOf(devices, node, guestLinks(j.Host, port, own))
 	return asGuest(m, j.onHost, j.Domain, j.Policy)
 }

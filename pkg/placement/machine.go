@@ -66,11 +66,8 @@ func nicsOf(m ncclgraph.Machine) map[topology.ID]chosenNIC {
 	return chosen
 }
 
-// fastest is a link that limits no path. It stands for one that was not read.
-var fastest = topology.Link{Speed: 64, Width: 16}
-
-// fastestLink returns it for every node.
-func fastestLink(*topology.Node) topology.Link { return fastest }
+// unlimited returns a link that limits no path, for every node.
+func unlimited(*topology.Node) topology.Link { return ncclgraph.Unlimited }
 
 // asGuest returns a guest with these GPUs and NICs as the consumers find it: on the host's CPUs, with
 // the cells of a domain. The topology file shows NCCL the host.
@@ -125,14 +122,14 @@ func hostLinks(host *topology.Host) func(*topology.Node) topology.Link {
 			return maxLink(host, host.FunctionAt(id))
 		}
 
-		return fastest
+		return ncclgraph.Unlimited
 	}
 }
 
-// maxLink returns the fastest link of a function of the host; fastest where it was not read.
+// maxLink returns the fastest link of a function of the host; Unlimited where it was not read.
 func maxLink(host *topology.Host, function *topology.Function) topology.Link {
 	if link := host.MaxLink(function); link != nil {
 		return *link
 	}
-	return fastest
+	return ncclgraph.Unlimited
 }

@@ -6,8 +6,6 @@ package report
 
 import (
 	"encoding/json"
-	"fmt"
-	"strings"
 
 	"hook-sidecar/pkg/consumers"
 	"hook-sidecar/pkg/domain"
@@ -229,11 +227,10 @@ type Subject struct {
 func NewSubject(d *domain.Domain, vmi *kubevirt.VMI) Subject {
 	var s Subject
 
-	// As KubeVirt names it: see kubevirt.VMI.Doubt.
-	namespace, name, isKubeVirt := strings.Cut(d.Name, "_")
+	named, isKubeVirts := kubevirt.OfDomain(d.Name)
 	switch {
-	case isKubeVirt:
-		s.VM = fmt.Sprintf("VM %s/%s", namespace, name)
+	case isKubeVirts:
+		s.VM = "VM " + named.String()
 	case d.Name != "":
 		s.VM = "domain " + d.Name
 	case vmi != nil && vmi.Name != "":

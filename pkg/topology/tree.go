@@ -173,6 +173,24 @@ func (n *Node) Path() []*Node {
 	return path
 }
 
+// Shared returns the part from the top on that all paths have; nil without paths.
+func Shared[T comparable](paths ...[]T) []T {
+	if len(paths) == 0 {
+		return nil
+	}
+
+	shared := paths[0]
+	for _, path := range paths[1:] {
+		n := 0
+		for n < min(len(shared), len(path)) && shared[n] == path[n] {
+			n++
+		}
+		shared = shared[:n]
+	}
+
+	return shared
+}
+
 // Top returns the node at the top of n's path.
 func (n *Node) Top() *Node {
 	for n.Parent != nil {

@@ -4,6 +4,7 @@ package words
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -90,6 +91,9 @@ func Counted(n int, noun string) string {
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
 }
+
+// Number formats a number with as many decimals as it has: "2.5", "16".
+func Number(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 
 // BytesNeeded formats a number of bytes with a binary unit and at most one decimal, and rounds up:
 // a need never looks smaller than it is.

@@ -293,13 +293,12 @@ func (m Machine) wayOf(function *topology.Node) way {
 	}
 }
 
+// Unlimited is a link that limits no path. It stands for one that was not read.
+var Unlimited = topology.Link{Speed: 64, Width: 16}
+
 // between returns the path between two functions without NVLink.
 func between(x, y way) path {
-	shared := 0
-	for shared < min(len(x.above), len(y.above)) && x.above[shared].node == y.above[shared].node {
-		shared++
-	}
-
+	shared := len(topology.Shared(x.above, y.above))
 	p := path{
 		Type: SYS, bandwidth: min(x.bandwidth, y.bandwidth), limited: x.isSilent || y.isSilent,
 	}

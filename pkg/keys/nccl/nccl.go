@@ -211,24 +211,14 @@ func guestAddresses(plan *placement.Plan) map[*topology.Node]topology.Address {
 			continue
 		}
 
-		var shared []*topology.Node
-		first := true
+		var paths [][]*topology.Node
 		for e := range plan.GuestTree.Node(topology.Index(c.Index)).Endpoints() {
-			device := plan.HostTree.Node(e.ID)
-			if device == nil {
-				continue // not a passthrough device
+			if device := plan.HostTree.Node(e.ID); device != nil { // a passthrough device
+				paths = append(paths, device.Switches())
 			}
-
-			above := device.Switches()
-			if first {
-				shared, first = above, false
-			}
-
-			shared = slices.DeleteFunc(shared, func(s *topology.Node) bool {
-				return !slices.Contains(above, s)
-			})
 		}
 
+		shared := topology.Shared(paths...)
 		if n := len(shared); n > 0 && addresses[shared[n-1]] == (topology.Address{}) {
 			addresses[shared[n-1]] = *c.Predicted
 		}

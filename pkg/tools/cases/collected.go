@@ -101,11 +101,9 @@ func collected(in archive.Input, file archive.File) (vm Collected, err error) {
 		return vm, fmt.Errorf("parse domain: %w", err)
 	}
 
-	// KubeVirt names it NAMESPACE_NAME (pkg/virt-launcher/virtwrap/util/libvirt_helper.go,
-	// DomainFromNamespaceName); names of Kubernetes have no underscore.
-	var isNamed bool
-	vm.Namespace, vm.Name, isNamed = strings.Cut(d.Name, "_")
-	if !isNamed {
+	named, isKubeVirts := kubevirt.OfDomain(d.Name)
+	vm.Namespace, vm.Name = named.Namespace, named.Name
+	if !isKubeVirts {
 		return vm, fmt.Errorf("the domain %q is not of KubeVirt", d.Name)
 	}
 

@@ -202,8 +202,4 @@ func TestURI(t *testing.T) {
 	if got := in.uri(); got != "qemu:///system" {
 		t.Errorf("uri of root %s", got)
 	}
-
-	if got := in.domainName(); got != "ml_vm" {
-		t.Errorf("domain %s", got)
-	}
 }

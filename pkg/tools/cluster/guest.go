@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"hook-sidecar/pkg/host"
+	"hook-sidecar/pkg/kubevirt"
 	"hook-sidecar/pkg/reasons"
 )
 
@@ -72,7 +73,7 @@ func (c *Client) ask(
 	}
 
 	script := fmt.Sprintf("exec virsh -q -c %s qemu-agent-command %s %s\n", host.Quoted(vm.uri()),
-		host.Quoted(vm.domainName()), host.Quoted(string(request)))
+		host.Quoted(kubevirt.DomainName(vm.NamespacedName)), host.Quoted(string(request)))
 	out, err := c.exec(ctx, vm.pod, command{
 		container: compute, words: []string{"sh", "-s"}, input: script, limit: maxGuest,
 	})

@@ -20,6 +20,7 @@ import (
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/env"
 	"hook-sidecar/pkg/host"
+	"hook-sidecar/pkg/kubevirt"
 	"hook-sidecar/pkg/libvirt"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/reasons"
@@ -144,7 +145,7 @@ func (c *Client) portHelp(ctx context.Context, pod *corev1.Pod) (string, error) 
 func (c *Client) domain(ctx context.Context, pod *corev1.Pod, in Instance) ([]byte, error) {
 	xml, err := c.exec(ctx, pod, command{
 		container: compute,
-		words:     []string{"virsh", "-q", "-c", in.uri(), "dumpxml", in.domainName()},
+		words:     []string{"virsh", "-q", "-c", in.uri(), "dumpxml", kubevirt.DomainName(in.NamespacedName)},
 		limit:     maxDomain,
 		file:      archive.DomainName,
 	})

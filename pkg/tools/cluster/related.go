@@ -27,13 +27,32 @@ func Related(namespace string) []Query {
 	return all
 }
 
-// Providers returns what to read of the cluster where a VM finds no node: what should offer devices,
-// who has those of claims, and where volumes can be reached from.
-func Providers() []Query {
-	return []Query{
-		{Group: "apps", Resource: "daemonsets"},
-		{Resource: "persistentvolumes"},
-		{Group: resourceapi.GroupName, Resource: "resourceclaims"},
-		{Group: resourceapi.GroupName, Resource: "resourceslices"},
-	}
+// Resource is a resource of the cluster that says what a VM can have.
+type Resource struct {
+	Query
+	Versions []string // the first that is served; nil for v1
+
+	// IsProvider: it says what should offer devices, who has those of claims, or where volumes can be
+	// reached from. Why reads it where a VM finds no node.
+	IsProvider bool
 }
+
+// Resources are what collect reads of the cluster, and with IsProvider why, too.
+var Resources = []Resource{
+	{Query: Query{Resource: "nodes"}},
+	{Query: Query{Group: resourceapi.GroupName, Resource: "deviceclasses"}},
+	{Query: Query{Group: resourceapi.GroupName, Resource: "resourceslices"}, IsProvider: true},
+	{Query: Query{Group: resourceapi.GroupName, Resource: "resourceclaims"}, IsProvider: true},
+	{Query: Query{Group: resourceapi.GroupName, Resource: "resourceclaimtemplates"}},
+	{
+		Query:    Query{Group: resourceapi.GroupName, Resource: "devicetaintrules"},
+		Versions: TaintRuleVersions,
+	},
+	{Query: Query{Resource: "persistentvolumes"}, IsProvider: true},
+	{Query: Query{Group: "apps", Resource: "daemonsets"}, IsProvider: true},
+	{Query: NodeNetworks},
+}
+
+// NodeNetworks are the NICs with virtual functions per node, where the SR-IOV operator runs
+// (sriov-network-operator api/v1/groupversion_info.go).
+var NodeNetworks = Query{Group: "sriovnetwork.openshift.io", Resource: "sriovnetworknodestates"}

@@ -54,9 +54,6 @@ func (in Instance) uri() string {
 	return "qemu+unix:///session?socket=/var/run/libvirt/virtqemud-sock"
 }
 
-// domainName returns the domain's name, as kubevirt.VMI.Doubt expects it.
-func (in Instance) domainName() string { return in.Namespace + "_" + in.Name }
-
 // ParseInstance reads a VMI. Its error is the instance's, because one VMI of a list must not
 // hide the others.
 func ParseInstance(data []byte) Instance {

@@ -260,7 +260,6 @@ func idOf(d *topology.Function) topology.DeviceID { return topology.PCIDevice(d.
 // linksOf returns what a machine shows of links. One that the text lacks limits no path; one that
 // sysfs or NCCL's file shows as unknown is unknown.
 func linksOf(m *paste.Machine) func(*topology.Node) topology.Link {
-	fastest := topology.Link{Speed: 64, Width: 16}
 	saysUnknown := m.Has(paste.Snapshot)
 	return func(n *topology.Node) topology.Link {
 		var d *topology.Function
@@ -273,13 +272,13 @@ func linksOf(m *paste.Machine) func(*topology.Node) topology.Link {
 
 		switch {
 		case d == nil:
-			return fastest
+			return ncclgraph.Unlimited
 		case d.MaxLink != nil:
 			return *d.MaxLink
 		case saysUnknown:
 			return topology.Link{}
 		}
 
-		return fastest
+		return ncclgraph.Unlimited
 	}
 }

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"hook-sidecar/pkg/kubevirt"
 	"hook-sidecar/pkg/tools/cluster"
 	"hook-sidecar/pkg/tools/cluster/archive"
 	"hook-sidecar/pkg/tools/cluster/redact"
@@ -197,7 +198,7 @@ func (c *Collector) readLog(ctx context.Context, log podLog) {
 func (c *Collector) aboutVMs(text string) string {
 	var names []string
 	for _, vm := range c.vms {
-		names = append(names, vm.Namespace+"/"+vm.Name, vm.Namespace+"_"+vm.Name)
+		names = append(names, vm.Namespace+"/"+vm.Name, kubevirt.DomainName(vm.NamespacedName))
 		if vm.UID != "" {
 			names = append(names, string(vm.UID))
 		}

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"hook-sidecar/pkg/tools/cluster"
@@ -39,47 +38,26 @@ func listOf(data []byte) list {
 	return list{Kind: kind + "List", APIVersion: version, Items: []object{one}}
 }
 
-// resource is a resource whose objects are collected.
-type resource struct {
-	group, name string
-	versions    []string                // nil for v1
-	keep        func([]object) []object // what is kept of them; nil for all
-}
-
-// resources are the cluster's objects that say what a VM can have and what KubeVirt does.
-var resources = []resource{
-	{"", "nodes", nil, nil},
-	{resourceapi.GroupName, "deviceclasses", nil, nil},
-	{resourceapi.GroupName, "resourceslices", nil, nil},
-	{resourceapi.GroupName, "resourceclaims", nil, nil},
-	{resourceapi.GroupName, "resourceclaimtemplates", nil, nil},
-	{resourceapi.GroupName, "devicetaintrules", cluster.TaintRuleVersions, nil},
-	{"", "persistentvolumes", nil, nil},
-	{"apps", "daemonsets", nil, ofProviders},
-	// sriov-network-operator api/v1/groupversion_info.go
-	{"sriovnetwork.openshift.io", "sriovnetworknodestates", nil, nil},
-}
-
 // clusterObjects reads the objects of the cluster, and the pods that use its nodes.
 func (c *Collector) clusterObjects(ctx context.Context) {
-	for _, r := range resources {
-		q := cluster.Query{Group: r.group, Resource: r.name}
-		found, err := c.list(ctx, q, r.versions...)
-		isOfNamespace := r.name == "resourceclaims" || r.name == "resourceclaimtemplates"
+	for _, r := range cluster.Resources {
+		name := r.Resource
+		found, err := c.list(ctx, r.Query, r.Versions...)
+		isOfNamespace := name == "resourceclaims" || name == "resourceclaimtemplates"
 		if apierrors.IsForbidden(err) && isOfNamespace {
-			c.gap(r.name, err)
-			found, err = c.perNamespace(ctx, q)
+			c.gap(name, err)
+			found, err = c.perNamespace(ctx, r.Query)
 		}
 
 		switch {
 		case apierrors.IsNotFound(err): // the cluster does not serve it
 		case err != nil:
-			c.gap(r.name, err)
+			c.gap(name, err)
 		default:
-			if r.keep != nil {
-				found.Items = r.keep(found.Items)
+			if name == "daemonsets" {
+				found.Items = ofProviders(found.Items)
 			}
-			c.keepObjects(r.name, found)
+			c.keepObjects(name, found)
 		}
 	}
 
