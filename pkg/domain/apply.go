@@ -31,6 +31,7 @@ func (d *Domain) Apply(c Changes) ([]byte, error) {
 		e.place(i, c.Place[i])
 	}
 
+	// Controllers that stay may lose an attribute or get one; the others go with their line.
 	for i, now := range d.Controllers {
 		if !slices.Contains(c.RemoveControllers, i) {
 			e.change(d.doc.controllers[i], now, d.after(c, i))
@@ -41,6 +42,8 @@ func (d *Domain) Apply(c Changes) ([]byte, error) {
 		e.edit(e.xml.Remove(d.doc.controllers[i]))
 	}
 
+	// What the hook has written goes before anything is added: each kind then knows what is left of
+	// its parent.
 	e.replaceFragments(c.Marked)
 	for _, k := range kinds {
 		if err := k.place(&e); err != nil {
@@ -52,6 +55,7 @@ func (d *Domain) Apply(c Changes) ([]byte, error) {
 		return nil, err
 	}
 
+	// Several kinds write to qemu:commandline and qemu:override, so each of these is written once, last.
 	for _, name := range qemuParents {
 		e.setQEMU(name)
 	}
@@ -63,7 +67,7 @@ func (e *editor) place(i int, to *GuestAddress) {
 	hostdev, now := e.domain.doc.hostdevs[i], e.domain.Hostdevs[i].Address
 	address := hostdev.Child("address")
 	kind := address.Attr("type")
-	switch {
+	switch { // an address that is of another type is replaced, one of PCI is edited in place
 	case to == nil && address == nil:
 	case to == nil:
 		e.edit(e.xml.Remove(address))

@@ -149,6 +149,7 @@ func (r *reader) controllers(root *xmledit.Element) error {
 		d.doc.controllers = append(d.doc.controllers, e)
 	}
 
+	// Only now all given indexes are known.
 	for _, i := range without {
 		free := slices.Index(taken[:], false)
 		if free < 0 {

@@ -199,6 +199,8 @@ func placeIOMMUs(e *editor) error {
 		}
 	}
 
+	// Each parent once, after all in it that goes is known: it goes, too, if it becomes empty, unless
+	// something is added or the user wrote it.
 	for n, devices := range parents {
 		if slices.Contains(parents[:n], devices) {
 			continue

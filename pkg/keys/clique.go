@@ -190,14 +190,11 @@ func (p peerPaths) answer(a, b placement.Decision) peer.Answer {
 
 // above returns the nearest node above all of some GPUs; nil for GPUs of different PCIe roots.
 func (p peerPaths) above(gpus ...placement.Decision) *topology.Node {
-	shared := topology.Shared(topology.Map(gpus, func(gpu placement.Decision) []*topology.Node {
-		return p.tree.Node(gpu.ID).Path()
-	})...)
-
-	if len(shared) == 0 {
-		return nil
+	top := p.tree.Node(gpus[0].ID)
+	for _, gpu := range gpus[1:] {
+		top = topology.Common(top, p.tree.Node(gpu.ID))
 	}
-	return shared[len(shared)-1]
+	return top
 }
 
 // alone returns why a GPU is in no clique with another, and the functions that are the cause: what

@@ -43,6 +43,7 @@ func writePortSpeed(vm Planned) Writing {
 		}
 	}
 
+	// A tree that has no switches says why those of mirror would have no links.
 	if p.allSwitches != "" && p.isWithoutSwitches() {
 		p.refused[p.allSwitches] = append(p.refused[p.allSwitches], "the switches of layout mirror")
 	}

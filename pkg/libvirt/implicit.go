@@ -69,6 +69,7 @@ func (g *guest) indexes(kind string) map[int]bool {
 		count(d.Device)
 	}
 
+	// Those without an index fill the gaps, after all that have one are known.
 	for index := 0; without > 0; index++ {
 		if !taken[index] {
 			taken[index] = true

@@ -24,6 +24,7 @@ func choose(s start) proposal {
 
 	judge := newJudge(s)
 	all := judge.candidates()
+
 	// Numa places nothing in a guest without cells: that is the tree without the hook, which the others
 	// are measured by, and no choice where the finest layout places something.
 	placing := slices.DeleteFunc(slices.Clone(all), func(c candidate) bool {
@@ -158,6 +159,8 @@ func (j judge) judged(p proposal) candidate {
 	}
 
 	c.tallies = consumers.Tallies(j.onHost, j.guest(shownBy(j.Host, p.decisions), node))
+	// Harm counts in full, since no tree without the hook does any. Of wrong decisions only those count
+	// that the flat tree has not, too.
 	c.harm = j.falseSwitches(p)
 	for i, t := range c.tallies {
 		more := max(0, t.Wrong-j.withoutHook[i].Wrong)

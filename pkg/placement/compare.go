@@ -87,6 +87,8 @@ func inPairs(s start, p proposal) bool {
 				continue
 			}
 
+			// The host's type is as good as the layout's: a user's own tree may be nearer to the host
+			// than numa or root would be.
 			now := current[i].PathType(current[j])
 			if now != p.pathType(i, j) && now != s.hostPlaces[i].PathType(s.hostPlaces[j]) {
 				return false
@@ -124,7 +126,7 @@ func (p pair) isByAtomics() bool { return p.x.OwnPort || p.y.OwnPort }
 func comparePairs(s start, p proposal) (violations []reasons.Warning) {
 	current := s.current.Tree.Devices(s.ids)
 	for i := range p.decisions {
-		for j := range i {
+		for j := range i { // each pair once
 			x, y := &p.decisions[i], &p.decisions[j]
 			if x.Outcome != Placed || y.Outcome != Placed || !x.isCompared() || !y.isCompared() {
 				continue
@@ -137,6 +139,7 @@ func comparePairs(s start, p proposal) (violations []reasons.Warning) {
 				with:    p.pathType(i, j),
 			}
 
+			// One such pair is enough: a finer layout comes next, and the text needs an example.
 			if found.isFurther() && !found.isByCells() && !found.isByAtomics() {
 				return []reasons.Warning{furtherApart(found)}
 			}
@@ -161,6 +164,7 @@ func compareStaying(
 			continue
 		}
 
+		// Against all others and not only those before it: the warning is about x alone.
 		var others []string
 		for j := range decisions {
 			y := &decisions[j]

@@ -125,6 +125,7 @@ func decideOne(
 		d.Reason = reasons.UserAddress
 	case isReferred:
 		d.Reason = reasons.Referenced
+	// What the user wants is said before what the machine cannot do.
 	case !libvirt.HasExpanderBuses(s.Domain):
 		d.Outcome, d.Reason = Unplaced, reasons.Machine
 	case staysConventional(device, s.current):
@@ -132,6 +133,9 @@ func decideOne(
 	default:
 		d.Outcome = Unplaced
 		d.Cell, d.Reason = findCell(s, device)
+
+		// Numa needs the cell. The finer layouts need the PCIe root alone: an expander bus may have
+		// no cell.
 		switch {
 		case d.Cell != nil, !layout.IsPerCell() && d.PCIeRoot != "":
 			d.Outcome = Placed
@@ -196,12 +200,14 @@ func keepFunctionZero(current bus.Guest, decisions []Decision) {
 		number int
 	}
 
+	// What goes with a device: its own node, and the ports above it that are under an expander bus.
 	leaving := func(d Decision) []*topology.Node {
 		return slices.DeleteFunc(current.Tree.Node(d.ID).Path(), func(n *topology.Node) bool {
 			return n.Kind != topology.Endpoint && n.Top() == current.Root()
 		})
 	}
 
+	// Where several functions stay, the first of them gives the reason.
 	staying := map[sharedSlot]Decision{}
 	for _, d := range slices.Backward(decisions) {
 		for _, n := range leaving(d) {
@@ -211,6 +217,7 @@ func keepFunctionZero(current bus.Guest, decisions []Decision) {
 		}
 	}
 
+	// Function 0 stays with the outcome of the function for whose sake it does.
 	for i, d := range decisions {
 		for _, n := range leaving(d) {
 			other, stays := staying[sharedSlot{n.Parent, n.Slot}]

@@ -32,6 +32,8 @@ type placing struct {
 // is moved and each device has the reason.
 func placeDevices(s start) placing {
 	chosen, placed, violations := placeAll(s)
+
+	// A port for each companion is worth less than a layout that fits: only then do they share one.
 	if companions := withOwnPort(chosen.decisions); exceedsBudget(violations) && companions != "" {
 		s.companionsShare = true
 		if _, fewer, tooMuch := placeAll(s); len(tooMuch) == 0 {
@@ -46,6 +48,7 @@ func placeDevices(s start) placing {
 		return giveUp(s, chosen, violations)
 	}
 
+	// Ports for hotplug come last. They take what the layout leaves, and give way to it.
 	indexes, warnings := hotplugPorts(placed.result, placed.managed, s.ports, placed.ports)
 	placed.warnings = append(placed.warnings, warnings...)
 	if len(indexes) == 0 {
@@ -111,6 +114,8 @@ func attempt(s start, p proposal) (built placing, violations []reasons.Warning) 
 	// The current tree stays if it is as good as the one that would be built: a second call then
 	// changes nothing, and neither does a call for a tree that the user made.
 	if inCells(s, p) && inPorts(s, p) && inPairs(s, p) {
+		// Numa leaves some devices unplaced that an earlier call with root has placed. They count as
+		// placed first; if that tree breaks a rule, it is judged by what numa itself places.
 		kept, violations := keep(s, withFiner(s, p, s.current))
 		if len(violations) > 0 && len(p.managed) > 0 { // no earlier call has built such a tree
 			kept, violations = keep(s, p)
@@ -121,6 +126,7 @@ func attempt(s start, p proposal) (built placing, violations []reasons.Warning) 
 		}
 	}
 
+	// From here on the tree is rebuilt, and what the command line puts into it has to be known.
 	if violations := unclearArguments(s.Domain); len(violations) > 0 {
 		return placing{}, violations
 	}
@@ -141,6 +147,8 @@ func attempt(s start, p proposal) (built placing, violations []reasons.Warning) 
 		return placing{}, violations
 	}
 
+	// The tree stands. What is left is what the next call will find and say of it, so that both calls
+	// give the same reasons.
 	built = withReferenced(built)
 	built.warnings = compareStaying(s, built.decisions, built.result)
 	return withAligned(s, built), nil
@@ -156,6 +164,8 @@ func withAligned(s start, built placing) placing {
 	g := built.result.Settled()
 	finer := withFiner(s, built.proposal, g)
 	isMore := len(finer.managed) > len(built.managed)
+
+	// The next call would keep these devices only in a tree that it may keep.
 	if isMore && len(g.Check(finer.managed, built.ports)) > 0 {
 		return built
 	}
@@ -172,6 +182,8 @@ func withAligned(s start, built placing) placing {
 		return built
 	}
 
+	// It would close their ports, too. That is done now: positions in the new guest are translated to
+	// the domain's by index.
 	rep := replacementFor(s, finer, built.ports)
 	rep.Current = g
 	for _, position := range number.PortsToClose(rep) {
@@ -192,6 +204,8 @@ func withAligned(s start, built placing) placing {
 // tree violates. Without managed devices it does not check unmanaged expander buses.
 func keep(s start, p proposal) (placing, []reasons.Warning) {
 	kept := placing{proposal: p, changes: s.base, ports: s.ports}
+	// Here even the ports that KubeVirt keeps free give way: a tree that is there is not torn down for
+	// them.
 	if len(kept.managed) > 0 {
 		fits, violations := fit(s.ports, 0, func(ports bus.Ports) []reasons.Warning {
 			return s.current.Check(kept.managed, ports)
@@ -223,6 +237,8 @@ func unchanged(s start) placing {
 // same.
 func build(s start, p proposal, ports bus.Ports) (placing, []reasons.Warning) {
 	built, violations := buildAny(s, p, ports)
+
+	// More room does not come from addresses, so that an exceeded budget is the answer.
 	if len(violations) == 0 || exceedsBudget(violations) {
 		return built, violations
 	}
@@ -256,6 +272,7 @@ func firstUnmoved(
 ) (best placing, violations []reasons.Warning) {
 	isFound := false
 	for next, broken := range candidates {
+		// A tree that breaks a rule is not simulated: that is what costs.
 		if len(broken) == 0 {
 			broken = checkUnmoved(s.without, next.result)
 		}
@@ -266,7 +283,7 @@ func firstUnmoved(
 
 		if len(broken) > 0 {
 			if violations == nil {
-				violations = broken
+				violations = broken // the first plan is the plainest, and so is what it says
 			}
 			continue
 		}
@@ -341,6 +358,7 @@ func buildWith(s start, p proposal, rep number.Replacement) (placing, []reasons.
 // ports have to stay hotpluggable.
 func replacementFor(s start, p proposal, ports bus.Ports) number.Replacement {
 	rep := number.Replacement{Current: s.current, Wanted: p.wanted, Managed: p.managed, Ports: ports}
+	// In the domain's order, in which libvirt plugs in those without an address.
 	inOrder := slices.SortedFunc(slices.Values(p.decisions), func(x, y Decision) int {
 		return cmp.Compare(x.position, y.position)
 	})
@@ -407,6 +425,7 @@ func nextLayout(s start, p proposal, violations []reasons.Warning) (placing, []r
 		return placing{}, violations
 	}
 
+	// Layouts that build the same tree on this host are tried once.
 	distinct := layoutsFor(s.hostPlaces)
 	for _, layout := range others {
 		if !slices.Contains(distinct, layout) {
@@ -457,6 +476,7 @@ func withReferenced(built placing) placing {
 		return built
 	}
 
+	// In the completed guest every device has an address, also one that libvirt will plug in.
 	isReferred := bus.New(whole.Domain, whole.Devices).Referred()
 	built.decisions = slices.Clone(built.decisions)
 	for i, d := range built.decisions {

@@ -182,6 +182,7 @@ func finish(s start, placed placing) *Plan {
 	p.Controllers = make([]Controller, 0, len(result.Controllers))
 	for i, c := range result.Controllers {
 		controller := Controller{Controller: c, Origin: ControllerExisting}
+		// What the hook adds comes after all that was there.
 		if i >= len(result.Controllers)-len(placed.changes.AddControllers) {
 			controller.Origin = ControllerPlanned
 		}
@@ -204,6 +205,8 @@ func finish(s start, placed placing) *Plan {
 	p.Devices = slices.Clone(placed.decisions)
 	for i := range p.Devices {
 		d := &p.Devices[i]
+		// The changed domain is asked, and not the decision: a device that stays may have got an address,
+		// and one that is placed has the cell of the expander bus that is above it now.
 		if d.Address = result.Hostdevs[d.position].Address; d.Address != nil {
 			d.GuestPath = g.Path(d.Address.Bus)
 			d.Predicted = seen(*d.Address)

@@ -63,6 +63,7 @@ type faults struct {
 // an address that are not placed.
 func faultsOf(all []without, changed bus.Guest, staying []int) (f faults) {
 	for _, w := range all {
+		// The warning names what the first libvirt renumbers that renumbers anything.
 		if len(f.renumbered) == 0 {
 			f.renumbered = w.renumbers(changed)
 		}
@@ -81,6 +82,8 @@ func faultsOf(all []without, changed bus.Guest, staying []int) (f faults) {
 		}
 	}
 
+	// No rule says where a hostdev without an address is. So the libvirt is asked for which the guest
+	// is planned, the first, and no other.
 	if len(all) > 0 {
 		f.replugged = all[0].replugs(changed, staying)
 	}

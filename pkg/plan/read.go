@@ -51,6 +51,7 @@ func (p Planner) read(req Request, needs func(policy.Policy) host.Needs) (vm *VM
 		}
 	}
 
+	// The policy comes before the domain, so that a refused one still says what was asked for.
 	vm.resolved = resolve(p.withVMI(vm.VMI))
 	if vm.domainErr = p.Limit.Check(req.Domain); vm.domainErr != nil {
 		return vm
@@ -64,6 +65,7 @@ func (p Planner) read(req Request, needs func(policy.Policy) host.Needs) (vm *VM
 
 	vm.candidates = placement.Candidates(vm.domain, p.Variables)
 
+	// A tool that plans many VMs of a node has read its host already.
 	if p.whole != nil && len(vm.candidates) > 0 {
 		vm.shown = *p.whole
 	} else {

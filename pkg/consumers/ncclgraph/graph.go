@@ -206,6 +206,7 @@ func (m Machine) Slowest() (slowest float64) {
 		}
 	}
 
+	// GPUs that NVLink or XGMI joins do not go over the CPU to each other.
 	for _, gpu := range m.GPUs {
 		if len(m.GPUs) > 1 && !gpu.IsJoined() {
 			take(m.wayOf(gpu.Node).toCPU().bandwidth)

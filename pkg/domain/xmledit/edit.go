@@ -115,6 +115,8 @@ func (d *Document) Remove(e *Element) Edit {
 func (d *Document) RemoveChildren(parent *Element, isGone func(*Element) bool, keep bool) []Edit {
 	var edits []Edit
 	was := d.was(parent)
+	// The parent is empty if all children go and nothing but space is before, between and after them.
+	// What Fill has put before the first child does not count.
 	isEmpty, from := true, parent.Open().End
 	for i, child := range parent.Children {
 		isEmpty = isEmpty && (i == 0 && was != "" || d.isBlank(from, child.Whole().Start))

@@ -58,6 +58,7 @@ func (p *parser) parse() error {
 		at = len(bom)
 	}
 
+	// A declaration is one only here, and <?xml-stylesheet is none.
 	var err error
 	if strings.HasPrefix(p.text[at:], "<?xml") &&
 		nameEnd(p.text, at+len(openInstruction)) == at+len("<?xml") {

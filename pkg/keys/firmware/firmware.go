@@ -68,6 +68,7 @@ func (g Input) BARs() (sum uint64, taken Taken) {
 			own[id] = append(own[id], Aperture{bar.Bytes, bar.Bytes})
 		}
 
+		// A device that the tree lacks counts as on the root bus.
 		if g.Tree.Node(id) == nil {
 			root = append(root, own[id]...)
 		}
@@ -79,6 +80,7 @@ func (g Input) BARs() (sum uint64, taken Taken) {
 		}
 	}
 
+	// OVMF gives each expander bus an aperture of its own. SeaBIOS packs all into one.
 	for i, n := range g.Tree.Roots {
 		switch parts := g.under(n, own); {
 		case i == 0 || !g.Domain.UEFI:
@@ -124,6 +126,7 @@ func (g Input) under(n *topology.Node, own map[topology.ID][]Aperture) []Apertur
 		return parts
 	}
 
+	// From here on n is a bridge with a window.
 	all := pack(parts)
 	if reserve > 0 {
 		all.Align = max(all.Align, leastBridgeSeaBIOS)

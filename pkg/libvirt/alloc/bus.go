@@ -157,6 +157,8 @@ func (b *pciBus) next(index int, need flags, function int) (at domain.GuestAddre
 	}
 
 	for number := b.first; number <= b.last; number++ {
+		// An empty slot takes anything. One that is in use takes more functions only if all that is in
+		// it, and this device, may share it.
 		s := b.slots[number]
 		at = domain.GuestAddress{Bus: index, Slot: number, Function: max(0, function)}
 		if s.functions == 0 {
@@ -182,6 +184,7 @@ func (b *pciBus) next(index int, need flags, function int) (at domain.GuestAddre
 // reserve takes an address (virDomainPCIAddressReserveAddrInternal). One that the domain has may be
 // on a bus that is missing.
 func (a *addresses) reserve(at domain.GuestAddress, need flags, isGiven bool) error {
+	// Only the first pass adds buses: the second has as many controllers as that needed.
 	if a.isDry {
 		if err := a.grow(&at, need); err != nil {
 			return err
@@ -205,6 +208,7 @@ func (a *addresses) reserve(at domain.GuestAddress, need flags, isGiven bool) er
 		return fmt.Errorf("the PCI address %02x:%02x.%x is taken", at.Bus, at.Slot, at.Function)
 	}
 
+	// The first device in a slot decides whether others may join it.
 	if s.functions == 0 && need&aggregate != 0 {
 		s.aggregate = true
 	}
@@ -225,7 +229,7 @@ func (a *addresses) grow(at *domain.GuestAddress, need flags) error {
 	switch {
 	case need&conventional != 0:
 		if !a.hasBridge() {
-			if missing == 1 {
+			if missing == 1 { // one bus is asked for, and two are made
 				missing++
 				at.Bus++
 			}

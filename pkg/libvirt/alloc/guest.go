@@ -153,6 +153,8 @@ func (g *guest) newDevice(d *libvirt.Endpoint) item {
 // qemuDomainDeviceCalculatePCIConnectFlags). A device that is not on PCI but has a PCI address
 // counts as conventional (qemuDomainCollectPCIAddress).
 func (g *guest) connectionOf(d *libvirt.Endpoint) flags {
+	// First what the SCSI controller's model would be, where the domain leaves that to QEMU's build;
+	// then the flags.
 	how := d.Connect
 	switch {
 	case how != libvirt.EitherWay:
@@ -281,6 +283,7 @@ func (g *guest) otherControllers() []*item {
 		return append(list, added...)
 	}
 
+	// The order in which libvirt adds them: USB, the machine's own SATA, the others.
 	if len(added) > 0 && added[0].kind == "usb" {
 		list, added = insert(list, added[0]), added[1:]
 	}

@@ -35,6 +35,7 @@ func (l Completed) Moves(next Completed) (moves []Move) {
 	before, after := l.controllers(), next.controllers()
 	for i, d := range l.Devices {
 		at, then := d.Address, next.Devices[i].Address
+		// Most devices stay on the root bus where they were: no path has to be compared for them.
 		if at == nil && then == nil || at != nil && then != nil && at.Bus == 0 && then.Bus == 0 &&
 			*at == *then {
 			continue

@@ -245,6 +245,8 @@ func (g Guest) Predict() func(domain.GuestAddress) *topology.Address {
 		firsts[e.Index] = *e.BusNr
 	}
 
+	// Firmware numbers depth first, so one more bridge on the root bus changes all numbers after it.
+	// Buses under expander buses do not depend on that.
 	isUnaddressed := func(c domain.Controller) bool { return c.Index != 0 && c.Address == nil }
 	isPending := func(u use) bool { return u.pending+u.addedOthers > 0 }
 	if !slices.ContainsFunc(g.uses(), isPending) &&
@@ -258,6 +260,7 @@ func (g Guest) Predict() func(domain.GuestAddress) *topology.Address {
 	}
 
 	return func(a domain.GuestAddress) *topology.Address {
+		// Known is only what all libvirts agree on.
 		number, isKnown := all[0][topology.Index(a.Bus)]
 		for _, numbers := range all[1:] {
 			other, isOther := numbers[topology.Index(a.Bus)]

@@ -54,6 +54,7 @@ func (g Guest) Libvirts() []alloc.Libvirt {
 		return c.Address == nil && c.Model == domain.PCIeToPCIBridge
 	}
 
+	// Only these three make the versions differ. Without them one simulation answers for all.
 	versions := []alloc.Version{g.Libvirt.Version}
 	if len(libvirt.Holes(g.Source, g.unsettled)) > 0 ||
 		slices.ContainsFunc(g.unsettled, isAddedController) ||
@@ -215,6 +216,7 @@ func (g Guest) Settled() Guest {
 		}
 	}
 
+	// Bridges that libvirt adds are not in the domain, so that only the tree gets them.
 	settled := g.as(&d, others)
 	for _, at := range bridges { // each takes a bus number, and no index here
 		settled.Tree.Add(settled.Node(at.Bus),
@@ -294,6 +296,8 @@ func (g Guest) OpenPorts(leaving Devices) (needed, left []domain.Controller) {
 		return nil, nil
 	}
 
+	// libvirt takes free ports by index, so all that leaves must leave no free port before the last one
+	// that something takes.
 	isTaken := g.taken(whole, leaving)
 	last := slices.Max(slices.Collect(maps.Keys(isTaken)))
 	for _, c := range g.Addressed() {
@@ -317,6 +321,7 @@ func (g Guest) OpenPorts(leaving Devices) (needed, left []domain.Controller) {
 // devices, bridges, and hostdevs that are not on the root bus's own ports. Index 0, the root bus,
 // is always among them.
 func (g Guest) taken(whole alloc.Completed, leaving Devices) map[int]bool {
+	// Positions in the guest are those in libvirt's answer, which appends what it adds.
 	all := map[int]bool{0: true}
 	for i, o := range g.unsettled {
 		if at := whole.Devices[i].Address; o.Address == nil && at != nil && MustStay(o) {

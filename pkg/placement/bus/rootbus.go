@@ -80,7 +80,7 @@ func (g Guest) uses() (all []use) {
 		for _, c := range whole.Controllers {
 			n, given := whole.Node(c.Index), g.Node(c.Index)
 			isOnRoot := n.Parent == whole.Root()
-			switch {
+			switch { // root ports are counted apart from other bridges, since ports may be added
 			case n.Kind == topology.Root:
 				u.perExpander[c.Index] = n.Bridges()
 			case c.Model == domain.RootPort && n.Top() == whole.Root():
@@ -100,6 +100,7 @@ func (g Guest) uses() (all []use) {
 			}
 		}
 
+		// libvirt refuses the guest, or has other rules: nothing was plugged in, and all of it may be.
 		if whole.Source == g.Source {
 			u.held += u.pending
 		}
@@ -261,6 +262,7 @@ func (g Guest) LastPorts(indexes []int) []domain.Controller {
 		return ports
 	}
 
+	// Nothing is known by the bus number of an empty port, so that one may change.
 	from := 0
 	isHeld := whole.Held()
 	for _, c := range whole.Domain.Controllers {

@@ -31,6 +31,8 @@ func busNumbersOf(
 
 	slices.SortStableFunc(taken, func(x, y bus.Span) int { return cmp.Compare(y.First, x.First) })
 
+	// Below the floor firmware numbers the root bus and the expander buses without a number. Where ranges
+	// of one size do not fit, a smaller size is tried, and last each gets its exact need.
 	floor := root.BusNumbers() + libvirt.AutomaticBusNumbers(beside.Domain)
 	var firsts []int
 	for _, size := range []int{32, 16, 8, 0} {
@@ -62,6 +64,7 @@ func busNumbersExceeded(needs, firsts []int, taken []bus.Span, floor int) reason
 			need, free, floor, need-free)
 	}
 
+	// There are enough, but not in one piece: the next range had to end below the last that fit.
 	top := libvirt.BusNumberCount
 	if len(firsts) > 0 {
 		top = firsts[len(firsts)-1]
@@ -94,6 +97,7 @@ func fitRanges(needs []int, size int, taken []bus.Span, floor int) (firsts []int
 			return firsts, false
 		}
 
+		// Taken ranges come from the top down, so that one pass moves the range below all that overlap.
 		for _, s := range taken {
 			if top-length < s.End && s.First < top {
 				top = s.First

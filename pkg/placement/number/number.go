@@ -97,6 +97,8 @@ func Assign(rep Replacement) (Numbers, []reasons.Warning) {
 	}
 
 	n := r.numbers(rep.HotplugOff)
+	// The first controllers are the root ports that were reserved. Of the layout's the expander buses
+	// get their numbers and places in turn.
 	at := 0
 	for i, c := range n.Controllers {
 		if i >= len(r.ports) && c.Model == domain.ExpanderBus {
@@ -163,6 +165,8 @@ func expanderPlaces(r reservation) ([]domain.GuestAddress, []reasons.Warning) {
 func expanderSlots(r reservation) []domain.GuestAddress {
 	count := len(r.expanders)
 	places := slices.Clone(r.slots[:min(count, len(r.slots))])
+	// Slots of replaced expander buses come first, so that a second call takes the same. left is how
+	// many of the free slots the root ports can spare; it may be negative.
 	free, left := r.guest.FreeSlots(), r.rootBus.SlotsLeft()+count // the expander buses hold some
 	for _, a := range places {
 		if at := slices.Index(free, a.Slot); at >= 0 {
@@ -258,6 +262,7 @@ func PortsToClose(rep Replacement) []int {
 		return nil
 	}
 
+	// Open ports of the trees that hold managed devices.
 	var open []int
 	for i, c := range rep.Current.Source.Controllers {
 		n := rep.Current.Node(c.Index)
@@ -271,6 +276,7 @@ func PortsToClose(rep Replacement) []int {
 		return open
 	}
 
+	// Another tool's: its downstream ports are closed, its root ports are not.
 	return slices.DeleteFunc(open, func(i int) bool {
 		return rep.Current.Source.Controllers[i].Model == domain.RootPort
 	})

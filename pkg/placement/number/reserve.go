@@ -27,6 +27,8 @@ type reservation struct {
 
 // reserve returns the room that a layout has to leave with its plan.
 func reserve(rep Replacement) reservation {
+	// First what goes: the controllers above managed devices, and with a plan that pins ports also the
+	// ports that managed devices leave free before those that other devices take.
 	rep.Current = rep.Current.WithVersion(rep.Version)
 	gone := vacated(rep.Current, rep.Managed)
 
@@ -39,6 +41,9 @@ func reserve(rep Replacement) reservation {
 		gone[port.Index] = true
 	}
 
+	// Then what stays, and with it the highest index. Of the indexes below that are free again the
+	// layout takes the lowest, the rest become root ports: first those that devices need, then those
+	// that are made again, last those that only fill an index.
 	rest, _ := without(rep, gone)
 	r := reservation{highest: libvirt.HighestIndex(&rest, rep.Current.Others)}
 
@@ -58,11 +63,14 @@ func reserve(rep Replacement) reservation {
 		last = rep.Current.LastPorts(spare)
 	}
 
+	// pin may have taken more controllers away, so that the rest is made again, now with all ports.
 	named, missing := missingIndexes(rep, gone)
 	r.ports = slices.Concat(r.ports, last, bus.RootPorts(named))
 	rest, r.removed = without(rep, gone)
 	rest.Controllers = append(rest.Controllers, r.ports...)
 
+	// Counted is the root bus of the guest with the layout; slots and bus numbers are looked for beside
+	// the guest without it.
 	r.guest = rep.Current.WithRootPorts(&rest, missing)
 	r.rootBus = r.whole(rest, rep).RootBus(rep.Ports, r.last())
 	return r
@@ -145,6 +153,7 @@ func (r *reservation) pin(
 	var ports []domain.Controller
 	indexes := slices.Clone(spare)
 	for _, port := range needed {
+		// A port of the domain's with a lower index than all spare ones is taken first as it is.
 		isThere := rep.Current.Node(port.Index) != nil
 		if isThere && (len(spare) == 0 || port.Index < spare[0]) {
 			continue
@@ -158,6 +167,8 @@ func (r *reservation) pin(
 		ports = append(ports, port)
 	}
 
+	// Ports are in the order in which libvirt takes them, so each gets the next index, and what is left
+	// comes after all of them.
 	slices.Sort(indexes)
 	return r.addPorts(ports, indexes)
 }
@@ -184,12 +195,14 @@ func (r *reservation) addPorts(ports []domain.Controller, indexes []int) []int {
 func vacated(current bus.Guest, managed bus.Devices) map[int]bool {
 	referenced := current.Referenced()
 	isVacated := map[*topology.Node]bool{}
+	// An expander bus goes if nothing names it and it held managed devices, or nothing but free ports.
 	for _, expander := range current.Tree.Roots[1:] {
 		isVacated[expander] = !referenced[expander] &&
 			(managed.AnyUnder(expander) || !bus.IsOccupied(expander) &&
 				len(bus.FreePorts(expander)) > 0)
 	}
 
+	// Of its controllers those stay that hold another device.
 	gone := map[int]bool{}
 	for _, c := range current.Source.Controllers {
 		if n := current.Node(c.Index); isVacated[n.Top()] && !managed.OthersUnder(n) {
@@ -226,6 +239,7 @@ func freedSlots(rep Replacement, gone map[int]bool) (slots []domain.GuestAddress
 		}
 	}
 
+	// A qemu:commandline argument may have a device in such a slot.
 	slots = slices.DeleteFunc(slots, func(a domain.GuestAddress) bool {
 		return rep.Current.ArgumentAt(a.Slot) != nil
 	})

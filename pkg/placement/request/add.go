@@ -101,6 +101,8 @@ func (a *adder) addRequested(l list, present map[*kubevirt.Request]bool) {
 		}
 	}
 
+	// A request may get a device of either kind. virt-launcher makes all PCI devices of a list first,
+	// so a request for which a PCI device is left takes that.
 	for _, kind := range []topology.Kind{topology.KindPCI, topology.KindMDEV} {
 		var left []kubevirt.Request
 		for _, r := range open {
@@ -131,6 +133,8 @@ func (a *adder) addRequested(l list, present map[*kubevirt.Request]bool) {
 // characters than its own. The latter match the requests of the resource whose
 // variable lists them; those that no variable lists, one request each.
 func (a *adder) matchPresent() map[*kubevirt.Request]bool {
+	// Hostdevs with an alias of virt-launcher's are found by it. The others are matched by what the
+	// variables list, and each is used up by one request.
 	var unnamed, otherNames []topology.DeviceID
 	for _, h := range a.domain.Hostdevs {
 		switch {
@@ -157,6 +161,7 @@ func (a *adder) matchPresent() map[*kubevirt.Request]bool {
 		})
 	}
 
+	// From what is certain to what is a guess: an earlier match leaves less for the later ones.
 	match(func(l list, r kubevirt.Request) bool {
 		return slices.ContainsFunc(l.prefixes, func(prefix string) bool {
 			return a.aliases[prefix+r.Name]

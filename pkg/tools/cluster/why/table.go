@@ -43,8 +43,8 @@ func newGetTable(line string) *getTable {
 	return &t
 }
 
-// cells returns a row's cells by the names of their columns. A cell may be empty, such as the address
-// of a VMI that does not run yet: then it counts where the others begin.
+// cells returns a row's cells by the names of their columns. An empty cell, such as the address of a
+// VMI that does not run yet, shifts nothing: columns are found by where their titles begin.
 func (t *getTable) cells(line string) map[string]string {
 	cells := map[string]string{}
 	words := strings.Fields(line)

@@ -406,8 +406,8 @@ func (r *Report) addFinding(n entry, past *entry, e *Evidence) {
 }
 
 // past returns the entry that says that the VM has got further since: past the stage that the entry
-// is about, after a failed migration to a start anew, of a system's log past a boot, or of a device
-// in the guest to a driver that has it. It is nil if none does.
+// is about; or, after a failed migration, has started again; of a system's log past a boot; or of a
+// device in the guest to a driver that has it. It is nil if none does.
 func (n entry) past(passed []entry) *entry {
 	stage := n.stage
 	if n.cause != nil && (stage == "" || stage == StageNode) {
