@@ -45,8 +45,11 @@ type want struct {
 	tolerations []resourceapi.DeviceToleration
 	capacity    map[resourceapi.QualifiedName]resource.Quantity // of each
 	derived     []string                                        // attributes
-	count       int64                                           // of them; 0 for all that there are
+	count       int64                                           // of them; 0 with isForAll
 }
+
+// isForAll reports whether a request is for all devices of a kind that there are.
+func (w *want) isForAll() bool { return w.count == 0 }
 
 // wantOf returns what a request wants; nil where that is one of several alternatives, or takes
 // nothing: only the allocator knows.
@@ -91,7 +94,7 @@ type demand struct {
 
 // key is the same for requests that ask for the same.
 func (w *want) key() string {
-	return fmt.Sprint(w.kind(), w.tolerations, w.capacity, w.derived, w.count == 0)
+	return fmt.Sprint(w.kind(), w.tolerations, w.capacity, w.derived, w.isForAll())
 }
 
 // obstacle explains why claims cannot be met: too few devices of a kind that are free, untainted
@@ -167,7 +170,7 @@ func (n *node) demand(
 	counts := map[string]int{}
 	for _, device := range n.candidates(ctx, w, class) {
 		// What could not be given by any device of its size is not meant by a request for all.
-		if w.count == 0 && lacks(device, w.capacity, newTaken()) != "" {
+		if w.isForAll() && lacks(device, w.capacity, newTaken()) != "" {
 			continue
 		}
 
@@ -288,12 +291,12 @@ func (n *node) shortage(d *demand) string {
 
 	var why string
 	switch {
-	case d.count == 0 && len(d.all) == 0:
+	case d.isForAll() && len(d.all) == 0:
 		why = fmt.Sprintf("there is no %s", d.kind())
-	case d.count == 0 && int(own+shared) < len(d.all):
+	case d.isForAll() && int(own+shared) < len(d.all):
 		why = fmt.Sprintf("%d of %d %s are free, and the request is for all", own+shared,
 			len(d.all), d.kind())
-	case d.count > 0 && own+shared < need:
+	case !d.isForAll() && own+shared < need:
 		why = fmt.Sprintf("%d of %d %s are free, %d needed", own+shared, all+allShared, d.kind(),
 			need)
 	default:
@@ -314,7 +317,7 @@ func (n *node) kindShortage(demands map[string]*demand) string {
 	kinds := map[string]*demand{}
 	for _, key := range slices.Sorted(maps.Keys(demands)) {
 		d := demands[key]
-		if d.count == 0 {
+		if d.isForAll() {
 			continue
 		}
 
