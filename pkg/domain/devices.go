@@ -79,44 +79,6 @@ func (r *reader) other(e *xmledit.Element) (d Device, err error) {
 	return d, err
 }
 
-// address reads the numbers of a PCI address, up to the highest that libvirt accepts
-// (src/util/virpci.c, virPCIDeviceAddressIsValid); present is false where it has none.
-func (r *reader) address(
-	e *xmledit.Element, highestDomain uint64,
-) (a topology.Address, present bool, err error) {
-	var numbers [4]uint64
-	for i, part := range [...]struct {
-		name string
-		high uint64
-	}{{"domain", highestDomain}, {"bus", 0xff}, {"slot", 0x1f}, {"function", 7}} {
-		n, ok, err := r.attrNumber(e, part.name, 0, 0, part.high)
-		if err != nil {
-			return a, false, err
-		}
-		numbers[i], present = n, present || ok
-	}
-
-	return topology.Address{
-		Domain: uint32(numbers[0]), Bus: uint8(numbers[1]), Device: uint8(numbers[2]),
-		Function: uint8(numbers[3]),
-	}, present, nil
-}
-
-// guestAddress reads the <address> of a controller or a device. It is nil where all numbers are
-// zero or missing: libvirt then chooses one (src/conf/device_conf.c,
-// virDeviceInfoPCIAddressIsWanted). A guest has PCI domain 0 only (src/conf/domain_addr.c,
-// virDomainPCIAddressValidate).
-func (r *reader) guestAddress(e *xmledit.Element) (*GuestAddress, error) {
-	a, _, err := r.address(e, 0)
-	if err != nil || a == (topology.Address{}) {
-		return nil, err
-	}
-	return &GuestAddress{
-		Bus: int(a.Bus), Slot: int(a.Device), Function: int(a.Function),
-		Multifunction: e.Value("multifunction") == "on",
-	}, nil
-}
-
 func alias(e *xmledit.Element) string { return e.Child("alias").Value("name") }
 
 // addressType returns the type of an address. KubeVirt's may lack it, libvirt's never does.
@@ -279,6 +241,21 @@ func (r *reader) hostdev(e *xmledit.Element) (h Hostdev, placed bool, err error)
 	return h, err == nil, err
 }
 
+// guestAddress reads the <address> of a controller or a device. It is nil where all numbers are
+// zero or missing: libvirt then chooses one (src/conf/device_conf.c,
+// virDeviceInfoPCIAddressIsWanted). A guest has PCI domain 0 only (src/conf/domain_addr.c,
+// virDomainPCIAddressValidate).
+func (r *reader) guestAddress(e *xmledit.Element) (*GuestAddress, error) {
+	a, _, err := r.address(e, 0)
+	if err != nil || a == (topology.Address{}) {
+		return nil, err
+	}
+	return &GuestAddress{
+		Bus: int(a.Bus), Slot: int(a.Device), Function: int(a.Function),
+		Multifunction: e.Value("multifunction") == "on",
+	}, nil
+}
+
 // atMostOne returns an error for an element that has several children of a name: libvirt's parser
 // takes the first, KubeVirt's types the last.
 func (r *reader) atMostOne(e *xmledit.Element, names ...string) error {
@@ -311,4 +288,27 @@ func (r *reader) source(e *xmledit.Element) (id topology.DeviceID, ok bool, err 
 	}
 
 	return id, false, nil
+}
+
+// address reads the numbers of a PCI address, up to the highest that libvirt accepts
+// (src/util/virpci.c, virPCIDeviceAddressIsValid); present is false where it has none.
+func (r *reader) address(
+	e *xmledit.Element, highestDomain uint64,
+) (a topology.Address, present bool, err error) {
+	var numbers [4]uint64
+	for i, part := range [...]struct {
+		name string
+		high uint64
+	}{{"domain", highestDomain}, {"bus", 0xff}, {"slot", 0x1f}, {"function", 7}} {
+		n, ok, err := r.attrNumber(e, part.name, 0, 0, part.high)
+		if err != nil {
+			return a, false, err
+		}
+		numbers[i], present = n, present || ok
+	}
+
+	return topology.Address{
+		Domain: uint32(numbers[0]), Bus: uint8(numbers[1]), Device: uint8(numbers[2]),
+		Function: uint8(numbers[3]),
+	}, present, nil
 }

@@ -41,16 +41,6 @@ func (e *editor) remove(fragment []*xmledit.Element) {
 	}
 }
 
-// removeFrom removes gone elements from parents. It also removes a parent that is then empty,
-// unless it is the one that gets more.
-func (e *editor) removeFrom(parents []*xmledit.Element, keep *xmledit.Element) {
-	for _, parent := range parents {
-		e.edits = append(e.edits, e.xml.RemoveChildren(parent, func(child *xmledit.Element) bool {
-			return e.gone[child]
-		}, parent == keep)...)
-	}
-}
-
 // The root's elements in QEMU's namespace (libvirt docs/drvqemu.rst).
 const (
 	commandLine = "commandline"
@@ -79,15 +69,14 @@ func (e *editor) setQEMU(name string) {
 	e.edit(e.xml.Fill(into, elements...))
 }
 
-// qemuParent returns the last element with a name in QEMU's namespace that has any children, else
-// the first; nil without one.
-func (e *editor) qemuParent(name string) (into *xmledit.Element) {
-	for parent := range all(e.xml.Root(), "qemu:"+name) {
-		if into == nil || len(parent.Children) > 0 {
-			into = parent
-		}
+// removeFrom removes gone elements from parents. It also removes a parent that is then empty,
+// unless it is the one that gets more.
+func (e *editor) removeFrom(parents []*xmledit.Element, keep *xmledit.Element) {
+	for _, parent := range parents {
+		e.edits = append(e.edits, e.xml.RemoveChildren(parent, func(child *xmledit.Element) bool {
+			return e.gone[child]
+		}, parent == keep)...)
 	}
-	return into
 }
 
 // qemuPrefix returns the prefix of QEMU's namespace in an element with a name, or under the root
@@ -106,4 +95,15 @@ func (e *editor) qemuPrefix(name string) (string, []attribute) {
 	}
 
 	return "qemu:", []attribute{{"xmlns:qemu", qemuSpace}}
+}
+
+// qemuParent returns the last element with a name in QEMU's namespace that has any children, else
+// the first; nil without one.
+func (e *editor) qemuParent(name string) (into *xmledit.Element) {
+	for parent := range all(e.xml.Root(), "qemu:"+name) {
+		if into == nil || len(parent.Children) > 0 {
+			into = parent
+		}
+	}
+	return into
 }

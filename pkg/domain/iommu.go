@@ -109,14 +109,6 @@ func readIOMMUs(r *reader, root *xmledit.Element) {
 	}
 }
 
-// misspelled returns the attribute ssidSize of a driver without ssidsize, or nil.
-func misspelled(driver *xmledit.Element) *xmledit.Attr {
-	if driver.Attr("ssidsize") != nil {
-		return nil
-	}
-	return driver.Attr("ssidSize")
-}
-
 // withoutSSIDSizes returns fragments after Changes.RenameSSIDSizes.
 func withoutSSIDSizes(fragments []Fragment) []Fragment {
 	renamed := slices.Clone(fragments)
@@ -138,35 +130,8 @@ var qemuIOMMUs = []string{
 	"intel-iommu", "amd-iommu", "virtio-iommu-pci", "virtio-iommu-device", "arm-smmuv3", "smmuv3",
 }
 
-// cutIOAPIC separates the suffix from the alias of a marked iommu.
-func cutIOAPIC(alias string) (base, suffix string) {
-	for _, suffix := range []string{ioapicSuffix, featuresSuffix} {
-		if base, found := strings.CutSuffix(alias, suffix); found {
-			return base, suffix
-		}
-	}
-	return alias, ""
-}
-
 // ioapicDriver is the I/O APIC of QEMU instead of KVM's.
 const ioapicDriver = "qemu"
-
-// printWith prints an iommu with a suffix of its alias.
-func (i IOMMU) printWith(suffix string) string {
-	driver, bits := "", ""
-	if i.AddressBits != 0 {
-		bits = strconv.FormatUint(uint64(i.AddressBits), 10)
-	}
-
-	if i.IntRemap+i.CachingMode+i.EIM+bits != "" {
-		driver = element("driver", []attribute{
-			{"intremap", i.IntRemap}, {"caching_mode", i.CachingMode}, {"eim", i.EIM},
-			{"aw_bits", bits},
-		})
-	}
-
-	return element("iommu", []attribute{{"model", i.Model}}, driver, printAlias(i.Alias+suffix))
-}
 
 // replace replaces an iommu, and keeps its I/O APIC if both have one.
 func (i IOMMU) replace(e *editor, at []*xmledit.Element) {
@@ -227,6 +192,31 @@ func placeIOMMUs(e *editor) error {
 	return nil
 }
 
+// printWith prints an iommu with a suffix of its alias.
+func (i IOMMU) printWith(suffix string) string {
+	driver, bits := "", ""
+	if i.AddressBits != 0 {
+		bits = strconv.FormatUint(uint64(i.AddressBits), 10)
+	}
+
+	if i.IntRemap+i.CachingMode+i.EIM+bits != "" {
+		driver = element("driver", []attribute{
+			{"intremap", i.IntRemap}, {"caching_mode", i.CachingMode}, {"eim", i.EIM},
+			{"aw_bits", bits},
+		})
+	}
+
+	return element("iommu", []attribute{{"model", i.Model}}, driver, printAlias(i.Alias+suffix))
+}
+
+// misspelled returns the attribute ssidSize of a driver without ssidsize, or nil.
+func misspelled(driver *xmledit.Element) *xmledit.Attr {
+	if driver.Attr("ssidsize") != nil {
+		return nil
+	}
+	return driver.Attr("ssidSize")
+}
+
 // removeIOAPIC removes the I/O APIC, the second of an iommu's elements if there is one, and the
 // <features> that Apply has added for it.
 func (e *editor) removeIOAPIC(at []*xmledit.Element) {
@@ -243,6 +233,16 @@ func (e *editor) removeIOAPIC(at []*xmledit.Element) {
 
 	e.gone[at[1]] = true
 	e.removeFrom([]*xmledit.Element{features}, keep)
+}
+
+// cutIOAPIC separates the suffix from the alias of a marked iommu.
+func cutIOAPIC(alias string) (base, suffix string) {
+	for _, suffix := range []string{ioapicSuffix, featuresSuffix} {
+		if base, found := strings.CutSuffix(alias, suffix); found {
+			return base, suffix
+		}
+	}
+	return alias, ""
 }
 
 // addIOAPIC adds the I/O APIC of QEMU, and returns the suffix of the alias for that.

@@ -69,16 +69,6 @@ func (o Option) keys() iter.Seq2[string, string] {
 	}
 }
 
-// global returns the property that a -global sets. Its short form is DRIVER.PROPERTY=VALUE
-// (softmmu/qdev-monitor.c, qemu_global_option).
-func (o Option) global() (driver, property, value string) {
-	name, value, found := strings.Cut(o.Value, "=")
-	if driver, property, isShort := strings.Cut(name, "."); found && isShort {
-		return driver, property, value
-	}
-	return o.Key("driver"), o.Key("property"), o.Key("value")
-}
-
 // fwcfgName returns the name of the entry that -fw_cfg adds; the key may be left out (QEMU
 // softmmu/vl.c, qemu_fw_cfg_opts).
 func (o Option) fwcfgName() string {
@@ -100,6 +90,16 @@ func (d *Domain) Global(driver, property string) (last *Option, value string) {
 	}
 
 	return last, value
+}
+
+// global returns the property that a -global sets. Its short form is DRIVER.PROPERTY=VALUE
+// (softmmu/qdev-monitor.c, qemu_global_option).
+func (o Option) global() (driver, property, value string) {
+	name, value, found := strings.Cut(o.Value, "=")
+	if driver, property, isShort := strings.Cut(name, "."); found && isShort {
+		return driver, property, value
+	}
+	return o.Key("driver"), o.Key("property"), o.Key("value")
 }
 
 // GlobalBytes returns the size that Global names; false where it names none, or not one of QEMU's
@@ -146,22 +146,6 @@ func readOptions(r *reader, root *xmledit.Element) {
 	}
 }
 
-// pairArgs pairs the options of qemu:commandline with their values; last is one without a value,
-// or nil. A value may look like an option, as in -append -global.
-func pairArgs(root *xmledit.Element) (pairs [][2]*xmledit.Element, last *xmledit.Element) {
-	for e := range all(root, "qemu:commandline", "qemu:arg") {
-		switch {
-		case last != nil:
-			pairs = append(pairs, [2]*xmledit.Element{last, e})
-			last = nil
-		case takesValue(e.Value("value")):
-			last = e
-		}
-	}
-
-	return pairs, last
-}
-
 // takesValue reports whether an argument is an option of QEMU with a value, as an unknown one
 // is: of some 140 options these have none (QEMU 7.2 to 11, qemu-options.hx).
 func takesValue(arg string) bool {
@@ -175,19 +159,6 @@ var optionsWithoutValue = []string{
 	"no-user-config", "only-migratable", "preconfig", "semihosting", "snapshot", "usb",
 	"win2k-hack", "xen-attach", "xen-domid-restrict", "enable-sync-profile", "old-param",
 	"one-insn-per-tb", "singlestep", "portrait", "enable-fips",
-}
-
-// optionName returns the name of an option that Domain.Options has, else "". QEMU takes two
-// dashes for one (softmmu/vl.c, lookup_opt).
-func optionName(arg string) string {
-	switch arg {
-	case OptionGlobal, "-" + OptionGlobal:
-		return OptionGlobal
-	case OptionFWCfg, "-" + OptionFWCfg:
-		return OptionFWCfg
-	}
-
-	return ""
 }
 
 // replace sets the values of an option's two args.
@@ -217,4 +188,33 @@ func placeOptions(e *editor) error {
 	}
 
 	return nil
+}
+
+// optionName returns the name of an option that Domain.Options has, else "". QEMU takes two
+// dashes for one (softmmu/vl.c, lookup_opt).
+func optionName(arg string) string {
+	switch arg {
+	case OptionGlobal, "-" + OptionGlobal:
+		return OptionGlobal
+	case OptionFWCfg, "-" + OptionFWCfg:
+		return OptionFWCfg
+	}
+
+	return ""
+}
+
+// pairArgs pairs the options of qemu:commandline with their values; last is one without a value,
+// or nil. A value may look like an option, as in -append -global.
+func pairArgs(root *xmledit.Element) (pairs [][2]*xmledit.Element, last *xmledit.Element) {
+	for e := range all(root, "qemu:commandline", "qemu:arg") {
+		switch {
+		case last != nil:
+			pairs = append(pairs, [2]*xmledit.Element{last, e})
+			last = nil
+		case takesValue(e.Value("value")):
+			last = e
+		}
+	}
+
+	return pairs, last
 }

@@ -41,20 +41,6 @@ func (r *reader) marked() map[*xmledit.Element]bool {
 // qemuSpace is the namespace of qemu:override and qemu:commandline (libvirt docs/drvqemu.rst).
 const qemuSpace = "http://libvirt.org/schemas/domain/qemu/1.0"
 
-// namespace splits a name of a path into namespace and local name. In paths qemu: and kubevirt:
-// stand for the namespaces, whatever prefixes a domain binds to them.
-func namespace(name string) (space, local string) {
-	prefix, local, isQualified := strings.Cut(name, ":")
-	switch {
-	case !isQualified:
-		return "", name
-	case prefix == "qemu":
-		return qemuSpace, local
-	}
-
-	return "http://kubevirt.io", local
-}
-
 // all yields the elements at a path of names under e in document order, as libvirt's XPath
 // expressions do.
 func all(e *xmledit.Element, path ...string) iter.Seq[*xmledit.Element] {
@@ -76,6 +62,20 @@ func walk(e *xmledit.Element, path []string, yield func(*xmledit.Element) bool) 
 	return true
 }
 
+// namespace splits a name of a path into namespace and local name. In paths qemu: and kubevirt:
+// stand for the namespaces, whatever prefixes a domain binds to them.
+func namespace(name string) (space, local string) {
+	prefix, local, isQualified := strings.Cut(name, ":")
+	switch {
+	case !isQualified:
+		return "", name
+	case prefix == "qemu":
+		return qemuSpace, local
+	}
+
+	return "http://kubevirt.io", local
+}
+
 // first returns the first element at a path under e, or nil.
 func first(e *xmledit.Element, path ...string) *xmledit.Element {
 	for found := range all(e, path...) {
@@ -91,25 +91,6 @@ func (r *reader) required(e *xmledit.Element, name string) (int, error) {
 		err = r.xml.Errorf(e.Open().Start, "<%s> has no attribute %s", e.Name, name)
 	}
 	return int(n), err
-}
-
-// number reads an unsigned number as C's strtoul (libvirt src/util/virstring.c, virStrToLong_ui):
-// whitespace and a plus sign may come first, and with base 0 the prefix 0x means hex and 0 octal.
-func number(s string, base int) (n uint64, ok bool) {
-	s = strings.TrimPrefix(strings.TrimLeft(s, " \t\n\v\f\r"), "+")
-	if base == 0 {
-		switch {
-		case len(s) > 1 && (s[:2] == "0x" || s[:2] == "0X"):
-			s, base = s[2:], 16
-		case len(s) > 1 && s[0] == '0':
-			s, base = s[1:], 8
-		default:
-			base = 10
-		}
-	}
-
-	n, err := strconv.ParseUint(s, base, 64) // with a base it takes no sign and no underscore
-	return n, err == nil
 }
 
 // attrNumber reads the number in an attribute, between low and high; ok is false where e does
@@ -130,19 +111,6 @@ func (r *reader) attrNumber(
 	}
 
 	return n, true, nil
-}
-
-// textNumber reads the decimal number that is the text of e.
-func (r *reader) textNumber(e *xmledit.Element, high uint64) (uint64, error) {
-	text := strings.TrimSpace(r.xml.Text(e))
-	n, ok := number(text, 10)
-	if !ok || n > high {
-		return 0, r.xml.Errorf(e.Open().End,
-			"text of <%s>: invalid number %q: must be between 0 and %d",
-			e.Name, words.Abridge(text), high)
-	}
-
-	return n, nil
 }
 
 // scaled reads the text of e with its attribute unit, KiB without one, as a size in bytes
@@ -166,6 +134,38 @@ func (r *reader) scaled(e *xmledit.Element) (uint64, error) {
 	}
 
 	return low, nil
+}
+
+// textNumber reads the decimal number that is the text of e.
+func (r *reader) textNumber(e *xmledit.Element, high uint64) (uint64, error) {
+	text := strings.TrimSpace(r.xml.Text(e))
+	n, ok := number(text, 10)
+	if !ok || n > high {
+		return 0, r.xml.Errorf(e.Open().End,
+			"text of <%s>: invalid number %q: must be between 0 and %d",
+			e.Name, words.Abridge(text), high)
+	}
+
+	return n, nil
+}
+
+// number reads an unsigned number as C's strtoul (libvirt src/util/virstring.c, virStrToLong_ui):
+// whitespace and a plus sign may come first, and with base 0 the prefix 0x means hex and 0 octal.
+func number(s string, base int) (n uint64, ok bool) {
+	s = strings.TrimPrefix(strings.TrimLeft(s, " \t\n\v\f\r"), "+")
+	if base == 0 {
+		switch {
+		case len(s) > 1 && (s[:2] == "0x" || s[:2] == "0X"):
+			s, base = s[2:], 16
+		case len(s) > 1 && s[0] == '0':
+			s, base = s[1:], 8
+		default:
+			base = 10
+		}
+	}
+
+	n, err := strconv.ParseUint(s, base, 64) // with a base it takes no sign and no underscore
+	return n, err == nil
 }
 
 // unit returns the bytes of a unit (libvirt src/util/virutil.c, virScaleInteger): a letter alone

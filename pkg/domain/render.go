@@ -17,6 +17,64 @@ func IsWritable(text string) bool { return xmledit.IsText(text) }
 // attribute is an attribute of an element that is printed.
 type attribute struct{ name, value string }
 
+func printController(c Controller) string {
+	attributes := []attribute{
+		{"type", "pci"}, {"index", strconv.Itoa(c.Index)}, {"model", string(c.Model)},
+	}
+	return element("controller", attributes, printTarget(c), printAlias(c.Alias),
+		printAddress(c.Address))
+}
+
+func printAlias(name string) string {
+	if name == "" {
+		return ""
+	}
+	return element("alias", []attribute{{"name", name}})
+}
+
+// printAddress prints an address, "" for none.
+func printAddress(a *GuestAddress) string {
+	if a == nil {
+		return ""
+	}
+
+	multifunction := ""
+	if a.Multifunction {
+		multifunction = ` multifunction="on"`
+	}
+
+	return fmt.Sprintf(
+		`<address type="pci" domain="0x0000" bus="0x%02x" slot="0x%02x" function="0x%x"%s>`+
+			`</address>`, a.Bus, a.Slot, a.Function, multifunction)
+}
+
+func printTarget(c Controller) string {
+	if c.BusNr == nil && c.Cell == nil && !c.HotplugOff && c.Chassis == nil {
+		return ""
+	}
+
+	chassis, busNr, hotplug, node := "", "", "", ""
+	if c.Chassis != nil {
+		chassis = strconv.Itoa(*c.Chassis)
+	}
+
+	if c.BusNr != nil {
+		busNr = strconv.Itoa(*c.BusNr)
+	}
+
+	if c.HotplugOff {
+		hotplug = "off"
+	}
+
+	if c.Cell != nil {
+		node = fmt.Sprintf("<node>%d</node>", *c.Cell)
+	}
+
+	return element("target", []attribute{
+		{"chassis", chassis}, {"busNr", busNr}, {"hotplug", hotplug},
+	}, node)
+}
+
 // element prints an element around printed children, and leaves out attributes without a value and
 // children without text. It prints controllers and addresses as libvirt's Go types do
 // (TestPrintsAsLibvirt compares), but without reflection: a domain has one per device, and
@@ -49,71 +107,6 @@ func element(name string, attributes []attribute, children ...string) string {
 
 	write(newline, "</", name, ">")
 	return text.String()
-}
-
-func onOrAbsent(on bool) string {
-	if on {
-		return "on"
-	}
-	return ""
-}
-
-// printAddress prints an address, "" for none.
-func printAddress(a *GuestAddress) string {
-	if a == nil {
-		return ""
-	}
-
-	multifunction := ""
-	if a.Multifunction {
-		multifunction = ` multifunction="on"`
-	}
-
-	return fmt.Sprintf(
-		`<address type="pci" domain="0x0000" bus="0x%02x" slot="0x%02x" function="0x%x"%s>`+
-			`</address>`, a.Bus, a.Slot, a.Function, multifunction)
-}
-
-func printAlias(name string) string {
-	if name == "" {
-		return ""
-	}
-	return element("alias", []attribute{{"name", name}})
-}
-
-func printController(c Controller) string {
-	attributes := []attribute{
-		{"type", "pci"}, {"index", strconv.Itoa(c.Index)}, {"model", string(c.Model)},
-	}
-	return element("controller", attributes, printTarget(c), printAlias(c.Alias),
-		printAddress(c.Address))
-}
-
-func printTarget(c Controller) string {
-	if c.BusNr == nil && c.Cell == nil && !c.HotplugOff && c.Chassis == nil {
-		return ""
-	}
-
-	chassis, busNr, hotplug, node := "", "", "", ""
-	if c.Chassis != nil {
-		chassis = strconv.Itoa(*c.Chassis)
-	}
-
-	if c.BusNr != nil {
-		busNr = strconv.Itoa(*c.BusNr)
-	}
-
-	if c.HotplugOff {
-		hotplug = "off"
-	}
-
-	if c.Cell != nil {
-		node = fmt.Sprintf("<node>%d</node>", *c.Cell)
-	}
-
-	return element("target", []attribute{
-		{"chassis", chassis}, {"busNr", busNr}, {"hotplug", hotplug},
-	}, node)
 }
 
 // printHostdev prints a hostdev by libvirt's own Go types, as virt-launcher does (KubeVirt
@@ -171,4 +164,11 @@ func printHostdev(h Hostdev) (string, error) {
 
 	text, err := xml.MarshalIndent(hostdev, "", "\t")
 	return string(text), err
+}
+
+func onOrAbsent(on bool) string {
+	if on {
+		return "on"
+	}
+	return ""
 }
