@@ -82,24 +82,6 @@ const (
 	expressBytes      = 0x3c
 )
 
-// express returns the PCI Express capability in a configuration space, nil for none.
-func express(config []byte) []byte {
-	if len(config) < configBytes {
-		return nil
-	}
-
-	seen := map[int]bool{}
-	for at := int(config[firstCapability]) &^ 3; at >= headerBytes && !seen[at]; {
-		seen[at] = true
-		if config[at] == capabilityExpress && at+expressBytes <= configBytes {
-			return config[at : at+expressBytes]
-		}
-		at = int(config[at+1]) &^ 3
-	}
-
-	return nil
-}
-
 // ReadMaxLink reads the fastest link that a function supports from its configuration space; nil
 // where that has none or is too short.
 func ReadMaxLink(config []byte) *topology.Link {
@@ -164,6 +146,24 @@ func ReadCapabilities(d *topology.Details, config []byte) {
 
 		at = int(header >> 20)
 	}
+}
+
+// express returns the PCI Express capability in a configuration space, nil for none.
+func express(config []byte) []byte {
+	if len(config) < configBytes {
+		return nil
+	}
+
+	seen := map[int]bool{}
+	for at := int(config[firstCapability]) &^ 3; at >= headerBytes && !seen[at]; {
+		seen[at] = true
+		if config[at] == capabilityExpress && at+expressBytes <= configBytes {
+			return config[at : at+expressBytes]
+		}
+		at = int(config[at+1]) &^ 3
+	}
+
+	return nil
 }
 
 // acsBits returns the bits of an ACS register without what else it has: the capability register

@@ -93,20 +93,6 @@ func (s *fileSystem) sort() {
 	}
 }
 
-// find returns a file, or the error of an operation on it.
-func (s *fileSystem) find(operation, name string) (*file, error) {
-	if f := s.files[name]; f != nil {
-		return f, nil
-	}
-
-	err := fs.ErrNotExist
-	if !fs.ValidPath(name) {
-		err = fs.ErrInvalid
-	}
-
-	return nil, &fs.PathError{Op: operation, Path: name, Err: err}
-}
-
 // Lstat returns information about a file.
 func (s *fileSystem) Lstat(name string) (fs.FileInfo, error) {
 	f, err := s.find("lstat", name)
@@ -152,6 +138,20 @@ func (s *fileSystem) ReadLink(name string) (string, error) {
 	}
 
 	return f.data, nil
+}
+
+// find returns a file, or the error of an operation on it.
+func (s *fileSystem) find(operation, name string) (*file, error) {
+	if f := s.files[name]; f != nil {
+		return f, nil
+	}
+
+	err := fs.ErrNotExist
+	if !fs.ValidPath(name) {
+		err = fs.ErrInvalid
+	}
+
+	return nil, &fs.PathError{Op: operation, Path: name, Err: err}
 }
 
 func (f *file) Name() string               { return f.name }

@@ -109,59 +109,6 @@ type snapshotWriter struct {
 	seen map[string]bool // paths in out
 }
 
-// copyFiles takes the named files of a directory that exist.
-func (w *snapshotWriter) copyFiles(dir, names string) {
-	for name := range strings.FieldsSeq(names) {
-		file := path.Join(dir, name)
-		content, err := w.tree.file(file)
-		w.check(file, err)
-
-		switch {
-		case err != nil:
-		case len(txtar.Parse([]byte(content)).Files) > 0:
-			w.problem(reasons.CodeBadSysfs, file,
-				"has a line of the form -- path --, which begins an entry of a snapshot")
-
-		default:
-			w.emit(file, []byte(content))
-		}
-	}
-}
-
-func (w *snapshotWriter) copyLinks(dir, names string) {
-	for name := range strings.FieldsSeq(names) {
-		w.copyLink(path.Join(dir, name))
-	}
-}
-
-// copyLink takes a link, if it exists, with its shortest target. The kernel writes
-// that one, too (fs/kernfs/symlink.c, kernfs_get_target_path).
-func (w *snapshotWriter) copyLink(link string) {
-	target, err := w.tree.link(link)
-	if err == nil {
-		target, err = filepath.Rel(path.Dir(link), target)
-	}
-
-	if err == nil {
-		target = filepath.ToSlash(target)
-		err = checkLink(link, target, nil)
-	}
-
-	if w.check(link, err); err == nil {
-		w.emit(link+linkArrow+" "+target, nil)
-	}
-}
-
-func (w *snapshotWriter) emit(name string, data []byte) {
-	file := txtar.File{Name: name, Data: data}
-	if w.seen[pathOf(file)] {
-		return
-	}
-
-	w.seen[pathOf(file)] = true
-	w.out = append(w.out, file)
-}
-
 func (w *snapshotWriter) cpusAndNodes() {
 	w.copyFiles(nodesDir, nodesFiles)
 	for _, node := range w.hostReader.nodes {
@@ -208,6 +155,12 @@ func (w *snapshotWriter) mdev(u topology.UUID) {
 	}
 }
 
+func (w *snapshotWriter) copyLinks(dir, names string) {
+	for name := range strings.FieldsSeq(names) {
+		w.copyLink(path.Join(dir, name))
+	}
+}
+
 // groups takes all IOMMU groups with their PCI functions and mediated devices.
 func (w *snapshotWriter) groups() {
 	for _, group := range w.entries(iommuGroups) {
@@ -237,4 +190,51 @@ func (w *snapshotWriter) iommus() {
 			w.copyFiles(path.Join(dir, kind), iommuFiles)
 		}
 	}
+}
+
+// copyLink takes a link, if it exists, with its shortest target. The kernel writes
+// that one, too (fs/kernfs/symlink.c, kernfs_get_target_path).
+func (w *snapshotWriter) copyLink(link string) {
+	target, err := w.tree.link(link)
+	if err == nil {
+		target, err = filepath.Rel(path.Dir(link), target)
+	}
+
+	if err == nil {
+		target = filepath.ToSlash(target)
+		err = checkLink(link, target, nil)
+	}
+
+	if w.check(link, err); err == nil {
+		w.emit(link+linkArrow+" "+target, nil)
+	}
+}
+
+// copyFiles takes the named files of a directory that exist.
+func (w *snapshotWriter) copyFiles(dir, names string) {
+	for name := range strings.FieldsSeq(names) {
+		file := path.Join(dir, name)
+		content, err := w.tree.file(file)
+		w.check(file, err)
+
+		switch {
+		case err != nil:
+		case len(txtar.Parse([]byte(content)).Files) > 0:
+			w.problem(reasons.CodeBadSysfs, file,
+				"has a line of the form -- path --, which begins an entry of a snapshot")
+
+		default:
+			w.emit(file, []byte(content))
+		}
+	}
+}
+
+func (w *snapshotWriter) emit(name string, data []byte) {
+	file := txtar.File{Name: name, Data: data}
+	if w.seen[pathOf(file)] {
+		return
+	}
+
+	w.seen[pathOf(file)] = true
+	w.out = append(w.out, file)
 }

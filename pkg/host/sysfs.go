@@ -200,13 +200,6 @@ func listed[ID fmt.Stringer](r *hostReader, dir string, parse func(string) (ID, 
 	return ids
 }
 
-// close closes the open directories. The reader stays usable.
-func (r *hostReader) close() {
-	if err := r.tree.close(); err != nil {
-		r.problem(reasons.CodeBadSysfs, ".", err.Error())
-	}
-}
-
 func (r *hostReader) problem(code reasons.Code, source, text string) {
 	r.problems = append(r.problems, reasons.NewProblem(code, source, text))
 }
@@ -215,20 +208,6 @@ func (r *hostReader) problem(code reasons.Code, source, text string) {
 func (r *hostReader) notShown(id topology.DeviceID, dir string) {
 	text := path.Join(dir, id.String()) + ": sysfs does not show this device"
 	r.problems = append(r.problems, reasons.NewWarning(reasons.CodeNoSysfs, &id, text))
-}
-
-// check adds the problem of reading a file, unless it is absent.
-func (r *hostReader) check(name string, err error) {
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		r.problem(reasons.CodeBadSysfs, name, err.Error())
-	}
-}
-
-// entries lists the names in a directory; none when it is absent.
-func (r *hostReader) entries(dir string) []string {
-	names, err := r.tree.list(dir)
-	r.check(dir, err)
-	return names
 }
 
 // file returns the content of a file, or "" when it is absent or cannot be read.
@@ -245,37 +224,6 @@ func (r *hostReader) linkBase(name string) string {
 		return ""
 	}
 	return path.Base(target)
-}
-
-// deviceDir returns the directory that an entry of pciDevices or mdevDevices links to, or
-// "" and a warning when the target is not a real directory of the same name. It is false
-// when there is no such entry.
-func (r *hostReader) deviceDir(link string) (dir string, shown bool) {
-	parent, base := split(link)
-	if _, err := r.tree.dir(parent); err != nil {
-		r.check(parent, err)
-		return "", false
-	}
-
-	dir, err := r.tree.link(link)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", false
-	}
-
-	if err == nil && path.Base(dir) != base {
-		err = fmt.Errorf("links to another device, %q", words.Abridge(path.Base(dir)))
-	}
-
-	if err == nil {
-		_, err = r.tree.dir(dir)
-	}
-
-	if err != nil {
-		r.problem(reasons.CodeBadSysfs, link, err.Error())
-		return "", true
-	}
-
-	return dir, true
 }
 
 // addRequested reads a PCI function and the functions that belong to it.
@@ -355,6 +303,13 @@ func (r *hostReader) addGroup(device *topology.Function) {
 	}
 }
 
+// entries lists the names in a directory; none when it is absent.
+func (r *hostReader) entries(dir string) []string {
+	names, err := r.tree.list(dir)
+	r.check(dir, err)
+	return names
+}
+
 // add reads a PCI function, and the bridges above it. It returns false when sysfs does not
 // show the function, and nil when it cannot be read, which is a warning.
 func (r *hostReader) add(a topology.Address) (device *topology.Function, shown bool) {
@@ -388,6 +343,44 @@ func (r *hostReader) add(a topology.Address) (device *topology.Function, shown b
 	return device, true
 }
 
+// deviceDir returns the directory that an entry of pciDevices or mdevDevices links to, or
+// "" and a warning when the target is not a real directory of the same name. It is false
+// when there is no such entry.
+func (r *hostReader) deviceDir(link string) (dir string, shown bool) {
+	parent, base := split(link)
+	if _, err := r.tree.dir(parent); err != nil {
+		r.check(parent, err)
+		return "", false
+	}
+
+	dir, err := r.tree.link(link)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", false
+	}
+
+	if err == nil && path.Base(dir) != base {
+		err = fmt.Errorf("links to another device, %q", words.Abridge(path.Base(dir)))
+	}
+
+	if err == nil {
+		_, err = r.tree.dir(dir)
+	}
+
+	if err != nil {
+		r.problem(reasons.CodeBadSysfs, link, err.Error())
+		return "", true
+	}
+
+	return dir, true
+}
+
+// check adds the problem of reading a file, unless it is absent.
+func (r *hostReader) check(name string, err error) {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		r.problem(reasons.CodeBadSysfs, name, err.Error())
+	}
+}
+
 // fill adds the devices that were read to the host, sorted.
 func (r *hostReader) fill(host *topology.Host) (*topology.Host, []reasons.Warning) {
 	r.close()
@@ -404,4 +397,11 @@ func (r *hostReader) fill(host *topology.Host) (*topology.Host, []reasons.Warnin
 	}
 
 	return host, reasons.Sort(r.problems)
+}
+
+// close closes the open directories. The reader stays usable.
+func (r *hostReader) close() {
+	if err := r.tree.close(); err != nil {
+		r.problem(reasons.CodeBadSysfs, ".", err.Error())
+	}
 }

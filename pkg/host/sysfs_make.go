@@ -37,23 +37,8 @@ type sysfsMaker struct {
 	err   error
 }
 
-func (w *sysfsMaker) add(name string, mode fs.FileMode, data string) {
-	if w.err == nil {
-		w.err = w.files.add(name, mode, data)
-	}
-}
-
 func (w *sysfsMaker) file(dir, name, content string) {
 	w.add(path.Join(dir, name), 0o444, content+"\n")
-}
-
-// link adds a link with its shortest target, as the kernel does.
-func (w *sysfsMaker) link(name, target string) {
-	relative, err := filepath.Rel(path.Dir(name), target)
-	if w.err == nil {
-		w.err = err
-	}
-	w.add(name, fs.ModeSymlink|0o777, filepath.ToSlash(relative))
 }
 
 func (w *sysfsMaker) nodes(nodes []topology.NUMANode) {
@@ -121,6 +106,21 @@ func (w *sysfsMaker) function(d *topology.Function) {
 
 	if d.Driver != "" {
 		w.link(path.Join(dir, "driver"), path.Join("bus/pci/drivers", d.Driver))
+	}
+}
+
+// link adds a link with its shortest target, as the kernel does.
+func (w *sysfsMaker) link(name, target string) {
+	relative, err := filepath.Rel(path.Dir(name), target)
+	if w.err == nil {
+		w.err = err
+	}
+	w.add(name, fs.ModeSymlink|0o777, filepath.ToSlash(relative))
+}
+
+func (w *sysfsMaker) add(name string, mode fs.FileMode, data string) {
+	if w.err == nil {
+		w.err = w.files.add(name, mode, data)
 	}
 }
 

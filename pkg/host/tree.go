@@ -73,49 +73,6 @@ func newTree(fsys fs.FS) *tree {
 	return &tree{fsys: fsys, dirs: map[string]treeDir{}, data: make([]byte, maxFileBytes+1)}
 }
 
-// dir returns a directory. The error is fs.ErrNotExist when it or one above it is absent.
-func (t *tree) dir(name string) (directory, error) {
-	d, seen := t.dirs[name]
-	if !seen {
-		d.directory, d.err = t.openDir(name)
-		t.dirs[name] = d
-	}
-
-	return d.directory, d.err
-}
-
-func (t *tree) openDir(name string) (directory, error) {
-	if len(t.dirs) >= maxOpen {
-		if err := t.close(); err != nil {
-			return nil, err
-		}
-	}
-
-	if machine, ok := t.fsys.(machineDir); ok {
-		// An error does not name its cause, and openat2(2) may be missing.
-		if at, err := machine.openDir(name); err == nil {
-			return at, nil
-		}
-	}
-
-	if name == "." {
-		return pathDir{t.fsys, name}, nil
-	}
-
-	switch e, err := t.entry(name); {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("%s: %w", name, fs.ErrNotExist)
-	case err != nil:
-		return nil, err
-	case e.mode&fs.ModeSymlink != 0:
-		return nil, fmt.Errorf("%s is a symbolic link", name)
-	case !e.mode.IsDir():
-		return nil, fmt.Errorf("%s is not a directory", name)
-	}
-
-	return pathDir{t.fsys, name}, nil
-}
-
 // close closes the open directories. The tree stays usable.
 func (t *tree) close() error {
 	var errs []error
@@ -232,6 +189,49 @@ func (t *tree) link(name string) (string, error) {
 	}
 
 	return target, nil
+}
+
+// dir returns a directory. The error is fs.ErrNotExist when it or one above it is absent.
+func (t *tree) dir(name string) (directory, error) {
+	d, seen := t.dirs[name]
+	if !seen {
+		d.directory, d.err = t.openDir(name)
+		t.dirs[name] = d
+	}
+
+	return d.directory, d.err
+}
+
+func (t *tree) openDir(name string) (directory, error) {
+	if len(t.dirs) >= maxOpen {
+		if err := t.close(); err != nil {
+			return nil, err
+		}
+	}
+
+	if machine, ok := t.fsys.(machineDir); ok {
+		// An error does not name its cause, and openat2(2) may be missing.
+		if at, err := machine.openDir(name); err == nil {
+			return at, nil
+		}
+	}
+
+	if name == "." {
+		return pathDir{t.fsys, name}, nil
+	}
+
+	switch e, err := t.entry(name); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%s: %w", name, fs.ErrNotExist)
+	case err != nil:
+		return nil, err
+	case e.mode&fs.ModeSymlink != 0:
+		return nil, fmt.Errorf("%s is a symbolic link", name)
+	case !e.mode.IsDir():
+		return nil, fmt.Errorf("%s is not a directory", name)
+	}
+
+	return pathDir{t.fsys, name}, nil
 }
 
 // WithoutPath strips the path from an error of a file, for messages that have it or must not
