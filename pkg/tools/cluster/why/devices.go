@@ -46,18 +46,6 @@ var (
 	pathAddress = lazyregexp.New(`\b[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\b`)
 )
 
-// slotOf returns an address without its function, with a domain of four digits; a UUID as it is.
-func slotOf(address string) string {
-	address, _, _ = strings.Cut(strings.ToLower(address), ".")
-	switch parts := strings.Split(address, ":"); {
-	case len(parts) == 2:
-		return "0000:" + address
-	case len(parts) == 3 && len(parts[0]) == 8:
-		return address[4:]
-	}
-	return address
-}
-
 // findHardware returns the devices of the VM, as far as they are named.
 func (e *Evidence) findHardware() hardware {
 	h := hardware{
@@ -127,21 +115,6 @@ func (e *Evidence) hasOnlyVFs() bool {
 	}
 	devices := e.vmi.Spec.Domain.Devices
 	return len(devices.GPUs)+len(devices.HostDevices) == 0 && e.countDevices() > 0
-}
-
-// isOther reports whether an address is of another virtual function in the slot of one of the VM's:
-// these are devices of their own, and the functions of a GPU are one. A VM has function 0 of what is
-// one.
-func (h *hardware) isOther(address string) bool {
-	slot := slotOf(address)
-	_, function, hasFunction := strings.Cut(address, ".")
-	if !hasFunction || !h.own[slot] || h.functions[slot+"."+function] {
-		return false
-	}
-
-	isKnown := func(name string) bool { return slotOf(name) == slot }
-	hasAny := slices.ContainsFunc(slices.Collect(maps.Keys(h.functions)), isKnown)
-	return hasAny && (h.areVFs || !h.functions[slot+".0"])
 }
 
 // use is that vfio-pci names a device, which it does as QEMU opens the device (Linux
@@ -299,34 +272,6 @@ func (h *hardware) isOwnSlot(slot string) bool { return h.own[slot] }
 // the NIC: the driver names the NIC's own address.
 var ofVF = lazyregexp.New(`\b[Vv][Ff]\b(?:[ #=:-]*(\d+))?`)
 
-// busOf returns the bus of an address without a function; "" if it has none.
-func busOf(slot string) string {
-	if parts := strings.Split(slot, ":"); len(parts) == 3 {
-		return parts[1]
-	}
-	return ""
-}
-
-// hasBus reports whether one of the VM's devices is on a bus.
-func (h *hardware) hasBus(bus string) bool {
-	for slot := range h.own {
-		if bus != "" && busOf(slot) == bus {
-			return true
-		}
-	}
-	return false
-}
-
-// hasUUID reports whether a line names one of the VM's mediated devices.
-func (h *hardware) hasUUID(line string) bool {
-	for name := range h.own {
-		if strings.Count(name, "-") == 4 && strings.Contains(line, name) {
-			return true
-		}
-	}
-	return false
-}
-
 // relation says what the devices that a line names are to a VM.
 type relation int
 
@@ -364,4 +309,59 @@ func (h *hardware) relationOf(line string) relation {
 	}
 
 	return namesNone
+}
+
+// hasUUID reports whether a line names one of the VM's mediated devices.
+func (h *hardware) hasUUID(line string) bool {
+	for name := range h.own {
+		if strings.Count(name, "-") == 4 && strings.Contains(line, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// hasBus reports whether one of the VM's devices is on a bus.
+func (h *hardware) hasBus(bus string) bool {
+	for slot := range h.own {
+		if bus != "" && busOf(slot) == bus {
+			return true
+		}
+	}
+	return false
+}
+
+// busOf returns the bus of an address without a function; "" if it has none.
+func busOf(slot string) string {
+	if parts := strings.Split(slot, ":"); len(parts) == 3 {
+		return parts[1]
+	}
+	return ""
+}
+
+// isOther reports whether an address is of another virtual function in the slot of one of the VM's:
+// these are devices of their own, and the functions of a GPU are one. A VM has function 0 of what is
+// one.
+func (h *hardware) isOther(address string) bool {
+	slot := slotOf(address)
+	_, function, hasFunction := strings.Cut(address, ".")
+	if !hasFunction || !h.own[slot] || h.functions[slot+"."+function] {
+		return false
+	}
+
+	isKnown := func(name string) bool { return slotOf(name) == slot }
+	hasAny := slices.ContainsFunc(slices.Collect(maps.Keys(h.functions)), isKnown)
+	return hasAny && (h.areVFs || !h.functions[slot+".0"])
+}
+
+// slotOf returns an address without its function, with a domain of four digits; a UUID as it is.
+func slotOf(address string) string {
+	address, _, _ = strings.Cut(strings.ToLower(address), ".")
+	switch parts := strings.Split(address, ":"); {
+	case len(parts) == 2:
+		return "0000:" + address
+	case len(parts) == 3 && len(parts[0]) == 8:
+		return address[4:]
+	}
+	return address
 }

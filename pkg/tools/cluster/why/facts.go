@@ -156,14 +156,6 @@ func (e *Evidence) isHandlerOf(pod object, names []corev1.ResourceName) bool {
 // isHandler reports whether a pod is virt-handler.
 func isHandler(pod object) bool { return strings.HasPrefix(pod.Name, "virt-handler") }
 
-// isOffered reports whether a node offers a resource.
-func (e *Evidence) isOffered(name corev1.ResourceName, node string) bool {
-	return slices.ContainsFunc(e.nodes, func(o object) bool {
-		has := o.Status.Allocatable[name]
-		return (node == "" || o.Name == node) && !has.IsZero()
-	})
-}
-
 // addOffers adds that a node offers none of a resource that it has, or that pods there have.
 func (e *Evidence) addOffers(name corev1.ResourceName) {
 	users := e.users(name)
@@ -184,6 +176,14 @@ func (e *Evidence) addOffers(name corev1.ResourceName) {
 				"registered there", node.Name, name))
 		}
 	}
+}
+
+// isOffered reports whether a node offers a resource.
+func (e *Evidence) isOffered(name corev1.ResourceName, node string) bool {
+	return slices.ContainsFunc(e.nodes, func(o object) bool {
+		has := o.Status.Allocatable[name]
+		return (node == "" || o.Name == node) && !has.IsZero()
+	})
 }
 
 // permitted are the devices that the KubeVirt object permits (KubeVirt

@@ -19,6 +19,9 @@ var local = []string{time.Stamp, "Jan _2 15:04:05.999999", "Jan _2 15:04:05 2006
 // zoned are the forms of times with one.
 var zoned = []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999-0700"}
 
+// stamp returns when the line of a node's log was printed.
+func (m message) stamp() stampOf { return parseStamp(m.printed) }
+
 // parseStamp parses the time of a line of a node's log; dmesg -T has the day of the week before it.
 func parseStamp(text string) (s stampOf) {
 	if _, after, hasDay := strings.Cut(text, " "); hasDay && len(text) == len("Mon Jan _2 15:04:05 2006") {
@@ -44,74 +47,6 @@ func parseStamp(text string) (s stampOf) {
 
 	return s
 }
-
-// setHost sets what the beginning of a line says that dmesg, journalctl or syslog printed: when, and
-// but for dmesg on which host and by which program. It returns the rest of the line. (systemd
-// src/shared/logs-show.c; RFC 3164, 4.1; the time also as rsyslog writes it; util-linux
-// sys-utils/dmesg.c.) Most lines are of neither, and none is matched by an expression.
-func (m *message) setHost(line string) (rest string) {
-	text := line
-	if strings.HasPrefix(text, "<") { // the priority, as dmesg -r prints it
-		text = text[strings.IndexByte(text, '>')+1:]
-	}
-
-	if strings.HasPrefix(text, "[") {
-		at, after, isCut := strings.Cut(text[1:], "] ")
-		const letters = "abcdefghijklmnopqrstuvwxyzADFJMNOSTW" // of days and months
-		isTime := strings.Trim(at, " .:0123456789"+letters) == ""
-		if !isCut || !isTime || !strings.ContainsAny(at, "0123456789") {
-			return line
-		}
-
-		m.printed = strings.TrimSpace(at)
-		return after
-	}
-
-	size, isISO := stampSize(text)
-	if size == 0 || size >= len(text) || text[size] != ' ' {
-		return line
-	}
-
-	host, after, _ := strings.Cut(text[size+1:], " ")
-	program, after, isProgram := strings.Cut(after, ": ")
-	name, _, hasProcess := strings.Cut(program, "[")
-	isOfHost := isProgram && !strings.Contains(host, ":") && !strings.Contains(program, " ") &&
-		(!isISO || hasProcess || program == "kernel") // else a level and a part of a program may be it
-	if !isOfHost {
-		return line
-	}
-
-	m.printed, m.host = text[:size], host
-	if name != "kernel" {
-		m.program = name
-	}
-
-	return after
-}
-
-// stampSize returns the size of the time that a line begins with, as syslog or RFC 3339 has it; 0 if
-// it begins with none.
-func stampSize(line string) (size int, isISO bool) {
-	const syslog = len("Jan _2 15:04:05")
-	switch {
-	case len(line) <= syslog:
-		return 0, false
-	case line[4] == '-' && line[7] == '-' && line[10] == 'T':
-		return max(0, strings.IndexByte(line, ' ')), true
-	case line[3] != ' ' || line[6] != ' ' || line[9] != ':' || line[12] != ':':
-		return 0, false
-	}
-
-	size = syslog
-	for size < len(line) && (line[size] == '.' || isDigit(line[size])) {
-		size++
-	}
-
-	return size, false
-}
-
-// stamp returns when the line of a node's log was printed.
-func (m message) stamp() stampOf { return parseStamp(m.printed) }
 
 // isSurelyBefore reports whether a line of a node was printed before an entry, in whatever time zone
 // and year it was.
@@ -184,4 +119,69 @@ func (n entry) isSaid(e *Evidence) bool {
 		return (&logReader{evidence: e}).names(line)
 	}
 	return isErrorText(rest) || hasAnyPrefix(level(rest), "e", "f", "panic", "crit")
+}
+
+// setHost sets what the beginning of a line says that dmesg, journalctl or syslog printed: when, and
+// but for dmesg on which host and by which program. It returns the rest of the line. (systemd
+// src/shared/logs-show.c; RFC 3164, 4.1; the time also as rsyslog writes it; util-linux
+// sys-utils/dmesg.c.) Most lines are of neither, and none is matched by an expression.
+func (m *message) setHost(line string) (rest string) {
+	text := line
+	if strings.HasPrefix(text, "<") { // the priority, as dmesg -r prints it
+		text = text[strings.IndexByte(text, '>')+1:]
+	}
+
+	if strings.HasPrefix(text, "[") {
+		at, after, isCut := strings.Cut(text[1:], "] ")
+		const letters = "abcdefghijklmnopqrstuvwxyzADFJMNOSTW" // of days and months
+		isTime := strings.Trim(at, " .:0123456789"+letters) == ""
+		if !isCut || !isTime || !strings.ContainsAny(at, "0123456789") {
+			return line
+		}
+
+		m.printed = strings.TrimSpace(at)
+		return after
+	}
+
+	size, isISO := stampSize(text)
+	if size == 0 || size >= len(text) || text[size] != ' ' {
+		return line
+	}
+
+	host, after, _ := strings.Cut(text[size+1:], " ")
+	program, after, isProgram := strings.Cut(after, ": ")
+	name, _, hasProcess := strings.Cut(program, "[")
+	isOfHost := isProgram && !strings.Contains(host, ":") && !strings.Contains(program, " ") &&
+		(!isISO || hasProcess || program == "kernel") // else a level and a part of a program may be it
+	if !isOfHost {
+		return line
+	}
+
+	m.printed, m.host = text[:size], host
+	if name != "kernel" {
+		m.program = name
+	}
+
+	return after
+}
+
+// stampSize returns the size of the time that a line begins with, as syslog or RFC 3339 has it; 0 if
+// it begins with none.
+func stampSize(line string) (size int, isISO bool) {
+	const syslog = len("Jan _2 15:04:05")
+	switch {
+	case len(line) <= syslog:
+		return 0, false
+	case line[4] == '-' && line[7] == '-' && line[10] == 'T':
+		return max(0, strings.IndexByte(line, ' ')), true
+	case line[3] != ' ' || line[6] != ' ' || line[9] != ':' || line[12] != ':':
+		return 0, false
+	}
+
+	size = syslog
+	for size < len(line) && (line[size] == '.' || isDigit(line[size])) {
+		size++
+	}
+
+	return size, false
 }

@@ -143,14 +143,6 @@ func (l entryOfLog) origin() string {
 	return l.Component
 }
 
-// isOfDevices reports whether a line is virt-handler's about what it offers on its node, or about its
-// certificate, which is about each VM that waits for it.
-func (l entryOfLog) isOfDevices(text string) bool {
-	isError := hasAnyPrefix(l.Level, "e", "p", "w")
-	return isError && l.Component == "virt-handler" && l.Name == "" &&
-		(archive.IsAboutOffers(text) || strings.Contains(text, "x509: "))
-}
-
 // marks are in lines that say whose they are, or which stage is passed.
 var marks = []string{
 	`"name":`, `"vmi":`, "sidecar-shim", "Collected all", "Domain started", "Synced vmi",
@@ -230,6 +222,14 @@ func (r *logReader) ownerOf(prefix string, logged entryOfLog) owner {
 	return unknown
 }
 
+// isOfDevices reports whether a line is virt-handler's about what it offers on its node, or about its
+// certificate, which is about each VM that waits for it.
+func (l entryOfLog) isOfDevices(text string) bool {
+	isError := hasAnyPrefix(l.Level, "e", "p", "w")
+	return isError && l.Component == "virt-handler" && l.Name == "" &&
+		(archive.IsAboutOffers(text) || strings.Contains(text, "x509: "))
+}
+
 // names reports whether a text names the VM or its pod.
 func (r *logReader) names(text string) bool {
 	e := r.evidence
@@ -296,15 +296,6 @@ func isOfOther(e *Evidence, text string) bool {
 	return found != nil && !e.isVM(found[1], found[2])
 }
 
-// time returns the time of a line, that of the line before it if it has none.
-func (r *logReader) time(stamp string) time.Time {
-	if stamp != "" {
-		r.stamp = stamp
-	}
-	at, _ := time.Parse(time.RFC3339, r.stamp)
-	return at.UTC()
-}
-
 // seenAgo is the age of an event, which may have happened several times.
 const seenAgo = `(\d\w*|<\w+>)(?: \(x\d+ over \w+\))?`
 
@@ -342,6 +333,15 @@ func (r *logReader) addText(line string) {
 	}
 
 	r.addMessage(m, whose)
+}
+
+// time returns the time of a line, that of the line before it if it has none.
+func (r *logReader) time(stamp string) time.Time {
+	if stamp != "" {
+		r.stamp = stamp
+	}
+	at, _ := time.Parse(time.RFC3339, r.stamp)
+	return at.UTC()
 }
 
 // setText sets the text of a line that is not JSON, and who prints it where the line says so.

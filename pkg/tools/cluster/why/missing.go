@@ -45,6 +45,18 @@ func parseRunning(data []byte) running {
 	return running{o.Spec.EvictionStrategy, o.Status.Interfaces, o.Status.VolumeStatus}
 }
 
+// networkInfo is the annotation of a VM's pod in which virt-launcher finds the virtual functions
+// of the VM's interfaces, by their names (KubeVirt pkg/network/deviceinfo, downwardapi).
+const networkInfo = "kubevirt.io/network-info"
+
+// addMissing adds what the domain lacks as a fact.
+func (e *Evidence) addMissing() {
+	if names := e.missing(); len(names) > 0 {
+		e.addFact(StageGuest, fmt.Sprintf("the domain on node %s has no %s, which the VMI asks for",
+			e.Node, strings.Join(names, " and no ")))
+	}
+}
+
 // missing returns the devices that the VMI asks for and the domain of the VM that runs lacks, by
 // the domain where it was read, else by the status, which has the interfaces. A VM that has
 // migrated got its virtual functions back after it, unless virt-handler says that this failed.
@@ -72,21 +84,6 @@ func (e *Evidence) missing() (names []string) {
 	return names
 }
 
-// hasAlias reports whether the domain has a device by the name that the VMI gives it: its alias
-// ends so, or so with a number (KubeVirt pkg/virt-launcher/virtwrap/device/hostdevice).
-func (e *Evidence) hasAlias(name string) bool {
-	for _, end := range []string{"'", `"`, "-"} {
-		if strings.Contains(e.domain, "-"+name+end) {
-			return true
-		}
-	}
-	return false
-}
-
-// networkInfo is the annotation of a VM's pod in which virt-launcher finds the virtual functions
-// of the VM's interfaces, by their names (KubeVirt pkg/network/deviceinfo, downwardapi).
-const networkInfo = "kubevirt.io/network-info"
-
 // hasInterface reports whether the domain has the interface, or that is not known. virt-handler
 // reports those of the domain, and others that the guest or Multus has (KubeVirt
 // pkg/network/setup/netstat.go); that one is missing counts if its pod got no virtual function for
@@ -112,10 +109,13 @@ func (e *Evidence) lacksNetwork(name string) bool {
 	})
 }
 
-// addMissing adds what the domain lacks as a fact.
-func (e *Evidence) addMissing() {
-	if names := e.missing(); len(names) > 0 {
-		e.addFact(StageGuest, fmt.Sprintf("the domain on node %s has no %s, which the VMI asks for",
-			e.Node, strings.Join(names, " and no ")))
+// hasAlias reports whether the domain has a device by the name that the VMI gives it: its alias
+// ends so, or so with a number (KubeVirt pkg/virt-launcher/virtwrap/device/hostdevice).
+func (e *Evidence) hasAlias(name string) bool {
+	for _, end := range []string{"'", `"`, "-"} {
+		if strings.Contains(e.domain, "-"+name+end) {
+			return true
+		}
 	}
+	return false
 }

@@ -17,16 +17,6 @@ import (
 // insufficient is a device, or a size of hugepages, in the scheduler's message.
 var insufficient = lazyregexp.New(`Insufficient ([\w.-]+/[\w.-]*\w|hugepages-\w+)`)
 
-// lacking returns the resources that the scheduler reports as insufficient.
-func lacking(message string) (names []corev1.ResourceName) {
-	for _, match := range insufficient.FindAllStringSubmatch(message, -1) {
-		if name := corev1.ResourceName(match[1]); !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
 // maxNodes limits the nodes that are shown per resource.
 const maxNodes = 12
 
@@ -68,6 +58,16 @@ func (e *Evidence) shares(message string) []string {
 	}
 
 	return lines
+}
+
+// lacking returns the resources that the scheduler reports as insufficient.
+func lacking(message string) (names []corev1.ResourceName) {
+	for _, match := range insufficient.FindAllStringSubmatch(message, -1) {
+		if name := corev1.ResourceName(match[1]); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // selectionRemedy is the remedy where labels and taints keep the VM from all nodes, and no node is
@@ -175,14 +175,6 @@ type claim struct {
 	}
 }
 
-// classes returns the names of the classes of devices that a claim asks for.
-func (c claim) classes() (names []string) {
-	for _, request := range c.Spec.Devices.Requests {
-		names = append(names, request.Exactly.DeviceClassName)
-	}
-	return names
-}
-
 // holders returns a line per claim that has devices of the classes which the VM's own claims wait for.
 func (e *Evidence) holders() (lines []string) {
 	type holder struct {
@@ -221,4 +213,12 @@ func (e *Evidence) holders() (lines []string) {
 	}
 
 	return lines
+}
+
+// classes returns the names of the classes of devices that a claim asks for.
+func (c claim) classes() (names []string) {
+	for _, request := range c.Spec.Devices.Requests {
+		names = append(names, request.Exactly.DeviceClassName)
+	}
+	return names
 }

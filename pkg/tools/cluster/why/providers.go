@@ -69,6 +69,28 @@ func (e *Evidence) addNodeNetworks(o object, data []byte) {
 	}
 }
 
+// ProviderLogs returns the logs of pods that should offer what the VM waits for: those of virt-handler
+// and of device plugins, drivers and their operators, on nodes that do not offer it.
+func (e *Evidence) ProviderLogs() (all []Log) {
+	names := lacking(e.waitsFor())
+	for _, pod := range e.pods {
+		if pod.Spec.NodeName == "" || !e.isHandlerOf(pod, names) && !e.isProviderOf(pod, names) {
+			continue
+		}
+		status := pod.Status
+		for _, c := range slices.Concat(status.InitContainerStatuses, status.ContainerStatuses) {
+			if c.State.Running != nil {
+				all = append(all, Log{pod.Namespace, pod.Name, c.Name, false})
+			}
+			if c.LastTerminationState.Terminated != nil {
+				all = append(all, Log{pod.Namespace, pod.Name, c.Name, true})
+			}
+		}
+	}
+
+	return all
+}
+
 // isProviderOf reports whether a pod makes or offers devices of one of the resources, or of claims, on a
 // node that offers none of them. The pod's name has the vendor's name, or says that it is for NICs or
 // GPUs.
@@ -92,28 +114,6 @@ func (e *Evidence) isProviderOf(pod object, names []corev1.ResourceName) bool {
 			[]string{"sriov", "rdma", "_vf", "-vf", "cx", "mlx", "nic", "mellanox", "ice", "iavf"})
 		return isOfNICs == isForNIC && (isOfVendor || isOfNICs) && !e.isOffered(n, pod.Spec.NodeName)
 	})
-}
-
-// ProviderLogs returns the logs of pods that should offer what the VM waits for: those of virt-handler
-// and of device plugins, drivers and their operators, on nodes that do not offer it.
-func (e *Evidence) ProviderLogs() (all []Log) {
-	names := lacking(e.waitsFor())
-	for _, pod := range e.pods {
-		if pod.Spec.NodeName == "" || !e.isHandlerOf(pod, names) && !e.isProviderOf(pod, names) {
-			continue
-		}
-		status := pod.Status
-		for _, c := range slices.Concat(status.InitContainerStatuses, status.ContainerStatuses) {
-			if c.State.Running != nil {
-				all = append(all, Log{pod.Namespace, pod.Name, c.Name, false})
-			}
-			if c.LastTerminationState.Terminated != nil {
-				all = append(all, Log{pod.Namespace, pod.Name, c.Name, true})
-			}
-		}
-	}
-
-	return all
 }
 
 // HasNodeNetworks reports whether a pod of the SR-IOV operator was read, which has its own state of each

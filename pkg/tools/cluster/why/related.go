@@ -62,16 +62,6 @@ func (e *Evidence) namespace() string {
 	return e.Namespace
 }
 
-// warningAbout returns what the last event says that warns about an object; "" if none does.
-func (e *Evidence) warningAbout(kind, namespace, name string) string {
-	for _, w := range slices.Backward(e.warnings) {
-		if w.about.Kind == kind && w.about.Namespace == namespace && w.about.Name == name {
-			return w.text
-		}
-	}
-	return ""
-}
-
 // trouble returns why a pod does not do its work, by its own state and events; "" if it does, or
 // only starts.
 func (e *Evidence) trouble(pod object) string {
@@ -115,6 +105,16 @@ func (e *Evidence) trouble(pod object) string {
 			pod.Status.Message), ": ")
 	}
 
+	return ""
+}
+
+// warningAbout returns what the last event says that warns about an object; "" if none does.
+func (e *Evidence) warningAbout(kind, namespace, name string) string {
+	for _, w := range slices.Backward(e.warnings) {
+		if w.about.Kind == kind && w.about.Namespace == namespace && w.about.Name == name {
+			return w.text
+		}
+	}
 	return ""
 }
 

@@ -168,17 +168,19 @@ var harmlessFailures = []string{
 	"bar 13: ", "nvassert",
 }
 
-// looksFailed reports whether a line of a program that says no level reports a failure, as nothing
-// in a healthy guest or node does.
-func looksFailed(line string) bool {
-	lower := strings.ToLower(line)
-	if !failureWords().isIn(lower) {
-		return false
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+// isFailure reports whether a line that is not JSON reports a failure.
+func isFailure(line string) bool {
+	if isErrorText(line) {
+		return true
 	}
 
-	isZero := hasAnySuffix(strings.TrimSpace(lower),
-		": 0", ": no", ": n/a", ": none", ": disabled", ": false", ": not active", " 0")
-	return !isZero && !hasAny(lower, harmlessFailures)
+	if said := level(line); said != "" {
+		return hasAnyPrefix(said, "e", "f", "panic", "crit")
+	}
+
+	return looksFailed(line)
 }
 
 // level returns the level that a line of a program says, in lower case: klog's letter
@@ -214,19 +216,17 @@ func firstWord(line string, words ...string) string {
 	return words[at]
 }
 
-func isDigit(c byte) bool { return '0' <= c && c <= '9' }
-
-// isFailure reports whether a line that is not JSON reports a failure.
-func isFailure(line string) bool {
-	if isErrorText(line) {
-		return true
+// looksFailed reports whether a line of a program that says no level reports a failure, as nothing
+// in a healthy guest or node does.
+func looksFailed(line string) bool {
+	lower := strings.ToLower(line)
+	if !failureWords().isIn(lower) {
+		return false
 	}
 
-	if said := level(line); said != "" {
-		return hasAnyPrefix(said, "e", "f", "panic", "crit")
-	}
-
-	return looksFailed(line)
+	isZero := hasAnySuffix(strings.TrimSpace(lower),
+		": 0", ": no", ": n/a", ": none", ": disabled", ": false", ": not active", " 0")
+	return !isZero && !hasAny(lower, harmlessFailures)
 }
 
 func hasAny(text string, parts []string) bool {

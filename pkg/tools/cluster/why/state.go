@@ -136,23 +136,6 @@ var phases = map[string]State{
 	"Succeeded":  {Name: "stopped", Text: "has ended: the guest shut down"},
 }
 
-// stopping returns the state of a VM that has to end, with the time until which its guest may take: the
-// grace period of its pod (KubeVirt pkg/virt-controller/services/template.go adds 30 s to the VMI's).
-func (e *Evidence) stopping() State {
-	s := State{Name: "stopping", Text: "is stopping: its VMI is being deleted"}
-	for _, pod := range e.pods {
-		until, grace := pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds
-		if until != nil && grace != nil && e.isOwn("Pod", pod.Namespace, pod.Name) {
-			s.Text = fmt.Sprintf("is stopping: the guest has until %s to shut down, a grace period of %d s",
-				until.UTC().Format(timeFormat), *grace)
-			s.ToDo = "shut the guest down from inside; virtctl stop " + e.Name + " --force " +
-				"--grace-period 0 ends it at once, as a loss of power would"
-		}
-	}
-
-	return s
-}
-
 // vmiState returns the state that the VMI says.
 func (e *Evidence) vmiState() State {
 	vmi, paused := e.vmi, e.condition(v1.VirtualMachineInstancePaused, corev1.ConditionTrue)
@@ -203,17 +186,21 @@ func (e *Evidence) vmiState() State {
 	return State{Name: "running", Text: "runs on node " + e.Node}
 }
 
-// condition returns a condition of the VMI that has a status.
-func (e *Evidence) condition(
-	kind v1.VirtualMachineInstanceConditionType, status corev1.ConditionStatus,
-) *corev1.PodCondition {
-	i := slices.IndexFunc(e.vmi.conditions, func(c corev1.PodCondition) bool {
-		return string(c.Type) == string(kind) && c.Status == status
-	})
-	if i < 0 {
-		return nil
+// stopping returns the state of a VM that has to end, with the time until which its guest may take: the
+// grace period of its pod (KubeVirt pkg/virt-controller/services/template.go adds 30 s to the VMI's).
+func (e *Evidence) stopping() State {
+	s := State{Name: "stopping", Text: "is stopping: its VMI is being deleted"}
+	for _, pod := range e.pods {
+		until, grace := pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds
+		if until != nil && grace != nil && e.isOwn("Pod", pod.Namespace, pod.Name) {
+			s.Text = fmt.Sprintf("is stopping: the guest has until %s to shut down, a grace period of %d s",
+				until.UTC().Format(timeFormat), *grace)
+			s.ToDo = "shut the guest down from inside; virtctl stop " + e.Name + " --force " +
+				"--grace-period 0 ends it at once, as a loss of power would"
+		}
 	}
-	return &e.vmi.conditions[i]
+
+	return s
 }
 
 // notes says what the VMI's conditions mean beside its state.
@@ -274,6 +261,19 @@ func (e *Evidence) blocksDrain() bool {
 	isFixed := e.condition(v1.VirtualMachineInstanceIsMigratable, corev1.ConditionFalse) != nil
 	hasTo := e.vmi.evictionStrategy == string(v1.EvictionStrategyLiveMigrate)
 	return e.Phase == string(v1.Running) && !e.vmi.isDeleted && (e.drains || hasTo && isFixed)
+}
+
+// condition returns a condition of the VMI that has a status.
+func (e *Evidence) condition(
+	kind v1.VirtualMachineInstanceConditionType, status corev1.ConditionStatus,
+) *corev1.PodCondition {
+	i := slices.IndexFunc(e.vmi.conditions, func(c corev1.PodCondition) bool {
+		return string(c.Type) == string(kind) && c.Status == status
+	})
+	if i < 0 {
+		return nil
+	}
+	return &e.vmi.conditions[i]
 }
 
 // kernel returns the release of the kernel of the VM's node; "" if the node was not read.

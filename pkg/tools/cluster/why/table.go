@@ -18,52 +18,6 @@ type getTable struct {
 	begins  []int // where each column begins
 }
 
-// newGetTable returns the table that a line is the header of, nil if it is none.
-func newGetTable(line string) *getTable {
-	t := getTable{columns: strings.Fields(line)}
-	has := func(column string) bool { return slices.Contains(t.columns, column) }
-	switch {
-	case !has("NAME") || !has("AGE"):
-		return nil
-	case has("PHASE") && has("NODENAME"):
-		t.kind = "VirtualMachineInstance"
-	case has("STATUS") && has("READY") && !has("RESTARTS"): // a pod has these
-		t.kind = "VirtualMachine"
-	default:
-		return nil
-	}
-
-	at := 0
-	for _, column := range t.columns {
-		at += strings.Index(line[at:], column)
-		t.begins = append(t.begins, at)
-		at += len(column)
-	}
-
-	return &t
-}
-
-// cells returns a row's cells by the names of their columns. An empty cell, such as the address of a
-// VMI that does not run yet, shifts nothing: columns are found by where their titles begin.
-func (t *getTable) cells(line string) map[string]string {
-	cells := map[string]string{}
-	words := strings.Fields(line)
-	for i, column := range t.columns {
-		switch {
-		case len(words) == len(t.columns):
-			cells[column] = words[i]
-		case t.begins[i] < len(line):
-			end := len(line)
-			if i+1 < len(t.begins) {
-				end = min(end, t.begins[i+1])
-			}
-			cells[column] = strings.TrimSpace(line[t.begins[i]:end])
-		}
-	}
-
-	return cells
-}
-
 // addTable adds a line of a table of VMs or VMIs, and reports whether it is one. What an object says
 // is more, and stays.
 func (r *logReader) addTable(line string) bool {
@@ -89,6 +43,52 @@ func (r *logReader) addTable(line string) bool {
 
 	data, err := json.Marshal(r.table.object(cells))
 	return err == nil && e.addObject(data, "")
+}
+
+// cells returns a row's cells by the names of their columns. An empty cell, such as the address of a
+// VMI that does not run yet, shifts nothing: columns are found by where their titles begin.
+func (t *getTable) cells(line string) map[string]string {
+	cells := map[string]string{}
+	words := strings.Fields(line)
+	for i, column := range t.columns {
+		switch {
+		case len(words) == len(t.columns):
+			cells[column] = words[i]
+		case t.begins[i] < len(line):
+			end := len(line)
+			if i+1 < len(t.begins) {
+				end = min(end, t.begins[i+1])
+			}
+			cells[column] = strings.TrimSpace(line[t.begins[i]:end])
+		}
+	}
+
+	return cells
+}
+
+// newGetTable returns the table that a line is the header of, nil if it is none.
+func newGetTable(line string) *getTable {
+	t := getTable{columns: strings.Fields(line)}
+	has := func(column string) bool { return slices.Contains(t.columns, column) }
+	switch {
+	case !has("NAME") || !has("AGE"):
+		return nil
+	case has("PHASE") && has("NODENAME"):
+		t.kind = "VirtualMachineInstance"
+	case has("STATUS") && has("READY") && !has("RESTARTS"): // a pod has these
+		t.kind = "VirtualMachine"
+	default:
+		return nil
+	}
+
+	at := 0
+	for _, column := range t.columns {
+		at += strings.Index(line[at:], column)
+		t.begins = append(t.begins, at)
+		at += len(column)
+	}
+
+	return &t
 }
 
 // object returns the object that a row is about, with the fields that its cells have.

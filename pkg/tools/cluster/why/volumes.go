@@ -41,90 +41,6 @@ func (e *Evidence) addVolumes(waitsFor string) {
 	}
 }
 
-// claimNames returns the names of the claims of the VM's volumes, and of its DataVolumes.
-func (e *Evidence) claimNames() (names []string) {
-	for _, o := range []*kubeVirtState{e.vm, e.vmi} {
-		if o != nil {
-			names = append(names, o.VolumeNames()...)
-		}
-	}
-
-	slices.Sort(names)
-	return slices.Compact(names)
-}
-
-// claimFails returns what fails of a claim: its DataVolume, the claim itself, or else the pod that
-// fills or provisions it; "" if nothing that was read does.
-func (e *Evidence) claimFails(name string) string {
-	v := e.find("DataVolume", e.namespace(), name)
-	text, isDone := e.dataVolumeFails(v)
-	if isDone {
-		return ""
-	}
-
-	claim, bound := e.find("PersistentVolumeClaim", e.namespace(), name), corev1.PersistentVolumeClaim{}
-	if claim != nil {
-		json.Unmarshal(claim.data, &bound) // goes on after a field of a wrong type
-	}
-
-	isPending := claim != nil && bound.Status.Phase != corev1.ClaimBound
-	if isPending {
-		text = strings.TrimPrefix(text+"; "+e.pendingFails(claim, bound), "; ")
-	}
-
-	for _, pod := range e.pods {
-		isOf := fills(pod, name, bound) || isPending && bound.Status.Phase != "" && isProvisioner(pod)
-		if text == "" && isOf {
-			text = e.trouble(pod)
-		}
-	}
-
-	return strings.TrimSuffix(text, "; ")
-}
-
-// dataVolumeFails returns what a DataVolume, or an event about it, says that fails, and whether it
-// is filled.
-func (e *Evidence) dataVolumeFails(o *related) (text string, isDone bool) {
-	if o == nil {
-		return "", false
-	}
-
-	var v dataVolume
-	json.Unmarshal(o.data, &v) // goes on after a field of a wrong type
-	about := fmt.Sprintf("DataVolume %s/%s is in phase %s", o.Namespace, o.Name, v.Status.Phase)
-	for _, c := range v.Status.Conditions {
-		if c.Status != "True" && isFailureReason(c.Reason) {
-			return about + ": " + c.Reason + ": " + c.Message, false
-		}
-	}
-
-	warned := e.warningAbout("DataVolume", o.Namespace, o.Name)
-	switch {
-	case v.Status.Phase == "Succeeded":
-		return "", true
-	case warned != "":
-		return about + ": " + warned, false
-	case v.Status.Phase == "Failed":
-		return about, false
-	}
-
-	return "", false
-}
-
-// pendingFails returns what keeps a claim from being bound, as far as it or an event says so.
-func (e *Evidence) pendingFails(o *related, claim corev1.PersistentVolumeClaim) string {
-	about := fmt.Sprintf("PersistentVolumeClaim %s/%s", o.Namespace, o.Name)
-	warned := e.warningAbout("PersistentVolumeClaim", o.Namespace, o.Name)
-	switch {
-	case claim.Status.Phase == corev1.ClaimLost:
-		return about + " lost its volume " + claim.Spec.VolumeName
-	case warned != "":
-		return fmt.Sprintf("%s is %s: %s", about, claim.Status.Phase, warned)
-	}
-
-	return ""
-}
-
 // isProvisioner reports whether a pod's name is that of a storage driver's provisioner.
 func isProvisioner(pod object) bool {
 	return hasAny(pod.Name, []string{"provisioner", "csi-controller", "csi-driver-controller"})
@@ -134,18 +50,6 @@ func isProvisioner(pod object) bool {
 // and ErrExceededQuota.
 func isFailureReason(reason string) bool {
 	return strings.HasPrefix(reason, "Err") || strings.Contains(reason, "Fail")
-}
-
-// fills reports whether a pod fills a claim: CDI calls it after the claim, or after the UID of
-// that (CDI pkg/controller/common/util.go, pkg/controller/populators).
-func fills(pod object, name string, claim corev1.PersistentVolumeClaim) bool {
-	isCDIs := pod.Labels["app"] == "containerized-data-importer" ||
-		pod.Labels["cdi.kubevirt.io"] != "" ||
-		hasAnyPrefix(pod.Name, "importer-", "cdi-upload-", "cdi-clone-")
-	volume := strings.TrimPrefix(claim.Spec.VolumeName, "pvc-")
-	return isCDIs && (strings.Contains(pod.Name, name) ||
-		claim.UID != "" && strings.Contains(pod.Name, string(claim.UID)) ||
-		volume != "" && strings.Contains(pod.Name, volume))
 }
 
 // place is where a claim's volume can be reached from.
@@ -186,6 +90,18 @@ func (e *Evidence) addPlaces() {
 	}
 
 	e.addFact(StageSchedule, text)
+}
+
+// claimNames returns the names of the claims of the VM's volumes, and of its DataVolumes.
+func (e *Evidence) claimNames() (names []string) {
+	for _, o := range []*kubeVirtState{e.vm, e.vmi} {
+		if o != nil {
+			names = append(names, o.VolumeNames()...)
+		}
+	}
+
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // placeOf returns from where the volume of a claim can be reached; nil if that is from anywhere,
@@ -289,4 +205,88 @@ func (e *Evidence) volumeNotes() (notes []string) {
 	}
 
 	return notes
+}
+
+// claimFails returns what fails of a claim: its DataVolume, the claim itself, or else the pod that
+// fills or provisions it; "" if nothing that was read does.
+func (e *Evidence) claimFails(name string) string {
+	v := e.find("DataVolume", e.namespace(), name)
+	text, isDone := e.dataVolumeFails(v)
+	if isDone {
+		return ""
+	}
+
+	claim, bound := e.find("PersistentVolumeClaim", e.namespace(), name), corev1.PersistentVolumeClaim{}
+	if claim != nil {
+		json.Unmarshal(claim.data, &bound) // goes on after a field of a wrong type
+	}
+
+	isPending := claim != nil && bound.Status.Phase != corev1.ClaimBound
+	if isPending {
+		text = strings.TrimPrefix(text+"; "+e.pendingFails(claim, bound), "; ")
+	}
+
+	for _, pod := range e.pods {
+		isOf := fills(pod, name, bound) || isPending && bound.Status.Phase != "" && isProvisioner(pod)
+		if text == "" && isOf {
+			text = e.trouble(pod)
+		}
+	}
+
+	return strings.TrimSuffix(text, "; ")
+}
+
+// fills reports whether a pod fills a claim: CDI calls it after the claim, or after the UID of
+// that (CDI pkg/controller/common/util.go, pkg/controller/populators).
+func fills(pod object, name string, claim corev1.PersistentVolumeClaim) bool {
+	isCDIs := pod.Labels["app"] == "containerized-data-importer" ||
+		pod.Labels["cdi.kubevirt.io"] != "" ||
+		hasAnyPrefix(pod.Name, "importer-", "cdi-upload-", "cdi-clone-")
+	volume := strings.TrimPrefix(claim.Spec.VolumeName, "pvc-")
+	return isCDIs && (strings.Contains(pod.Name, name) ||
+		claim.UID != "" && strings.Contains(pod.Name, string(claim.UID)) ||
+		volume != "" && strings.Contains(pod.Name, volume))
+}
+
+// pendingFails returns what keeps a claim from being bound, as far as it or an event says so.
+func (e *Evidence) pendingFails(o *related, claim corev1.PersistentVolumeClaim) string {
+	about := fmt.Sprintf("PersistentVolumeClaim %s/%s", o.Namespace, o.Name)
+	warned := e.warningAbout("PersistentVolumeClaim", o.Namespace, o.Name)
+	switch {
+	case claim.Status.Phase == corev1.ClaimLost:
+		return about + " lost its volume " + claim.Spec.VolumeName
+	case warned != "":
+		return fmt.Sprintf("%s is %s: %s", about, claim.Status.Phase, warned)
+	}
+
+	return ""
+}
+
+// dataVolumeFails returns what a DataVolume, or an event about it, says that fails, and whether it
+// is filled.
+func (e *Evidence) dataVolumeFails(o *related) (text string, isDone bool) {
+	if o == nil {
+		return "", false
+	}
+
+	var v dataVolume
+	json.Unmarshal(o.data, &v) // goes on after a field of a wrong type
+	about := fmt.Sprintf("DataVolume %s/%s is in phase %s", o.Namespace, o.Name, v.Status.Phase)
+	for _, c := range v.Status.Conditions {
+		if c.Status != "True" && isFailureReason(c.Reason) {
+			return about + ": " + c.Reason + ": " + c.Message, false
+		}
+	}
+
+	warned := e.warningAbout("DataVolume", o.Namespace, o.Name)
+	switch {
+	case v.Status.Phase == "Succeeded":
+		return "", true
+	case warned != "":
+		return about + ": " + warned, false
+	case v.Status.Phase == "Failed":
+		return about, false
+	}
+
+	return "", false
 }

@@ -235,14 +235,6 @@ func (f Finding) isOfRunning(s State) bool {
 	return f.Stage == StageStop && s.Name == "stopping"
 }
 
-// plainLine returns the line of an entry as its source printed it, with secrets.
-func (n entry) plainLine() string {
-	if all := lines(n.text); n.line < len(all) {
-		return strings.TrimSpace(all[n.line])
-	}
-	return ""
-}
-
 // isSlow reports whether a VM's start only takes long: libvirt started QEMU, and nothing says since
 // that it failed.
 func (e *Evidence) isSlow(r Report, errors []entry) bool {
@@ -485,6 +477,14 @@ func (n entry) show() Line {
 
 	line.Text, line.Speaker = quote(text, at), redact.Text(n.speaker(n.plainLine()))
 	return line
+}
+
+// plainLine returns the line of an entry as its source printed it, with secrets.
+func (n entry) plainLine() string {
+	if all := lines(n.text); n.line < len(all) {
+		return strings.TrimSpace(all[n.line])
+	}
+	return ""
 }
 
 // safeLine returns the line of an entry as its source printed it, without secrets. They are removed
