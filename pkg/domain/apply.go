@@ -55,7 +55,7 @@ func (d *Domain) Apply(c Changes) ([]byte, error) {
 		return nil, err
 	}
 
-	// Several kinds write to qemu:commandline and qemu:override, so each of these is written once, last.
+	// Several kinds write to qemu:commandline and qemu:override: each of these is written once, last.
 	for _, name := range qemuParents {
 		e.setQEMU(name)
 	}

@@ -27,8 +27,8 @@ func (r *reader) references(root *xmledit.Element) error {
 		}
 	}
 
-	// The rest is named as QEMU names it, pci.9 or by alias: in overrides of the user, and as a word of
-	// an argument.
+	// The rest is named as QEMU names it, pci.9 or by alias: in overrides of the user, and as a word
+	// of an argument.
 	indexOf := r.indexesByName()
 	byName := func(name string) {
 		if index, found := indexOf(name); found {

@@ -159,8 +159,8 @@ func (j judge) judged(p proposal) candidate {
 	}
 
 	c.tallies = consumers.Tallies(j.onHost, j.guest(shownBy(j.Host, p.decisions), node))
-	// Harm counts in full, since no tree without the hook does any. Of wrong decisions only those count
-	// that the flat tree has not, too.
+	// Harm counts in full, since no tree without the hook does any. Wrong decisions count if they are
+	// more than in the flat tree.
 	c.harm = j.falseSwitches(p)
 	for i, t := range c.tallies {
 		more := max(0, t.Wrong-j.withoutHook[i].Wrong)

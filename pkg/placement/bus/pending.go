@@ -296,8 +296,8 @@ func (g Guest) OpenPorts(leaving Devices) (needed, left []domain.Controller) {
 		return nil, nil
 	}
 
-	// libvirt takes free ports by index, so all that leaves must leave no free port before the last one
-	// that something takes.
+	// libvirt takes free ports by index, so no device that leaves may leave a free port before the last
+	// one that something takes.
 	isTaken := g.taken(whole, leaving)
 	last := slices.Max(slices.Collect(maps.Keys(isTaken)))
 	for _, c := range g.Addressed() {

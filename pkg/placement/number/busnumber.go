@@ -31,8 +31,8 @@ func busNumbersOf(
 
 	slices.SortStableFunc(taken, func(x, y bus.Span) int { return cmp.Compare(y.First, x.First) })
 
-	// Below the floor firmware numbers the root bus and the expander buses without a number. Where ranges
-	// of one size do not fit, a smaller size is tried, and last each gets its exact need.
+	// Below the floor firmware numbers the root bus and the expander buses without a number. Where
+	// ranges of one size do not fit, a smaller size is tried, and last each gets its exact need.
 	floor := root.BusNumbers() + libvirt.AutomaticBusNumbers(beside.Domain)
 	var firsts []int
 	for _, size := range []int{32, 16, 8, 0} {

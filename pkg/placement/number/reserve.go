@@ -69,7 +69,7 @@ func reserve(rep Replacement) reservation {
 	rest, r.removed = without(rep, gone)
 	rest.Controllers = append(rest.Controllers, r.ports...)
 
-	// Counted is the root bus of the guest with the layout; slots and bus numbers are looked for beside
+	// Counted is the root bus of the guest with the layout; slots and bus numbers are looked for in
 	// the guest without it.
 	r.guest = rep.Current.WithRootPorts(&rest, missing)
 	r.rootBus = r.whole(rest, rep).RootBus(rep.Ports, r.last())
@@ -167,8 +167,8 @@ func (r *reservation) pin(
 		ports = append(ports, port)
 	}
 
-	// Ports are in the order in which libvirt takes them, so each gets the next index, and what is left
-	// comes after all of them.
+	// Ports are in the order in which libvirt takes them, so each gets the next index, and what is
+	// left comes after all of them.
 	slices.Sort(indexes)
 	return r.addPorts(ports, indexes)
 }

@@ -145,9 +145,11 @@ func (c *Client) portHelp(ctx context.Context, pod *corev1.Pod) (string, error) 
 func (c *Client) domain(ctx context.Context, pod *corev1.Pod, in Instance) ([]byte, error) {
 	xml, err := c.exec(ctx, pod, command{
 		container: compute,
-		words:     []string{"virsh", "-q", "-c", in.uri(), "dumpxml", kubevirt.DomainName(in.NamespacedName)},
-		limit:     maxDomain,
-		file:      archive.DomainName,
+		words: []string{
+			"virsh", "-q", "-c", in.uri(), "dumpxml", kubevirt.DomainName(in.NamespacedName),
+		},
+		limit: maxDomain,
+		file:  archive.DomainName,
 	})
 
 	if err != nil {

@@ -45,8 +45,8 @@ func (r *logReader) addTable(line string) bool {
 	return err == nil && e.addObject(data, "")
 }
 
-// cells returns a row's cells by the names of their columns. An empty cell, such as the address of a
-// VMI that does not run yet, shifts nothing: columns are found by where their titles begin.
+// cells returns a row's cells by the names of their columns. An empty cell, such as the address of
+// a VMI that does not run yet, shifts nothing: columns are found by where their titles begin.
 func (t *getTable) cells(line string) map[string]string {
 	cells := map[string]string{}
 	words := strings.Fields(line)
