@@ -114,6 +114,7 @@ func TestHasSwitchPortLinks(t *testing.T) {
 	for machine, isOlder := range map[string]bool{
 		"pc-q35-8.2": true, "pc-q35-9.0": false, "pc-q35-rhel9.4.0": true,
 		"pc-q35-rhel9.6.0": false, "pc-q35-rhel10.0.0": false,
+		"pc-q35-8.1+pve0": true, "pc-q35-9.2+pve1": false, "pc-q35-9": true,
 	} {
 		if got := libvirt.IsOlderThan(machine, "9.0"); got != isOlder {
 			t.Errorf("%s older than 9.0: %v, want %v", machine, got, isOlder)
