@@ -45,6 +45,8 @@ func checkBeside(s start, next placing) []reasons.Warning {
 		}
 	}
 
+	// A root port has its index as chassis unless it says another, so ports that libvirt and KubeVirt
+	// add later are known by their index.
 	taken := chassisOf(s.Domain)
 	before := s.current.Coming(s.ports)
 	for _, index := range next.result.Coming(next.ports) {

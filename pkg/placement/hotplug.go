@@ -70,6 +70,7 @@ func fit(
 		return bus.Ports{KubeVirt: most.KubeVirt, Hook: most.Hook - 1 - fewer}
 	}
 
+	// What fits with some ports fits with fewer, so the most that fit are found by halving.
 	fewer := sort.Search(most.Hook-1-least, func(n int) bool { return len(try(with(n))) == 0 })
 	if violations = try(with(fewer)); len(violations) > 0 {
 		return most, violations

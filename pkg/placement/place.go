@@ -204,7 +204,7 @@ func withAligned(s start, built placing) placing {
 // tree violates. Without managed devices it does not check unmanaged expander buses.
 func keep(s start, p proposal) (placing, []reasons.Warning) {
 	kept := placing{proposal: p, changes: s.base, ports: s.ports}
-	// Here even the ports that KubeVirt keeps free give way: a tree that is there is not torn down for
+	// Here fewer ports may be left than KubeVirt would keep: a tree that is there is not torn down for
 	// them.
 	if len(kept.managed) > 0 {
 		fits, violations := fit(s.ports, 0, func(ports bus.Ports) []reasons.Warning {

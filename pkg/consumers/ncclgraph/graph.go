@@ -82,6 +82,7 @@ func (m Machine) Choices() []Choice {
 		direct[i] = topology.Map(nics, func(nic way) path { return between(own, nic) })
 	}
 
+	// The ways over NVLink come after all direct ones are known, since they end with another GPU's.
 	peers := make([][]int, len(m.NICs))
 	for n := range m.NICs {
 		peers[n] = m.peersNear(direct, n)

@@ -131,6 +131,8 @@ func complete(
 		return g, a, nil
 	}
 
+	// The second pass has the controllers that the first showed to be needed, and gives the addresses
+	// that count.
 	g.buses = len(a.buses)
 	g.space = a.buses[:0]
 	if a, err = g.pass(false); err != nil {

@@ -87,6 +87,8 @@ func slotsOf(a *domain.GuestAddress, controllers map[int]domain.Controller) stri
 			break
 		}
 
+		// From the device up, so each step goes before those that are there. Above an expander bus
+		// the path does not count: its index is what tells it.
 		at := fmt.Sprintf("%02x.%x", a.Slot, a.Function)
 		if path != "" {
 			at += "/"

@@ -98,11 +98,7 @@ func Between(h *topology.Host, requester, completer topology.DeviceID, guest Gue
 	from, to := h.Function(requester), h.Function(completer)
 	tree := h.Tree([]topology.DeviceID{requester, completer})
 	own, peers := tree.Node(requester).Path(), tree.Node(completer).Path()
-	shared := 0
-	for shared < min(len(own), len(peers)) && own[shared] == peers[shared] {
-		shared++
-	}
-
+	shared := len(topology.Shared(own, peers))
 	f := Facts{Obstacle: obstacle(h, requester, completer, shared, own, peers)}
 	if guest.HasIOMMU && f.Obstacle == "" {
 		f.Obstacle = CauseGuestIOMMU
@@ -112,6 +108,7 @@ func Between(h *topology.Host, requester, completer topology.DeviceID, guest Gue
 		f.Mapping = iommufdMapping(h.Kernel)
 	}
 
+	// All nodes and functions are there from here on: what is missing is an obstacle.
 	if f.Obstacle != "" {
 		return f
 	}
