@@ -12,23 +12,6 @@ import (
 // results are the devices that a VM gets, with the requests that they are for.
 type results []resourceapi.DeviceRequestAllocationResult
 
-// requests returns the requests that each device is for, without those that take nothing.
-func (all results) requests() map[deviceID]string {
-	requestsOf := map[deviceID]string{}
-	for _, r := range all {
-		id := idOfResult(r)
-		switch {
-		case ptr.Deref(r.AdminAccess, false):
-		case requestsOf[id] == "":
-			requestsOf[id] = r.Request
-		default: // shares of a device
-			requestsOf[id] += ", " + r.Request
-		}
-	}
-
-	return requestsOf
-}
-
 // offer is what VMs may take of a node.
 type offer struct {
 	taken   taken // not these, to which fill adds what VMs get
@@ -61,16 +44,6 @@ func (n *node) fill(
 	}
 
 	return c
-}
-
-// take takes what a VM gets. Of a function that is published as several devices it takes all.
-func (n *node) take(got results, t taken) {
-	for _, r := range got {
-		t.add(r)
-	}
-	for id := range got.requests() {
-		t.block(n.twins[id]...)
-	}
 }
 
 // allocate lets the scheduler's allocator allocate devices of pools to a VM's claims, beside what
@@ -163,4 +136,31 @@ func (n *node) addUses(t taken) {
 			n.take(results{u.result}, t)
 		}
 	}
+}
+
+// take takes what a VM gets. Of a function that is published as several devices it takes all.
+func (n *node) take(got results, t taken) {
+	for _, r := range got {
+		t.add(r)
+	}
+	for id := range got.requests() {
+		t.block(n.twins[id]...)
+	}
+}
+
+// requests returns the requests that each device is for, without those that take nothing.
+func (all results) requests() map[deviceID]string {
+	requestsOf := map[deviceID]string{}
+	for _, r := range all {
+		id := idOfResult(r)
+		switch {
+		case ptr.Deref(r.AdminAccess, false):
+		case requestsOf[id] == "":
+			requestsOf[id] = r.Request
+		default: // shares of a device
+			requestsOf[id] += ", " + r.Request
+		}
+	}
+
+	return requestsOf
 }

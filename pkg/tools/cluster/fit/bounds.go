@@ -117,6 +117,9 @@ func (t tally) pairs() PathCounts {
 	return p
 }
 
+func (t tally) isNearer(u tally) bool  { return t.compare(u) < 0 }
+func (t tally) isFarther(u tally) bool { return t.compare(u) > 0 }
+
 // compare orders tallies by the sum of their path types; of two alike the one with fewer pairs of
 // the farthest type is nearer.
 func (t tally) compare(u tally) int {
@@ -131,9 +134,6 @@ func (t tally) compare(u tally) int {
 
 	return sum
 }
-
-func (t tally) isNearer(u tally) bool  { return t.compare(u) < 0 }
-func (t tally) isFarther(u tally) bool { return t.compare(u) > 0 }
 
 // mixes are the mixes of devices that a selection may have, from no device to all that are wanted.
 type mixes struct {
@@ -175,40 +175,6 @@ func newMixes(counts map[string]int) *mixes {
 	return m
 }
 
-// sum returns the number of the mix of two together; false if that is more than is wanted.
-func (m *mixes) sum(a, b int) (int, bool) {
-	wanted := m.all[len(m.all)-1]
-	for k := range wanted {
-		if m.all[a][k]+m.all[b][k] > wanted[k] {
-			return 0, false
-		}
-	}
-
-	return a + b, true
-}
-
-// size returns the number of devices of a mix.
-func (m *mixes) size(number int) int {
-	size := 0
-	for _, count := range m.all[number] {
-		size += count
-	}
-	return size
-}
-
-// split divides devices into groups: two are of one group if their path type is nearer than t.
-func (m *mixes) split(devices []int, t topology.PathType) (groups [][]int) {
-	for _, d := range devices {
-		i := slices.IndexFunc(groups, func(group []int) bool { return m.types[group[0]][d] < t })
-		if i < 0 {
-			i, groups = len(groups), append(groups, nil)
-		}
-		groups[i] = append(groups[i], d)
-	}
-
-	return groups
-}
-
 // choose returns, per mix, the pairs of the best selection of devices, of which no two are farther
 // than t; nil for a mix that they cannot give.
 func (m *mixes) choose(
@@ -228,6 +194,19 @@ func (m *mixes) choose(
 	}
 
 	return found
+}
+
+// split divides devices into groups: two are of one group if their path type is nearer than t.
+func (m *mixes) split(devices []int, t topology.PathType) (groups [][]int) {
+	for _, d := range devices {
+		i := slices.IndexFunc(groups, func(group []int) bool { return m.types[group[0]][d] < t })
+		if i < 0 {
+			i, groups = len(groups), append(groups, nil)
+		}
+		groups[i] = append(groups[i], d)
+	}
+
+	return groups
 }
 
 // join returns the best selections of two groups whose devices are as far from each other as t.
@@ -255,4 +234,25 @@ func (m *mixes) join(
 	}
 
 	return found
+}
+
+// size returns the number of devices of a mix.
+func (m *mixes) size(number int) int {
+	size := 0
+	for _, count := range m.all[number] {
+		size += count
+	}
+	return size
+}
+
+// sum returns the number of the mix of two together; false if that is more than is wanted.
+func (m *mixes) sum(a, b int) (int, bool) {
+	wanted := m.all[len(m.all)-1]
+	for k := range wanted {
+		if m.all[a][k]+m.all[b][k] > wanted[k] {
+			return 0, false
+		}
+	}
+
+	return a + b, true
 }

@@ -156,18 +156,6 @@ func parentOf(request string) string {
 	return parent
 }
 
-// requestOf returns the request of a result.
-func requestOf(claim *resourceapi.ResourceClaim, name string) *resourceapi.DeviceRequest {
-	all := claim.Spec.Devices.Requests
-	i := slices.IndexFunc(all, func(r resourceapi.DeviceRequest) bool {
-		return r.Name == parentOf(name)
-	})
-	if i < 0 {
-		return nil
-	}
-	return &all[i]
-}
-
 // leastOf returns how many devices a request gets at least.
 func leastOf(request resourceapi.DeviceRequest) int64 {
 	least := int64(0)
@@ -350,6 +338,18 @@ func derives(claim *resourceapi.ResourceClaim, name, attribute string) bool {
 			return string(d.Name) == attribute
 		})
 	})
+}
+
+// requestOf returns the request of a result.
+func requestOf(claim *resourceapi.ResourceClaim, name string) *resourceapi.DeviceRequest {
+	all := claim.Spec.Devices.Requests
+	i := slices.IndexFunc(all, func(r resourceapi.DeviceRequest) bool {
+		return r.Name == parentOf(name)
+	})
+	if i < 0 {
+		return nil
+	}
+	return &all[i]
 }
 
 // values returns the values of an attribute, none of a device that is not published.

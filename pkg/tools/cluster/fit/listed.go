@@ -81,21 +81,6 @@ func (n *node) moduleAddresses() map[nvlink.Module]topology.Address {
 	return addresses
 }
 
-// moduleOf returns the physical id that a device with an address publishes.
-func moduleOf(d OfferedDevice) (nvlink.Module, bool) {
-	if d.published == nil || d.Address == "" {
-		return 0, false
-	}
-
-	for _, value := range valuesOf(d, moduleAttribute) {
-		if module, err := strconv.Atoi(value); err == nil {
-			return nvlink.Module(module), true
-		}
-	}
-
-	return 0, false
-}
-
 // publishedPartitions returns the partitions that devices say they are in. One that lacks a GPU is
 // left out: it cannot be activated. The driver gives none to a GPU without a physical id.
 func (n *node) publishedPartitions() (found []nvlink.Partition) {
@@ -127,4 +112,19 @@ func (n *node) publishedPartitions() (found []nvlink.Partition) {
 
 	slices.SortFunc(found, func(a, b nvlink.Partition) int { return cmp.Compare(a.ID, b.ID) })
 	return found
+}
+
+// moduleOf returns the physical id that a device with an address publishes.
+func moduleOf(d OfferedDevice) (nvlink.Module, bool) {
+	if d.published == nil || d.Address == "" {
+		return 0, false
+	}
+
+	for _, value := range valuesOf(d, moduleAttribute) {
+		if module, err := strconv.Atoi(value); err == nil {
+			return nvlink.Module(module), true
+		}
+	}
+
+	return 0, false
 }

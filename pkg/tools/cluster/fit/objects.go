@@ -348,18 +348,6 @@ func (o *Objects) add(kind string, data []byte) error {
 	return nil
 }
 
-// decode appends an object, or what is kept of it.
-func decode[T any](to *[]*T, data []byte, kept func(*T) *T) error {
-	object := new(T)
-	err := json.Unmarshal(data, object)
-	if kept != nil {
-		object = kept(object)
-	}
-
-	*to = append(*to, object)
-	return err
-}
-
 // keptOfNode returns what decides whether pods may run on a node, and how many.
 func keptOfNode(n *corev1.Node) *corev1.Node {
 	kept := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: n.Labels}}
@@ -418,6 +406,18 @@ func (o *Objects) addTaintRule(data []byte) error {
 	}
 
 	return decode(&o.TaintRules, data, nil)
+}
+
+// decode appends an object, or what is kept of it.
+func decode[T any](to *[]*T, data []byte, kept func(*T) *T) error {
+	object := new(T)
+	err := json.Unmarshal(data, object)
+	if kept != nil {
+		object = kept(object)
+	}
+
+	*to = append(*to, object)
+	return err
 }
 
 // keptOfClaim returns what a claim requests and what it got.

@@ -16,27 +16,6 @@ import (
 	"hook-sidecar/pkg/words"
 )
 
-// alternatives returns what a request asks for: one thing, or the first of several that there is.
-func alternatives(request resourceapi.DeviceRequest) (all []resourceapi.ExactDeviceRequest) {
-	if request.Exactly != nil {
-		return []resourceapi.ExactDeviceRequest{*request.Exactly}
-	}
-
-	for _, s := range request.FirstAvailable {
-		all = append(all, resourceapi.ExactDeviceRequest{
-			DeviceClassName:   s.DeviceClassName,
-			Selectors:         s.Selectors,
-			AllocationMode:    s.AllocationMode,
-			Count:             s.Count,
-			Tolerations:       s.Tolerations,
-			Capacity:          s.Capacity,
-			DerivedAttributes: s.DerivedAttributes,
-		})
-	}
-
-	return all
-}
-
 // want is a request for devices of one kind.
 type want struct {
 	name        string // of the request
@@ -50,39 +29,6 @@ type want struct {
 
 // isForAll reports whether a request is for all devices of a kind that there are.
 func (w *want) isForAll() bool { return w.count == 0 }
-
-// wantOf returns what a request wants; nil where that is one of several alternatives, or takes
-// nothing: only the allocator knows.
-func wantOf(request resourceapi.DeviceRequest) *want {
-	all := alternatives(request)
-	if len(all) != 1 || all[0].AdminAccess != nil {
-		return nil
-	}
-
-	r := all[0]
-	w := &want{
-		name: request.Name, class: r.DeviceClassName, selectors: r.Selectors,
-		tolerations: r.Tolerations,
-		capacity:    ptr.Deref(r.Capacity, resourceapi.CapacityRequirements{}).Requests,
-	}
-	for _, a := range r.DerivedAttributes {
-		w.derived = append(w.derived, string(a.Name))
-	}
-	if r.AllocationMode != resourceapi.DeviceAllocationModeAll {
-		w.count = r.Count
-	}
-
-	return w
-}
-
-// kind names the devices that are wanted, for messages.
-func (w *want) kind() string {
-	kind := w.class
-	for _, s := range w.selectors {
-		kind += " with " + ptr.Deref(s.CEL, resourceapi.CELDeviceSelector{}).Expression
-	}
-	return kind
-}
 
 // demand is what the requests of a VM want that ask for the same: they choose of the same devices.
 type demand struct {
@@ -250,37 +196,32 @@ func lacks(
 	return ""
 }
 
-// supply counts devices: functions of one claim, and devices that several may share.
-func (n *node) supply(devices []OfferedDevice) (own, shared int64) {
-	known := map[deviceID]bool{}
-	for _, d := range devices {
-		if known[d.id] {
+// kindShortage says that fewer devices of a kind are left than requests of all tolerations and
+// capacities need together, "" where there are enough.
+func (n *node) kindShortage(demands map[string]*demand) string {
+	kinds := map[string]*demand{}
+	for _, key := range slices.Sorted(maps.Keys(demands)) {
+		d := demands[key]
+		if d.isForAll() {
 			continue
 		}
 
-		known[d.id] = true
-		for _, twin := range n.twins[d.id] {
-			known[twin] = true
+		if kinds[d.kind()] == nil {
+			kinds[d.kind()] = &demand{want: d.want}
 		}
 
-		if d.isShared() {
-			shared++
-		} else {
-			own++
+		kind := kinds[d.kind()]
+		kind.counts = append(kind.counts, d.counts...)
+		kind.all, kind.left = d.all, append(kind.left, d.left...)
+	}
+
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		if why := n.shortage(kinds[kind]); why != "" {
+			return why
 		}
 	}
 
-	return own, shared
-}
-
-// needed returns how many devices requests need at least where some can be shared: one request gets
-// each of these once, and all may get the same.
-func needed(counts []int64, shared int64) int64 {
-	total := shared
-	for _, count := range counts {
-		total += max(count-shared, 0)
-	}
-	return total
+	return ""
 }
 
 // shortage says that fewer devices are left than requests need, "" where there are enough.
@@ -309,34 +250,6 @@ func (n *node) shortage(d *demand) string {
 	}
 
 	return strings.Join(append([]string{why}, d.obstacles...), "; ")
-}
-
-// kindShortage says that fewer devices of a kind are left than requests of all tolerations and
-// capacities need together, "" where there are enough.
-func (n *node) kindShortage(demands map[string]*demand) string {
-	kinds := map[string]*demand{}
-	for _, key := range slices.Sorted(maps.Keys(demands)) {
-		d := demands[key]
-		if d.isForAll() {
-			continue
-		}
-
-		if kinds[d.kind()] == nil {
-			kinds[d.kind()] = &demand{want: d.want}
-		}
-
-		kind := kinds[d.kind()]
-		kind.counts = append(kind.counts, d.counts...)
-		kind.all, kind.left = d.all, append(kind.left, d.left...)
-	}
-
-	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
-		if why := n.shortage(kinds[kind]); why != "" {
-			return why
-		}
-	}
-
-	return ""
 }
 
 // unpublished names an attribute that the devices of a request have to share and do not have.
@@ -401,6 +314,93 @@ func (n *node) unshared(
 	return ""
 }
 
+// needed returns how many devices requests need at least where some can be shared: one request gets
+// each of these once, and all may get the same.
+func needed(counts []int64, shared int64) int64 {
+	total := shared
+	for _, count := range counts {
+		total += max(count-shared, 0)
+	}
+	return total
+}
+
+// supply counts devices: functions of one claim, and devices that several may share.
+func (n *node) supply(devices []OfferedDevice) (own, shared int64) {
+	known := map[deviceID]bool{}
+	for _, d := range devices {
+		if known[d.id] {
+			continue
+		}
+
+		known[d.id] = true
+		for _, twin := range n.twins[d.id] {
+			known[twin] = true
+		}
+
+		if d.isShared() {
+			shared++
+		} else {
+			own++
+		}
+	}
+
+	return own, shared
+}
+
+// kind names the devices that are wanted, for messages.
+func (w *want) kind() string {
+	kind := w.class
+	for _, s := range w.selectors {
+		kind += " with " + ptr.Deref(s.CEL, resourceapi.CELDeviceSelector{}).Expression
+	}
+	return kind
+}
+
+// wantOf returns what a request wants; nil where that is one of several alternatives, or takes
+// nothing: only the allocator knows.
+func wantOf(request resourceapi.DeviceRequest) *want {
+	all := alternatives(request)
+	if len(all) != 1 || all[0].AdminAccess != nil {
+		return nil
+	}
+
+	r := all[0]
+	w := &want{
+		name: request.Name, class: r.DeviceClassName, selectors: r.Selectors,
+		tolerations: r.Tolerations,
+		capacity:    ptr.Deref(r.Capacity, resourceapi.CapacityRequirements{}).Requests,
+	}
+	for _, a := range r.DerivedAttributes {
+		w.derived = append(w.derived, string(a.Name))
+	}
+	if r.AllocationMode != resourceapi.DeviceAllocationModeAll {
+		w.count = r.Count
+	}
+
+	return w
+}
+
+// alternatives returns what a request asks for: one thing, or the first of several that there is.
+func alternatives(request resourceapi.DeviceRequest) (all []resourceapi.ExactDeviceRequest) {
+	if request.Exactly != nil {
+		return []resourceapi.ExactDeviceRequest{*request.Exactly}
+	}
+
+	for _, s := range request.FirstAvailable {
+		all = append(all, resourceapi.ExactDeviceRequest{
+			DeviceClassName:   s.DeviceClassName,
+			Selectors:         s.Selectors,
+			AllocationMode:    s.AllocationMode,
+			Count:             s.Count,
+			Tolerations:       s.Tolerations,
+			Capacity:          s.Capacity,
+			DerivedAttributes: s.DerivedAttributes,
+		})
+	}
+
+	return all
+}
+
 // valuesOf returns the values of a device's attribute.
 func valuesOf(d OfferedDevice, attribute string) (values []string) {
 	for name, a := range d.published.Attributes {
@@ -433,14 +433,6 @@ func sprintAll[T any](values []T) []string {
 	return topology.Map(values, func(value T) string { return fmt.Sprint(value) })
 }
 
-// qualify returns the full name of a driver's attribute.
-func qualify(name, driver string) string {
-	if strings.Contains(name, "/") {
-		return name
-	}
-	return driver + "/" + name
-}
-
 // publishes reports whether devices have an attribute, and under which other name they have the
 // same thing.
 func publishes(devices []OfferedDevice, attribute string) (isPublished bool, other string) {
@@ -458,6 +450,14 @@ func publishes(devices []OfferedDevice, attribute string) (isPublished bool, oth
 	}
 
 	return false, other
+}
+
+// qualify returns the full name of a driver's attribute.
+func qualify(name, driver string) string {
+	if strings.Contains(name, "/") {
+		return name
+	}
+	return driver + "/" + name
 }
 
 // taintsOf lists the taints of a device that keep the scheduler from it and that nothing tolerates.

@@ -15,17 +15,6 @@ import (
 // PathCounts are numbers of pairs of devices by path type.
 type PathCounts map[topology.PathType]int
 
-func pairs(tree *topology.Tree, ids []topology.DeviceID) PathCounts {
-	p := PathCounts{}
-	for i, a := range ids {
-		for _, b := range ids[:i] {
-			p[tree.PathType(a, b)]++
-		}
-	}
-
-	return p
-}
-
 // String lists the pairs, the nearest first.
 func (p PathCounts) String() string {
 	var parts []string
@@ -79,4 +68,15 @@ func (out Node) near(host *topology.Host, ids []topology.DeviceID) (Node, error)
 	}
 
 	return out, err
+}
+
+func pairs(tree *topology.Tree, ids []topology.DeviceID) PathCounts {
+	p := PathCounts{}
+	for i, a := range ids {
+		for _, b := range ids[:i] {
+			p[tree.PathType(a, b)]++
+		}
+	}
+
+	return p
 }

@@ -176,96 +176,6 @@ func (n *node) setStates(partitions []Partition) {
 	}
 }
 
-// idOf returns the id of a device, also of a device plugin.
-func (n *node) idOf(d OfferedDevice) deviceID {
-	if d.published != nil {
-		return d.id
-	}
-	return newDeviceID(d.Driver, n.Name, d.Name)
-}
-
-// gpus returns the devices of all partitions, and those of their driver and product that are in
-// none: on A100 Fabric Manager lists no partition of a GPU that failed or is in MIG mode.
-func (n *node) gpus() sets.Set[deviceID] {
-	all := sets.New[deviceID]()
-	for _, p := range n.partitions {
-		all = all.Union(p.devices)
-	}
-
-	products := sets.New[string]()
-	for _, d := range n.devices {
-		if all.Has(n.idOf(d)) {
-			products.Insert(productOf(d))
-		}
-	}
-
-	for _, d := range n.devices {
-		if products.Has(productOf(d)) {
-			all.Insert(n.idOf(d))
-		}
-	}
-
-	return all
-}
-
-// productOf returns the driver of a device and the model that it publishes, if it does.
-func productOf(d OfferedDevice) string {
-	if d.published == nil {
-		return d.Driver
-	}
-	return fmt.Sprint(d.Driver, valuesOf(d, d.Driver+"/productName"))
-}
-
-// usable returns the partitions of which no GPU is in use, the best to take first: the one that
-// leaves the most others of the largest size, then of the next. One that overlaps an active
-// partition cannot be activated, unless nothing runs.
-func (n *node) usable(t taken, isEmpty bool) []Partition {
-	isFree := func(p Partition, others sets.Set[topology.DeviceID]) bool {
-		if t.has(p.devices.UnsortedList()...) || p.places.HasAny(others.UnsortedList()...) {
-			return false
-		}
-		return isEmpty || !slices.ContainsFunc(n.partitions, func(q Partition) bool {
-			return q.isActive && q.key != p.key && q.places.HasAny(p.places.UnsortedList()...)
-		})
-	}
-
-	left := func(p Partition) map[int]int {
-		sizes := map[int]int{}
-		for _, q := range n.partitions {
-			if isFree(q, p.places) {
-				sizes[len(q.GPUs)]++
-			}
-		}
-
-		return sizes
-	}
-
-	var found []Partition
-	for _, p := range n.partitions {
-		if isFree(p, nil) {
-			found = append(found, p)
-		}
-	}
-
-	slices.SortStableFunc(found, func(a, b Partition) int { return compareSizes(left(b), left(a)) })
-	return found
-}
-
-// compareSizes compares numbers of partitions by size, the largest size first.
-func compareSizes(a, b map[int]int) int {
-	sizes := sets.KeySet(a).Union(sets.KeySet(b)).UnsortedList()
-	slices.Sort(sizes)
-	slices.Reverse(sizes)
-
-	for _, size := range sizes {
-		if c := cmp.Compare(a[size], b[size]); c != 0 {
-			return c
-		}
-	}
-
-	return 0
-}
-
 // fillPartitions does what fill does where the GPUs of a VM have to be a partition.
 func (n *node) fillPartitions(
 	ctx context.Context, claims []*resourceapi.ResourceClaim, pools []*pool, o offer,
@@ -339,6 +249,38 @@ func (n *node) takesGPUs(ctx context.Context, claims []*resourceapi.ResourceClai
 	return slices.ContainsFunc(slices.Collect(maps.Keys(got.requests())), all.Has)
 }
 
+// gpus returns the devices of all partitions, and those of their driver and product that are in
+// none: on A100 Fabric Manager lists no partition of a GPU that failed or is in MIG mode.
+func (n *node) gpus() sets.Set[deviceID] {
+	all := sets.New[deviceID]()
+	for _, p := range n.partitions {
+		all = all.Union(p.devices)
+	}
+
+	products := sets.New[string]()
+	for _, d := range n.devices {
+		if all.Has(n.idOf(d)) {
+			products.Insert(productOf(d))
+		}
+	}
+
+	for _, d := range n.devices {
+		if products.Has(productOf(d)) {
+			all.Insert(n.idOf(d))
+		}
+	}
+
+	return all
+}
+
+// productOf returns the driver of a device and the model that it publishes, if it does.
+func productOf(d OfferedDevice) string {
+	if d.published == nil {
+		return d.Driver
+	}
+	return fmt.Sprint(d.Driver, valuesOf(d, d.Driver+"/productName"))
+}
+
 // countPartitions counts VMs whose GPUs a device plugin gives: at most one per free partition of
 // their number. It returns those partitions, in the order of VMs.
 func (n *node) countPartitions(s Shape, room int, isEmpty bool) (int, []Partition, string) {
@@ -382,6 +324,64 @@ func (n *node) countPartitions(s Shape, room int, isEmpty bool) (int, []Partitio
 	}
 
 	return len(order), order, ""
+}
+
+// usable returns the partitions of which no GPU is in use, the best to take first: the one that
+// leaves the most others of the largest size, then of the next. One that overlaps an active
+// partition cannot be activated, unless nothing runs.
+func (n *node) usable(t taken, isEmpty bool) []Partition {
+	isFree := func(p Partition, others sets.Set[topology.DeviceID]) bool {
+		if t.has(p.devices.UnsortedList()...) || p.places.HasAny(others.UnsortedList()...) {
+			return false
+		}
+		return isEmpty || !slices.ContainsFunc(n.partitions, func(q Partition) bool {
+			return q.isActive && q.key != p.key && q.places.HasAny(p.places.UnsortedList()...)
+		})
+	}
+
+	left := func(p Partition) map[int]int {
+		sizes := map[int]int{}
+		for _, q := range n.partitions {
+			if isFree(q, p.places) {
+				sizes[len(q.GPUs)]++
+			}
+		}
+
+		return sizes
+	}
+
+	var found []Partition
+	for _, p := range n.partitions {
+		if isFree(p, nil) {
+			found = append(found, p)
+		}
+	}
+
+	slices.SortStableFunc(found, func(a, b Partition) int { return compareSizes(left(b), left(a)) })
+	return found
+}
+
+// compareSizes compares numbers of partitions by size, the largest size first.
+func compareSizes(a, b map[int]int) int {
+	sizes := sets.KeySet(a).Union(sets.KeySet(b)).UnsortedList()
+	slices.Sort(sizes)
+	slices.Reverse(sizes)
+
+	for _, size := range sizes {
+		if c := cmp.Compare(a[size], b[size]); c != 0 {
+			return c
+		}
+	}
+
+	return 0
+}
+
+// idOf returns the id of a device, also of a device plugin.
+func (n *node) idOf(d OfferedDevice) deviceID {
+	if d.published != nil {
+		return d.id
+	}
+	return newDeviceID(d.Driver, n.Name, d.Name)
 }
 
 // shown returns the node's partitions with the VMs that get them.

@@ -34,20 +34,6 @@ type table struct {
 	columns *tabwriter.Writer
 }
 
-func newTable(titles ...string) *table {
-	t := &table{}
-	t.columns = tabwriter.NewWriter(&t.text, 0, 0, 2, ' ', 0)
-	t.row(titles...)
-	return t
-}
-
-func (t *table) row(cells ...string) {
-	for i, cell := range cells {
-		cells[i] = words.Printable(words.OneLine(cell))
-	}
-	fmt.Fprintln(t.columns, strings.Join(cells, "\t"))
-}
-
 func (t *table) String() string {
 	t.columns.Flush() // to a strings.Builder, which has no error
 	return t.text.String()
@@ -119,4 +105,18 @@ func (n Node) partitionTable() *table {
 	}
 
 	return t
+}
+
+func newTable(titles ...string) *table {
+	t := &table{}
+	t.columns = tabwriter.NewWriter(&t.text, 0, 0, 2, ' ', 0)
+	t.row(titles...)
+	return t
+}
+
+func (t *table) row(cells ...string) {
+	for i, cell := range cells {
+		cells[i] = words.Printable(words.OneLine(cell))
+	}
+	fmt.Fprintln(t.columns, strings.Join(cells, "\t"))
 }
