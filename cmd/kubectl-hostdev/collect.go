@@ -201,6 +201,12 @@ func (a *app) writeIn(directory string, f archive.File) error {
 	return a.Write(name, f.Data)
 }
 
+// open makes archives what commands read, in place of a cluster.
+func (a *app) open(names []string) (err error) {
+	a.archives, err = a.readInputs(names, cli.MaxInput)
+	return err
+}
+
 // readInputs reads a user's files, archives and directories. A file that is no archive has a limit
 // of its own.
 func (a *app) readInputs(names []string, limit int) (inputs []archive.Input, err error) {
@@ -229,12 +235,6 @@ func (a *app) readInputs(names []string, limit int) (inputs []archive.Input, err
 	}
 
 	return inputs, nil
-}
-
-// open makes archives what commands read, in place of a cluster.
-func (a *app) open(names []string) (err error) {
-	a.archives, err = a.readInputs(names, cli.MaxInput)
-	return err
 }
 
 // archived returns the namespace of the VMs in the archives: the only one, or that of a VM with a

@@ -104,6 +104,12 @@ func (a *app) doctorOfCluster(ctx context.Context, flags doctorFlags) error {
 	return a.Doctor(report, "", flags.quiet, flags.Output)
 }
 
+// problems returns what doctor finds wrong with the installation, as lines.
+func (a *app) problems(ctx context.Context, client *cluster.Client) ([]string, error) {
+	report, err := a.installation(ctx, client)
+	return topology.Map(report.Problems(), doctor.Result.String), err
+}
+
 // installation checks what the cluster has of KubeVirt and of this hook.
 func (a *app) installation(ctx context.Context, client *cluster.Client) (doctor.Report, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
@@ -114,12 +120,6 @@ func (a *app) installation(ctx context.Context, client *cluster.Client) (doctor.
 	}
 
 	return doctor.NewInstallationReport(in), nil
-}
-
-// problems returns what doctor finds wrong with the installation, as lines.
-func (a *app) problems(ctx context.Context, client *cluster.Client) ([]string, error) {
-	report, err := a.installation(ctx, client)
-	return topology.Map(report.Problems(), doctor.Result.String), err
 }
 
 // lacksHook reports whether a running VM requests the hook, which would place devices that it did

@@ -52,30 +52,6 @@ func (f *fleetFlags) check(args []string, formats ...string) error {
 // noVM is the text of a table and a report without a VM.
 const noVM = "no VM with passthrough devices\n"
 
-// instances returns the VMs that may have devices, by namespace and name.
-func (a *app) instances(
-	ctx context.Context, f fleetFlags,
-) (*cluster.Client, []cluster.Instance, error) {
-	client, namespace, err := a.connect()
-	if err != nil {
-		return nil, nil, err
-	}
-
-	if f.all {
-		namespace = ""
-	}
-
-	ctx, cancel := context.WithTimeout(ctx, a.timeout)
-	defer cancel()
-	all, err := client.Instances(ctx, namespace, f.selector)
-	all = slices.DeleteFunc(all, func(in cluster.Instance) bool { return !in.MayHaveDevices })
-	slices.SortFunc(all, func(x, y cluster.Instance) int {
-		return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
-	})
-
-	return client, all, err
-}
-
 // forEach reads VMs, some at a time, and shows each when it is read. It prefers VMs on the node
 // with the fewest reads in flight: a slow node delays its own VMs only. It returns a result and
 // an error per VM.
@@ -144,4 +120,28 @@ func (a *app) completeVMs(
 	}
 
 	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// instances returns the VMs that may have devices, by namespace and name.
+func (a *app) instances(
+	ctx context.Context, f fleetFlags,
+) (*cluster.Client, []cluster.Instance, error) {
+	client, namespace, err := a.connect()
+	if err != nil {
+		return nil, nil, err
+	}
+
+	if f.all {
+		namespace = ""
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	all, err := client.Instances(ctx, namespace, f.selector)
+	all = slices.DeleteFunc(all, func(in cluster.Instance) bool { return !in.MayHaveDevices })
+	slices.SortFunc(all, func(x, y cluster.Instance) int {
+		return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
+	})
+
+	return client, all, err
 }

@@ -85,6 +85,54 @@ reading one VM may take (default 30s).
 	return root
 }
 
+// load reads the VM that an argument names.
+func (a *app) load(
+	ctx context.Context, argument string, scope cluster.Scope,
+) (*cluster.Client, cluster.RunningVM, error) {
+	client, namespace, err := a.connect()
+	if err != nil {
+		return nil, cluster.RunningVM{}, err
+	}
+
+	name, err := vmName(namespace, argument)
+	if err != nil {
+		return nil, cluster.RunningVM{}, err
+	}
+
+	if name.Namespace == "" {
+		name.Namespace = archived(a.archives, name.Name)
+	}
+
+	if name.Namespace == "" && len(a.archives) > 0 {
+		return nil, cluster.RunningVM{}, cli.Failed("name its namespace with -n",
+			fmt.Errorf("the files have no VM %s, or several of this name", name.Name))
+	}
+
+	vm, err := a.read(ctx, client, name, scope)
+	return client, vm, err
+}
+
+// read reads one VM in the time that --timeout gives it.
+func (a *app) read(
+	ctx context.Context, client *cluster.Client, name types.NamespacedName, scope cluster.Scope,
+) (cluster.RunningVM, error) {
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	defer a.Await(fmt.Sprintf("VM %s, at most %s (--timeout)", name, a.timeout))()
+	in, err := client.Instance(ctx, name)
+	if err != nil {
+		return cluster.RunningVM{}, err
+	}
+
+	vm, err := client.VM(ctx, in, scope)
+	if err == nil && in.Target != "" {
+		a.Say("warning: VM %s is migrating to node %s; this is where it still runs, %s", name,
+			in.Target, in.Node)
+	}
+
+	return vm, err
+}
+
 // connect returns a client of the cluster and the namespace that the flags and the
 // kubeconfig name.
 func (a *app) connect() (*cluster.Client, string, error) {
@@ -111,54 +159,6 @@ func (a *app) connect() (*cluster.Client, string, error) {
 
 	client, err := cluster.New(config)
 	return client, namespace, err
-}
-
-// read reads one VM in the time that --timeout gives it.
-func (a *app) read(
-	ctx context.Context, client *cluster.Client, name types.NamespacedName, scope cluster.Scope,
-) (cluster.RunningVM, error) {
-	ctx, cancel := context.WithTimeout(ctx, a.timeout)
-	defer cancel()
-	defer a.Await(fmt.Sprintf("VM %s, at most %s (--timeout)", name, a.timeout))()
-	in, err := client.Instance(ctx, name)
-	if err != nil {
-		return cluster.RunningVM{}, err
-	}
-
-	vm, err := client.VM(ctx, in, scope)
-	if err == nil && in.Target != "" {
-		a.Say("warning: VM %s is migrating to node %s; this is where it still runs, %s", name,
-			in.Target, in.Node)
-	}
-
-	return vm, err
-}
-
-// load reads the VM that an argument names.
-func (a *app) load(
-	ctx context.Context, argument string, scope cluster.Scope,
-) (*cluster.Client, cluster.RunningVM, error) {
-	client, namespace, err := a.connect()
-	if err != nil {
-		return nil, cluster.RunningVM{}, err
-	}
-
-	name, err := vmName(namespace, argument)
-	if err != nil {
-		return nil, cluster.RunningVM{}, err
-	}
-
-	if name.Namespace == "" {
-		name.Namespace = archived(a.archives, name.Name)
-	}
-
-	if name.Namespace == "" && len(a.archives) > 0 {
-		return nil, cluster.RunningVM{}, cli.Failed("name its namespace with -n",
-			fmt.Errorf("the files have no VM %s, or several of this name", name.Name))
-	}
-
-	vm, err := a.read(ctx, client, name, scope)
-	return client, vm, err
 }
 
 // planned plans a VM as the hook in its pod would, and finds out why its domain lacks what that wrote.
@@ -226,16 +226,6 @@ var kinds = map[string]string{
 	"vm": "", "vmi": "", "virtualmachine": "", "virtualmachineinstance": "", "node": "node/",
 }
 
-// seeUsage hints at what kubectl would take: a kind before a name.
-func seeUsage(cmd *cobra.Command, args []string) string {
-	if len(args) == 2 {
-		if before, isKind := kinds[args[0]]; isKind {
-			return fmt.Sprintf("did you mean %s %s%s?", cmd.Name(), before, args[1])
-		}
-	}
-	return cli.SeeHelp(cmd)
-}
-
 // oneVM checks that a command has the name of one VM.
 func oneVM(cmd *cobra.Command, args []string) error {
 	if len(args) == 1 {
@@ -251,4 +241,14 @@ func oneVMOrNone(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	return cli.Failed(seeUsage(cmd, args), fmt.Errorf("unexpected argument %q", args[1]))
+}
+
+// seeUsage hints at what kubectl would take: a kind before a name.
+func seeUsage(cmd *cobra.Command, args []string) string {
+	if len(args) == 2 {
+		if before, isKind := kinds[args[0]]; isKind {
+			return fmt.Sprintf("did you mean %s %s%s?", cmd.Name(), before, args[1])
+		}
+	}
+	return cli.SeeHelp(cmd)
 }

@@ -157,26 +157,6 @@ func (a *app) readVM(
 	return nil
 }
 
-// readInto adds objects or a log of the cluster to the evidence, or why they cannot be read.
-func readInto(
-	ctx context.Context, client *cluster.Client, q cluster.Query, e *why.Evidence,
-) error {
-	data, err := client.Get(ctx, q)
-	switch {
-	case err == nil && q.Part == "log":
-		e.AddLog(fmt.Sprintf("log of container %s of pod %s", q.Parameters["container"],
-			q.Name), string(data))
-
-	case err == nil:
-		e.Add("", data)
-	case !apierrors.IsNotFound(err) && !apierrors.IsBadRequest(err):
-		// a bad request is the log of a container that has none
-		e.Unread = append(e.Unread, reasons.Text(err))
-	}
-
-	return err
-}
-
 // readProviders adds who has what the VM lacks, and what makes or offers it: nodes, pods, their events
 // and the ends of their logs.
 func readProviders(ctx context.Context, client *cluster.Client, e *why.Evidence) {
@@ -228,6 +208,26 @@ func readLogs(
 			return // so are the others
 		}
 	}
+}
+
+// readInto adds objects or a log of the cluster to the evidence, or why they cannot be read.
+func readInto(
+	ctx context.Context, client *cluster.Client, q cluster.Query, e *why.Evidence,
+) error {
+	data, err := client.Get(ctx, q)
+	switch {
+	case err == nil && q.Part == "log":
+		e.AddLog(fmt.Sprintf("log of container %s of pod %s", q.Parameters["container"],
+			q.Name), string(data))
+
+	case err == nil:
+		e.Add("", data)
+	case !apierrors.IsNotFound(err) && !apierrors.IsBadRequest(err):
+		// a bad request is the log of a container that has none
+		e.Unread = append(e.Unread, reasons.Text(err))
+	}
+
+	return err
 }
 
 // isUnreachable reports whether the API server did not answer at all.
