@@ -16,7 +16,7 @@
 //	test/matrix            the same beside devices that have to stay, on random domains: TestBesideStaying
 //	test/matrix            trees that KubeVirt may come to make: TestCoreTrees
 //	pkg/consumers          what consumers decide on random hosts, and in flat guests: TestRandomHosts
-//	test/atlas             public machines in these trees, docs/atlas.md: TestPage
+//	test/atlas             public machines in these trees, docs/comparison.md: TestPage
 //	pkg/tools/recorded     hosts of records have the records' paths: TestMachines
 //	pkg/tools/paste        what programs print of machines, and as people paste it; lstopo files as hwloc reads them: TestMachines, TestShapes, TestFormats, TestLstopo, FuzzRead
 //	pkg/tools/paste        the tests' printers write as pciutils and hwloc do: TestPciutils, TestHwloc

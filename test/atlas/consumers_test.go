@@ -2,7 +2,6 @@ package atlas_test
 
 import (
 	"fmt"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -48,13 +47,6 @@ func TestConsumersTable(t *testing.T) {
 	}
 
 	table.WriteString("\n")
-	const file = "../../docs/comparison.md"
 	page := string(expect.File(t, file))
-	want := consumersTable.ReplaceAllLiteralString(page, table.String())
-	if *update {
-		expect.NoError(t, os.WriteFile(file, []byte(want), 0o666))
-		return
-	}
-
-	expect.Same(t, page, want, "%s is not what the models say, rewrite it with -update", file)
+	compare(t, page, consumersTable.ReplaceAllLiteralString(page, table.String()))
 }

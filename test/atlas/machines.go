@@ -1,5 +1,5 @@
 // Package atlas has public machines, each as a host with its source, and the guests that KubeVirt
-// and the hook make of a VM with all GPUs and NICs. docs/atlas.md is made of it, and each machine
+// and the hook make of a VM with all GPUs and NICs. docs/comparison.md has them, and each machine
 // is a test host.
 package atlas
 

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -16,10 +17,15 @@ import (
 	"hook-sidecar/test/expect"
 )
 
-var update = flag.Bool("update", false, "rewrite docs/atlas.md")
+var update = flag.Bool("update", false, "rewrite what docs/comparison.md has of models")
 
+// section is that of docs/comparison.md about public machines.
+//
 //go:embed page.tmpl
-var page string
+var section string
+
+// sectionText matches the section in the page, up to the next heading of its rank.
+var sectionText = regexp.MustCompile(`(?s)## Public machines\n.*?\n## `)
 
 // row has a machine's figures, and what programs decide, by the title of the guest.
 type row struct {
@@ -28,7 +34,7 @@ type row struct {
 	programs map[string][]consumers.Program
 }
 
-// TestPage: docs/atlas.md has the figures of every machine and guest.
+// TestPage: docs/comparison.md has the figures of every machine and guest.
 func TestPage(t *testing.T) {
 	rows := make([]row, len(atlas.Machines))
 	for i, m := range atlas.Machines {
@@ -41,7 +47,7 @@ func TestPage(t *testing.T) {
 	}
 
 	var text strings.Builder
-	form := template.Must(template.New("page").Parse(page))
+	form := template.Must(template.New("section").Parse(section))
 	expect.NoError(t, form.Execute(&text, map[string]any{
 		"Table": table(rows), "Programs": programs(rows), "Lost": lost(rows), "Alike": alike(rows, atlas.PR17025),
 		"Better": better(rows), "Merged": merged(rows), "Slow": slow(rows),
@@ -49,15 +55,26 @@ func TestPage(t *testing.T) {
 		"Hook":    alike(rows, atlas.Hook), "Off": off(rows), "Records": records(rows),
 	}))
 
-	const file = "../../docs/atlas.md"
+	page := string(expect.File(t, file))
+	if !sectionText.MatchString(page) {
+		t.Fatalf("%s has no section about public machines", file)
+	}
+	compare(t, page, sectionText.ReplaceAllLiteralString(page, text.String()+"\n## "))
+}
+
+// file is the page.
+const file = "../../docs/comparison.md"
+
+// compare compares the page with what it should be; -update writes that.
+func compare(t *testing.T, page, want string) {
+	t.Helper()
 	if *update {
-		expect.NoError(t, os.WriteFile(file, []byte(text.String()), 0o644))
+		expect.NoError(t, os.WriteFile(file, []byte(want), 0o644))
 		return
 	}
 
-	expect.Same(t, string(expect.File(t, file)), text.String(),
-		"%s is not what the machines give (-page +machines), rewrite it with go test "+
-			"./test/atlas -update", file)
+	expect.Same(t, page, want, "%s is not what the models say (-page +models), rewrite it with "+
+		"go test ./test/atlas -update", file)
 }
 
 // table returns the table of the page.

@@ -10,7 +10,7 @@ import (
 	"hook-sidecar/test/sys"
 )
 
-// TestAtlas: NCCL's own code gives the figures of docs/atlas.md, which are the model's: GPUs with
+// TestAtlas: NCCL's own code gives the figures of docs/comparison.md, which are the model's: GPUs with
 // GPUDirect RDMA, and with the host's NIC. Where the model believes a path to be slower than a
 // tenth of the host's, so is NCCL's ring, and nowhere else. MI300X is judged by NCCL, too,
 // as a tree.
