@@ -30,19 +30,29 @@ func TestConsumersTable(t *testing.T) {
 		strings.Repeat("---|", len(names)))
 	for _, machine := range machines {
 		vm := machine.VM(t)
+		guests := map[string][]string{} // by what consumers decide in them
+		var rows []string
 		for _, guest := range atlas.Guests {
 			decided := map[string]consumers.Tally{}
 			for _, tally := range guest.Consumers(t, vm) {
 				decided[tally.Consumer] = tally
 			}
 
-			fmt.Fprintf(&table, "| %s | %s |", machine.Title, guest.Title)
+			var cells strings.Builder
 			for _, name := range names {
 				d := decided[name]
-				fmt.Fprintf(&table, " %d, %d, %d |", d.Right, d.Open, d.Wrong)
+				fmt.Fprintf(&cells, " %d, %d, %d |", d.Right, d.Open, d.Wrong)
 			}
 
-			table.WriteString("\n")
+			if guests[cells.String()] == nil {
+				rows = append(rows, cells.String())
+			}
+			guests[cells.String()] = append(guests[cells.String()], guest.Title)
+		}
+
+		for _, cells := range rows {
+			fmt.Fprintf(&table, "| %s | %s |%s\n", machine.Title,
+				strings.Join(guests[cells], "; "), cells)
 		}
 	}
 
