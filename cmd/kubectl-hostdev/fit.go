@@ -47,8 +47,7 @@ a number of GPUs and NICs with their DeviceClasses. The scheduler's own code all
 Of a device plugin's devices the kubelet picks freely, so fit prints the best and the
 worst choice among those that no VM holds. That takes the node's --snapshot.
 Where a node's NVLink partitions are published, or listed with --partitions, a VM's
-GPUs are one of them. See ` + reasons.Page("docs/aligned-devices.md") + `
-and ` + reasons.Page("docs/nvlink.md") + `.
+GPUs are one of them. See ` + reasons.Page("docs/devices.md") + `.
 
 With --check it compares what a claim asks for with what the VM got that runs with it: a
 line per device and per constraint, as published, on the host and in the guest. CLAIM is

@@ -85,7 +85,7 @@ func causesPage(t *testing.T) string {
 			fmt.Fprintf(&b, "- `%s`\n", message)
 		}
 
-		remedy := regexp.MustCompile(`docs/(([a-z]+\.md)#[a-z-]+)`).ReplaceAllString(cause.Remedy,
+		remedy := regexp.MustCompile(`docs/(([a-z-]+\.md)#[a-z0-9-]+)`).ReplaceAllString(cause.Remedy,
 			"[$2]($1)")
 		fmt.Fprintf(&b, "\nRemedy: %s.\n", strings.ReplaceAll(remedy, "*", `\*`))
 

@@ -69,9 +69,9 @@ func TestTwoBoards(t *testing.T) {
 	}
 }
 
-// TestPage compares the table of docs/nvlink.md with the boards' files.
+// TestPage compares the table of docs/devices.md with the boards' files.
 func TestPage(t *testing.T) {
-	page := string(expect.File(t, "../../../docs/nvlink.md"))
+	page := string(expect.File(t, "../../../docs/devices.md"))
 	for board, title := range map[string]string{
 		"hgx-a100":     "A100, one board",
 		"hgx-a100-two": "A100, two boards",

@@ -86,7 +86,7 @@ func problemOf(list nvlink.List, found []Partition) string {
 		return ""
 	case len(list.Addresses) == 0:
 		return "the list has no PCI addresses: fill in pciBusId (" +
-			reasons.Page("docs/nvlink.md") + " shows how), or have the driver publish " +
+			reasons.Page("docs/devices.md#nvlink-partitions") + " shows how), or have the driver publish " +
 			moduleAttribute
 	case len(found) == 0:
 		return "it offers no GPU at an address of the list: check that the list is of this node, " +

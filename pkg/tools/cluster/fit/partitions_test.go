@@ -355,7 +355,7 @@ func TestBadAnnotation(t *testing.T) {
 		"{}": "node node: annotation hostdev.vm.kubevirt.io/nvlink-partitions: parse partitions: " +
 			"partitionInfo has 0, must be 1 to 256, as fmpm -l prints them",
 		fmpm(h.list): "node node: the list has no PCI addresses: fill in pciBusId (" +
-			reasons.Page("docs/nvlink.md") +
+			reasons.Page("docs/devices.md#nvlink-partitions") +
 			" shows how), or have the driver publish gpu.nvidia.com/gpuModuleID",
 	} {
 		h.annotate(text)
