@@ -244,6 +244,41 @@ func TestLinks(t *testing.T) {
 	}
 }
 
+// pageName is a page's, from the root of the project or from a test's directory, with a heading.
+var pageName = regexp.MustCompile(`(?m)(?:^|[^\w./-]|\.\./)(docs/[\w-]+\.md)(?:#([\w-]+))?`)
+
+// TestNamedPages: each page that code, messages, tables, manifests and scripts name is there, and has
+// the heading.
+func TestNamedPages(t *testing.T) {
+	named := map[string]bool{}
+	expect.NoError(t, filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && slices.Contains([]string{".git", "bin", "dist"}, entry.Name()):
+			return filepath.SkipDir
+		case !entry.Type().IsRegular():
+			return nil
+		}
+
+		for _, name := range pageName.FindAllStringSubmatch(string(expect.File(t, path)), -1) {
+			named[filepath.Ext(path)] = true
+			page, err := os.ReadFile(filepath.Join(root, name[1]))
+			if err != nil || name[2] != "" && !slices.Contains(anchors(string(page)), name[2]) {
+				t.Errorf("%s names %s, and there is no such page or heading", path, name[0])
+			}
+		}
+
+		return nil
+	}))
+
+	for _, kind := range []string{".go", ".yaml", ".yml", ".txtar", ".md", ""} {
+		if !named[kind] {
+			t.Errorf("no file with the ending %q names a page", kind)
+		}
+	}
+}
+
 // anchors returns the names that GitHub gives the headings of a page: lower case,
 // spaces become "-", and only letters, digits, "-" and "_" remain.
 func anchors(text string) []string {
