@@ -279,7 +279,7 @@ func TestGuest(t *testing.T) {
 
 			later := old.boot(t, merged, one, "test.forget")
 			if name == "configDrive" {
-				// cloud-init still has the first boot's data (docs/guest.md).
+				// cloud-init still has the first boot's data (docs/keys.md).
 				checkFile(t, "a boot after one without the hook", later, "")
 				later = old.boot(t, merged, one)
 			}

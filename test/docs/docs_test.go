@@ -176,7 +176,7 @@ func TestPolicyTable(t *testing.T) {
 		"settings and the policy table of README.md differ (-settings +README.md)")
 }
 
-// TestLockedTable compares the table of docs/security.md with the policy's keys and with
+// TestLockedTable compares the table of docs/keys.md with the policy's keys and with
 // what the manifests lock.
 func TestLockedTable(t *testing.T) {
 	_, locks, found := strings.Cut(read(t, "manifests/plugin/settings.yaml"), "\n  lock: ")
@@ -197,17 +197,17 @@ func TestLockedTable(t *testing.T) {
 	var got []string
 	for _, row := range regexp.MustCompile(
 		"(?m)^\\| (`[^|]*\\| [^|]* \\|)[^|]*\\|([^|]*\\|)$").FindAllStringSubmatch(
-		read(t, "docs/security.md"), -1) {
+		read(t, "docs/keys.md"), -1) {
 		got = append(got, row[1]+row[2])
 	}
 
-	expect.Same(t, want, got, "docs/security.md and the manifests differ (-manifests +security.md)")
+	expect.Same(t, want, got, "docs/keys.md and the manifests differ (-manifests +keys.md)")
 }
 
-// TestScript: docs/guest.md has the script that the hook adds to cloud-init's data.
+// TestScript: docs/keys.md has the script that the hook adds to cloud-init's data.
 func TestScript(t *testing.T) {
-	if !strings.Contains(read(t, "docs/guest.md"), "```sh\n"+cloudinit.Script+"```\n") {
-		t.Errorf("docs/guest.md does not have this script:\n%s", cloudinit.Script)
+	if !strings.Contains(read(t, "docs/keys.md"), "```sh\n"+cloudinit.Script+"```\n") {
+		t.Errorf("docs/keys.md does not have this script:\n%s", cloudinit.Script)
 	}
 }
 

@@ -65,7 +65,7 @@ func (v *Verdict) faultOf(d *topology.Function) fault {
 			cure: "usually the window for large BARs is too small: ask the administrator " +
 				"(mmio-window=auto, OVMF, host-passthrough)",
 			wish: "a larger window for 64-bit BARs (mmio-window=auto of hook-sidecar, with OVMF and " +
-				"the CPU model host-passthrough: " + reasons.Page("docs/guest.md#mmio-window") + ")"}
+				"the CPU model host-passthrough: " + reasons.Page("docs/keys.md#mmio-window") + ")"}
 	case isHeld(d) && !v.isNode():
 		return fault{what: name + " has the driver " + words.Printable(d.Driver) +
 			", so no program in this guest can use it",
