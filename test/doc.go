@@ -56,7 +56,7 @@
 //	test/launcher   tier 5, make launcher, launcher-e2e, with versions of the hooks, plugins, a migration's target: TestLauncher, TestNested
 //	test/cluster    tier 6, make cluster, with docs/install.md and a user's rights: TestCluster
 //
-// Failures and hostile input (docs/reliability.md):
+// Failures and hostile input (docs/troubleshooting.md):
 //
 //	pkg/plan            limits: TestLimit
 //	pkg/kubevirt        VMIs that are too large: TestParseVMILimit, TestParseVMILarge

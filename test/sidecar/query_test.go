@@ -34,7 +34,7 @@ func wrapped(t *testing.T, log []byte) []byte {
 	return out.Bytes()
 }
 
-// TestLogQueries: the commands of docs/troubleshooting.md find the devices and the warnings in
+// TestLogQueries: the commands of docs/reasons.md find the devices and the warnings in
 // the program's log, as it is and under KubeVirt's sidecar-shim.
 func TestLogQueries(t *testing.T) {
 	t.Parallel()
@@ -52,7 +52,7 @@ func TestLogQueries(t *testing.T) {
 	program.Stderr = &log
 	expect.NoError(t, program.Run())
 
-	page := expect.File(t, filepath.Join("..", "..", "docs", "troubleshooting.md"))
+	page := expect.File(t, filepath.Join("..", "..", "docs", "reasons.md"))
 	queries := regexp.MustCompile(`(?m)^kubectl logs .*\| (jq .*)$`).FindAllSubmatch(page, -1)
 
 	// One line per device, and one warning.
