@@ -1,6 +1,6 @@
 // Package test is the index of what is proved and where. The doc.go or package comment
 // of each directory says how. Tiers 0 and 1 run with `go test ./...`, and those that ask
-// libvirt are skipped without it; the others have a command of their own (docs/testing.md).
+// libvirt are skipped without it; the others have a command of their own (CONTRIBUTING.md).
 //
 // Results of a mutation, tier 0:
 //

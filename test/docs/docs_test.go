@@ -272,7 +272,7 @@ func TestNamedPages(t *testing.T) {
 		return nil
 	}))
 
-	for _, kind := range []string{".go", ".yaml", ".yml", ".txtar", ".md", ""} {
+	for _, kind := range []string{".go", ".yaml", ".txtar", ".md", ""} {
 		if !named[kind] {
 			t.Errorf("no file with the ending %q names a page", kind)
 		}
