@@ -77,32 +77,21 @@ func compare(t *testing.T, page, want string) {
 		"go test ./test/atlas -update", file)
 }
 
-// table returns the table of the page.
+// table returns the table of figures.
 func table(rows []row) string {
-	var b strings.Builder
-	b.WriteString("| machine | GPUs, host |")
-	for _, g := range atlas.Guests {
-		fmt.Fprintf(&b, " %s |", g.Title)
-	}
-
-	b.WriteString("\n|" + strings.Repeat("---|", 2+len(atlas.Guests)) + "\n")
-
-	for _, r := range rows {
+	return grouped(rows, "| machine | GPUs, host |", func(r row) string {
 		f := r.figures[atlas.Flat.Title]
-		host := fmt.Sprintf("%d, %d", f.GPUs, f.Host)
+		cells := fmt.Sprintf(" %d, %d |", f.GPUs, f.Host)
 		if f.GPUs == 0 {
-			host = fmt.Sprintf("%d pairs", f.Pairs.All)
+			cells = fmt.Sprintf(" %d pairs |", f.Pairs.All)
 		}
 
-		fmt.Fprintf(&b, "| %s | %s |", r.Title, host)
 		for _, g := range atlas.Guests {
-			fmt.Fprintf(&b, " %s |", cell(r.figures[g.Title]))
+			cells += " " + cell(r.figures[g.Title]) + " |"
 		}
 
-		b.WriteString("\n")
-	}
-
-	return b.String()
+		return cells
+	})
 }
 
 // cell returns a cell of the table.
@@ -115,19 +104,34 @@ func cell(f atlas.Figures) string {
 
 // programs returns the table of programs that decide as on the host.
 func programs(rows []row) string {
-	var b strings.Builder
-	b.WriteString("| machine |")
+	return grouped(rows, "| machine |", func(r row) (cells string) {
+		for _, g := range atlas.Guests {
+			cells += " " + asOnHost(r.programs[g.Title]) + " |"
+		}
+		return cells
+	})
+}
+
+// grouped returns a table with a column per guest; machines with the same cells share a row.
+func grouped(rows []row, head string, cellsOf func(row) string) string {
 	for _, g := range atlas.Guests {
-		fmt.Fprintf(&b, " %s |", g.Title)
+		head += " " + g.Title + " |"
 	}
 
-	b.WriteString("\n|" + strings.Repeat("---|", 1+len(atlas.Guests)) + "\n")
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n|%s\n", head, strings.Repeat("---|", strings.Count(head, "|")-1))
+	machines := map[string][]string{} // by their cells
+	var order []string
 	for _, r := range rows {
-		fmt.Fprintf(&b, "| %s |", r.Title)
-		for _, g := range atlas.Guests {
-			fmt.Fprintf(&b, " %s |", asOnHost(r.programs[g.Title]))
+		cells := cellsOf(r)
+		if machines[cells] == nil {
+			order = append(order, cells)
 		}
-		b.WriteString("\n")
+		machines[cells] = append(machines[cells], r.Title)
+	}
+
+	for _, cells := range order {
+		fmt.Fprintf(&b, "| %s |%s\n", strings.Join(machines[cells], "; "), cells)
 	}
 
 	return b.String()
@@ -168,20 +172,30 @@ func titles(rows []row, isSo func(row) bool) string {
 	return strings.Join(names, ", ")
 }
 
-// lost lists the machines that lose all GPUDirect RDMA in every tree without switches.
+// direct says which of the machines whose host has GPUDirect RDMA are so, by those that are not.
+func direct(rows []row, isSo func(row) bool) string {
+	others := titles(rows, func(r row) bool {
+		return r.figures[atlas.Flat.Title].Host > 0 && !isSo(r)
+	})
+	if others == "none" {
+		return "every machine with GPUDirect RDMA"
+	}
+
+	return "every machine with GPUDirect RDMA but " + others
+}
+
+// lost says which machines lose all GPUDirect RDMA in every tree without switches.
 func lost(rows []row) string {
 	flat := []atlas.Guest{atlas.Flat, atlas.Gate, atlas.PR19104, atlas.Enhancement424}
-	return titles(rows, func(r row) bool {
+	return direct(rows, func(r row) bool {
 		keeps := func(g atlas.Guest) bool { return r.figures[g.Title].Guest > 0 }
-		return r.figures[atlas.Flat.Title].Host > 0 && !slices.ContainsFunc(flat, keeps)
+		return !slices.ContainsFunc(flat, keeps)
 	})
 }
 
-// alike lists the machines with GPUDirect RDMA on which a guest is as the host.
+// alike says on which machines with GPUDirect RDMA a guest is as the host.
 func alike(rows []row, g atlas.Guest) string {
-	return titles(rows, func(r row) bool {
-		return r.figures[g.Title].Host > 0 && r.figures[g.Title].IsAsHost()
-	})
+	return direct(rows, func(r row) bool { return r.figures[g.Title].IsAsHost() })
 }
 
 // better lists the machines on which 17025 has more GPUDirect RDMA than the hook has without a key.
@@ -214,15 +228,25 @@ func off(rows []row) string {
 	})
 }
 
-// records lists the sources.
+// records lists the sources, each with its machines and what it does not say of one.
 func records(rows []row) string {
-	var b strings.Builder
+	machines := map[string][]string{}
+	var sources []string
 	for _, r := range rows {
-		fmt.Fprintf(&b, "- %s: `testdata/%s`, %s", r.Title, r.File, r.Source)
-		if r.Note != "" {
-			fmt.Fprintf(&b, "; %s", r.Note)
+		if machines[r.Source] == nil {
+			sources = append(sources, r.Source)
 		}
-		b.WriteString("\n")
+
+		name := fmt.Sprintf("[%s](../testdata/%s)", r.Title, r.File)
+		if r.Note != "" {
+			name += " (" + r.Note + ")"
+		}
+		machines[r.Source] = append(machines[r.Source], name)
+	}
+
+	var b strings.Builder
+	for _, source := range sources {
+		fmt.Fprintf(&b, "- %s: %s\n", strings.Join(machines[source], ", "), source)
 	}
 
 	return strings.TrimSuffix(b.String(), "\n")
