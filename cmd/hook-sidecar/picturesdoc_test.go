@@ -19,7 +19,6 @@ func TestPicturesDoc(t *testing.T) {
 	vmi := filepath.Join(data, "samples", "02-8gpu-8nic-gate-off.vmi.json")
 	for name, args := range map[string][]string{
 		"hgx-without-hook.svg": {"--as-is", "--domain", before},
-		"hgx-root.svg":         {"--layout", "root", "--domain", call1, "--vmi", vmi},
 		"hgx-numa.svg":         {"--layout", "numa", "--domain", call1, "--vmi", vmi},
 		"hgx-mirror.svg":       {"--layout", "mirror", "--domain", call1, "--vmi", vmi},
 	} {

@@ -63,7 +63,7 @@ The schema version rises when a field is removed or changes its meaning, not whe
 	} {
 		fmt.Fprintf(&b, "\n## %s\n\n| field | meaning |\n|---|---|\n", part.title)
 		types := structs(t, part.directory)
-		for _, f := range fields(types, types[part.typeName], "") {
+		for _, f := range fields(types, types[part.typeName], "", map[*ast.StructType]string{}) {
 			if f.comment == "" {
 				t.Errorf("%s: the field %s of %s has no comment", part.directory, f.path,
 					part.typeName)
@@ -115,13 +115,17 @@ type field struct{ path, comment string }
 
 // fields returns those of a struct and of the structs in it, in their order. Elements of a
 // list are "[]", values of a map "*". An embedded type that is a page of its own is left out.
-func fields(types map[string]*ast.StructType, parent *ast.StructType, path string) []field {
+// Where a struct has been described before, it is named by that place.
+func fields(
+	types map[string]*ast.StructType, parent *ast.StructType, path string,
+	described map[*ast.StructType]string,
+) []field {
 	var all []field
 	for _, f := range parent.Fields.List {
 		inner, suffix := element(types, f.Type)
 		if len(f.Names) == 0 {
 			if inner != nil && inner != types["Report"] {
-				all = append(all, fields(types, inner, path)...)
+				all = append(all, fields(types, inner, path, described)...)
 			}
 			continue
 		}
@@ -141,10 +145,18 @@ func fields(types map[string]*ast.StructType, parent *ast.StructType, path strin
 			comment = f.Doc
 		}
 
-		all = append(all, field{path + name, strings.Join(strings.Fields(comment.Text()), " ")})
-		if inner != nil {
-			all = append(all, fields(types, inner, path+name+suffix+".")...)
+		text := strings.Join(strings.Fields(comment.Text()), " ")
+		var under []field
+		if place := described[inner]; place != "" {
+			text += "; fields as in `" + place + "`"
+		} else if inner != nil {
+			under = fields(types, inner, path+name+suffix+".", described)
 		}
+
+		if len(under) > 0 {
+			described[inner] = path + name + suffix
+		}
+		all = append(append(all, field{path + name, text}), under...)
 	}
 
 	return all
