@@ -150,7 +150,7 @@ func (a *app) doctorAll(ctx context.Context, flags doctorFlags) error {
 		return found, nil
 	}
 
-	results, failures := forEach(a, all, flags.concurrency, read,
+	results, failures := cluster.Each(all, flags.concurrency, a.Progress, read,
 		func(_ []doctor.Result, err error) {
 			if err != nil {
 				a.Say("warning: not checked: %s", reasons.Text(err))

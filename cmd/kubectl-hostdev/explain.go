@@ -192,8 +192,8 @@ func (a *app) addClaims(
 		return nil
 	}
 
-	objects, err := fit.Parse(a.list(ctx, client, resourcesOf{
-		resourceapi.GroupName, []string{"resourceslices", "resourceclaims"}, nil,
+	objects, err := fit.Parse(a.list(ctx, client, cluster.Kinds{
+		Group: resourceapi.GroupName, Names: []string{"resourceslices", "resourceclaims"},
 	}, taintRules)...)
 	if err != nil {
 		return err

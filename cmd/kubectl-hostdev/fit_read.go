@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -214,96 +213,48 @@ func (a *app) readHosts(
 	return hosts, nil
 }
 
-// resourcesOf has the objects of a group that fit reads.
-type resourcesOf struct {
-	group    string
-	names    []string
-	versions []string // of which a cluster may serve none; nil for v1
-}
-
 // fitReads are the objects that fit reads from a cluster.
-var fitReads = []resourcesOf{
-	{"", []string{"nodes", "pods"}, nil},
-	{core.GroupName, []string{"kubevirts"}, nil},
-	{resourceapi.GroupName, []string{
+var fitReads = []cluster.Kinds{
+	{Names: []string{"nodes", "pods"}},
+	{Group: core.GroupName, Names: []string{"kubevirts"}},
+	{Group: resourceapi.GroupName, Names: []string{
 		"resourceslices", "deviceclasses", "resourceclaims", "resourceclaimtemplates",
-	}, nil},
+	}},
 	taintRules,
 }
 
 // taintRules are the rules that taint devices.
-var taintRules = resourcesOf{
-	resourceapi.GroupName, []string{"devicetaintrules"}, cluster.TaintRuleVersions,
+var taintRules = cluster.Kinds{
+	Group: resourceapi.GroupName, Names: []string{"devicetaintrules"},
+	Versions: cluster.TaintRuleVersions,
 }
 
 // fitResources returns the resources that fit reads and each cluster serves, as kubectl get takes
 // them.
 func fitResources() (names []string) {
 	for _, resources := range fitReads {
-		if resources.versions == nil {
-			names = append(names, resources.names...)
+		if resources.Versions == nil {
+			names = append(names, resources.Names...)
 		}
 	}
 	return names
 }
 
-// list reads objects, as far as the user may. Rights that are missing are said once.
+// list reads objects, as far as the user may.
 func (a *app) list(
-	ctx context.Context, client *cluster.Client, all ...resourcesOf,
-) (lists []fit.File) {
+	ctx context.Context, client *cluster.Client, all ...cluster.Kinds,
+) (files []fit.File) {
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
-	var refused []resourcesOf
-	var first error
-	for _, resources := range all {
-		missing := resourcesOf{group: resources.group}
-		for _, resource := range resources.names {
-			q := cluster.Query{Group: resources.group, Resource: resource}
-			data, err := client.GetServed(ctx, q, resources.versions...)
-			switch {
-			case resources.versions != nil && apierrors.IsNotFound(err): // which serves none
-			case err == nil:
-				file := fit.File{Name: "the cluster's " + resource, Data: data}
-				lists = append(lists, file)
-			case apierrors.IsForbidden(err):
-				missing.names, first = append(missing.names, resource), cmp.Or(first, err)
-			default:
-				a.Say("warning: not read: %s", reasons.Text(err))
-			}
-		}
-
-		last := len(refused) - 1
-		switch {
-		case len(missing.names) == 0:
-		case last >= 0 && refused[last].group == missing.group:
-			refused[last].names = append(refused[last].names, missing.names...)
-		default:
-			refused = append(refused, missing)
-		}
+	lists, unread := client.ListAll(ctx, all...)
+	for _, l := range lists {
+		files = append(files, fit.File{Name: "the cluster's " + l.Resource, Data: l.Data})
+	}
+	for _, err := range unread {
+		a.Say("warning: not read: %s", reasons.Text(err))
 	}
 
-	a.sayRefused(refused, first)
-	return lists
-}
-
-// sayRefused says which resources were refused. Of several it says the first error, and the rules
-// that allow all.
-func (a *app) sayRefused(refused []resourcesOf, first error) {
-	var names, rules []string
-	for _, resources := range refused {
-		names = append(names, resources.names...)
-		rules = append(rules, fmt.Sprintf(`{apiGroups: [%q], resources: ["%s"], verbs: ["list"]}`,
-			resources.group, strings.Join(resources.names, `", "`)))
-	}
-
-	switch len(names) {
-	case 0:
-	case 1:
-		a.Say("warning: not read: %s", reasons.Text(first))
-	default:
-		a.Say("warning: not read: %s: %s (kubectl-clusterrole.yaml of the release allows it, by the "+
-			"rules %s)", strings.Join(names, ", "), first, strings.Join(rules, ", "))
-	}
+	return files
 }
 
 // readHeld reads which devices the VMs have that run on nodes that were read.
@@ -318,7 +269,7 @@ func (a *app) readHeld(
 
 	held := map[fit.HostDevice]string{}
 	unread := map[string]int{} // VMs by remedy, such as the right that is missing
-	forEach(a, all, 8, read, func(vm cluster.RunningVM, err error) {
+	cluster.Each(all, 8, a.Progress, read, func(vm cluster.RunningVM, err error) {
 		if err != nil {
 			hint := cmp.Or(reasons.HintOf(err), err.Error())
 			if unread[hint]++; unread[hint] == 1 {

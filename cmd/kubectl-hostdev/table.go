@@ -87,7 +87,7 @@ func (a *app) table(ctx context.Context, flags explainFlags) error {
 	text, isEmpty := new(bytes.Buffer), true
 	isShown := func(r row) bool { return !flags.isCheck || r.isToDo() }
 	read := func(in cluster.Instance) (row, error) { return a.row(ctx, client, in) }
-	rows, failures := forEach(a, all, flags.concurrency, read, func(r row, _ error) {
+	rows, failures := cluster.Each(all, flags.concurrency, a.Progress, read, func(r row, _ error) {
 		if !isShown(r) {
 			return
 		}
