@@ -83,7 +83,7 @@ func (v *Verdict) adviseNetwork() {
 			"Measure between two VMs with "+tests+" (built with MPI=1), before and after each step. "+
 			"Lines with GDRDMA show that it is used. mpirun passes a variable on with -x NAME:",
 			fmt.Sprintf("mpirun -np 2 -H VM1,VM2 -x NCCL_DEBUG=INFO ./all_reduce_perf -b 8M -e 8G "+
-				"-f 2 -g %d", len(v.gpus)))
+				"-f 2 -g %d", len(v.workingGPUs())))
 	case v.Outcome == Unknown:
 		return
 	default:
@@ -270,8 +270,9 @@ func (v *Verdict) setVariables() {
 // adviseCPUs binds each process to the CPUs and memory of its GPU; where the NUMA nodes are not
 // known, to the CPUs.
 func (v *Verdict) adviseCPUs() {
-	nodes, hasNodes := valuesOf(v.GPUs, func(g GPU) *int { return g.Node })
-	cpus, hasCPUs := valuesOf(v.GPUs, func(g GPU) *string { return g.CPUs })
+	gpus := v.workingGPUs()
+	nodes, hasNodes := valuesOf(gpus, func(g GPU) *int { return g.Node })
+	cpus, hasCPUs := valuesOf(gpus, func(g GPU) *string { return g.CPUs })
 	var values []string
 	var what, run string
 	switch {
@@ -294,10 +295,21 @@ func (v *Verdict) adviseCPUs() {
 	}
 
 	v.step(fmt.Sprintf("Run each process on the %s of its GPU, if process i uses GPU i:", what),
-		fmt.Sprintf("torchrun --nproc-per-node %d --no-python %s python train.py", len(v.GPUs),
+		fmt.Sprintf("torchrun --nproc-per-node %d --no-python %s python train.py", len(gpus),
 			bind("LOCAL_RANK")),
 		fmt.Sprintf("mpirun -np %d --bind-to none %s ./all_reduce_perf -b 8M -e 8G -f 2",
-			len(v.GPUs), bind("OMPI_COMM_WORLD_LOCAL_RANK")))
+			len(gpus), bind("OMPI_COMM_WORLD_LOCAL_RANK")))
+}
+
+// workingGPUs returns the GPUs that a program can use: CUDA and HIP number no others.
+func (v *Verdict) workingGPUs() (all []GPU) {
+	for i, d := range v.gpus {
+		if !v.faulty[d] {
+			all = append(all, v.GPUs[i])
+		}
+	}
+
+	return all
 }
 
 // valuesOf returns what is known of each GPU; false where it is not known of all.
