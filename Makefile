@@ -83,8 +83,10 @@ cluster: ## run VMs with devices in a Kubernetes cluster with KubeVirt; needs ro
 	test/e2e/get-image $(CACHE)/e2e
 	test/cluster/get-node $(CACHE)/cluster/node $(CACHE)/e2e
 	test/boot/get-newest $(CACHE)/newest
-	@test -d $(CACHE)/nccl || echo "NOT CHECKED, what NCCL decides in the cluster's guests: run make nccl first"
-	$(NODE) NCCLGRAPH=$(wildcard $(CACHE)/nccl) CLUSTER=$(CACHE)/cluster go test -count=1 -v -parallel 2 -timeout 120m ./test/cluster
+	test/nccl/get-nccl $(CACHE)/nccl
+	test/nccl/build $(CACHE)/nccl
+	test/judges/get-programs $(CACHE)/judges
+	$(NODE) NCCLGRAPH=$(CACHE)/nccl JUDGES=$(CACHE)/judges CLUSTER=$(CACHE)/cluster go test -count=1 -v -parallel 2 -timeout 120m ./test/cluster
 
 cloudinit: ## boot Debian with the cloud-init data that the hook answers; needs root
 	.ci/run cloudinit

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"hook-sidecar/pkg/tools/cluster/why"
 	"hook-sidecar/test/expect"
 )
 
@@ -56,6 +57,7 @@ func (c *cluster) testNUMA(t *testing.T) {
 
 	v.apply(t, c)
 	v.check(t, c, "numa")
+	v.isWell(t, c)
 	const container = "hook-sidecar-0"
 	for file, want := range map[string]string{
 		"cpu.max": "20000 100000", "memory.max": fmt.Sprint(64_000_000 / 4096 * 4096),
@@ -172,21 +174,56 @@ func (c *cluster) testStrict(t *testing.T) {
 // awaitWhy waits until why names the cause, of the cluster and of an archive.
 func (v vm) awaitWhy(t *testing.T, c *cluster, cause string) {
 	t.Helper()
-	output := func(words ...string) string {
-		out, _ := c.plugin(admin, words...).CombinedOutput()
-		return string(out)
+	isIn := func(causes []why.Finding) bool {
+		return slices.ContainsFunc(causes, func(f why.Finding) bool { return f.Name == cause })
 	}
 
-	name := `"name": "` + cause + `"`
 	c.await(t, "the cause "+cause, func() bool {
-		return strings.Contains(output("why", v.name, "-o", "json"), name)
+		r, err := v.why(c, v.name)
+		return err == nil && isIn(r.Causes)
 	})
 
-	file := filepath.Join(t.TempDir(), v.name+".tar.gz")
-	said := output("collect", v.name, "--output-file", file)
-	if found := output("why", "-f", file, "-o", "json"); !strings.Contains(found, name) {
-		t.Errorf("why of an archive does not name %s:\n%s\n%s", cause, said, found)
+	r, err := v.why(c, "-f", v.archive(t, c))
+	if expect.NoError(t, err); !isIn(r.Causes) {
+		t.Errorf("why of an archive does not name %s: %+v", cause, r)
 	}
+}
+
+// isWell: of a VM that runs, why names no cause and quotes no error, of the cluster and of an
+// archive.
+func (v vm) isWell(t *testing.T, c *cluster) {
+	t.Helper()
+	for _, words := range [][]string{{v.name}, {"-f", v.archive(t, c)}} {
+		r, err := v.why(c, words...)
+		if expect.NoError(t, err); !r.Runs() || len(r.Causes)+len(r.Errors) > 0 {
+			t.Errorf("why %q of a VM that runs: %+v", words, r)
+		}
+	}
+}
+
+// why returns what kubectl hostdev why says. Its exit status says whether a cause was found.
+func (v vm) why(c *cluster, words ...string) (r why.Report, err error) {
+	command := c.plugin(admin, append([]string{"why", "-o", "json"}, words...)...)
+	var errs strings.Builder
+	command.Stderr = &errs
+	out, status := command.Output()
+	if err = json.Unmarshal(out, &r); err != nil {
+		err = fmt.Errorf("%s: %w: %w\n%s%s", command, status, err, out, errs.String())
+	}
+
+	return r, err
+}
+
+// archive returns the file of an archive of the VM.
+func (v vm) archive(t *testing.T, c *cluster) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), v.name+".tar.gz")
+	out, err := c.plugin(admin, "collect", v.name, "--output-file", file).CombinedOutput()
+	if err != nil {
+		t.Logf("collect %s: %v\n%s", v.name, err, out) // with what it could not read
+	}
+
+	return file
 }
 
 // exitCode returns the exit code of a container that has ended.
@@ -224,6 +261,7 @@ func (c *cluster) testShim(t *testing.T) {
 
 	v.apply(t, c)
 	v.check(t, c, "root")
+	v.isWell(t, c)
 }
 
 // testShifted: an answer with one port in the next slot does not pass.
@@ -284,6 +322,7 @@ func (c *cluster) testLife(t *testing.T) {
 
 	v.apply(t, c)
 	v.judge(t, c, v.check(t, c, "mirror"))
+	v.isWell(t, c)
 	first, second := v.logs(c, "hook-sidecar-0"), v.logs(c, "hook-sidecar-1")
 	if planned := `"msg":"domain planned"`; strings.Count(first, planned) != 2 ||
 		strings.Count(second, planned) != 2 || strings.Contains(second, `"outcome":"placed"`) {

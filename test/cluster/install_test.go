@@ -36,7 +36,9 @@ var notHere = map[string]string{
 	"As a structured plugin 1": "annotates all VMs; those of the test have the annotation",
 	"KubeVirt 1.10 0": "KubeVirt 1.10; on 1.9.0 the cluster refuses it, which the " +
 		"test sees",
-	"Environment variables 0": "the second command reads files that only a user has; the first runs",
+	"Settings of the plugin 0":    "make manifests sets each key through the ConfigMap",
+	"What changes in the guest 1": "what explain prints",
+	"Environment variables 0":     "the second command reads files that only a user has; the first runs",
 }
 
 func readPage(t *testing.T, c *cluster) *page {
@@ -106,6 +108,10 @@ func (p *page) testInstall(t *testing.T) {
 	if out := p.run(t, "Did it work?", 0); !strings.Contains(out, `"msg":"domain planned"`) ||
 		!strings.Contains(out, "15 of 15 pairs") {
 		t.Errorf("Did it work? prints:\n%s", out)
+	}
+
+	if out := p.run(t, "What changes in the guest", 0); !strings.Contains(out, "my-vm") {
+		t.Errorf("What changes in the guest prints:\n%s", out)
 	}
 
 	t.Run("plugin", func(t *testing.T) { p.testPlugin(t, v, hooked) })

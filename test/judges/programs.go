@@ -2,6 +2,7 @@ package judges
 
 import (
 	"bytes"
+	_ "embed"
 	"fmt"
 	"iter"
 	"os"
@@ -19,6 +20,9 @@ import (
 // Debian testing's libucx0, libucx-dev, hwloc-nox and rdma-core.
 const Variable = "JUDGES"
 
+//go:embed ucx/ucx.c
+var ucxSource []byte
+
 // Programs are the programs of other people that are asked.
 type Programs struct {
 	root string // of Debian's packages
@@ -35,7 +39,8 @@ func New(tb testing.TB) Programs {
 	}
 
 	p := Programs{root: filepath.Join(dir, "root"), ucx: filepath.Join(tb.TempDir(), "ucx")}
-	source, include := filepath.Join("ucx", "ucx.c"), filepath.Join(p.root, "usr", "include")
+	source, include := p.ucx+".c", filepath.Join(p.root, "usr", "include")
+	expect.NoError(tb, os.WriteFile(source, ucxSource, 0o600))
 	out, err := exec.Command("gcc", "-O1", "-Wall", "-Werror", "-o", p.ucx, source, "-I"+include,
 		"-ldl").CombinedOutput()
 	if err != nil {
