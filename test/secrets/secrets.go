@@ -347,6 +347,49 @@ var Lines = []string{
 	"Data\n====\npassword:\n----\nhunter2xyz\n",
 	"Data\n====\nconfig.yaml:\n----\ngreeting: hunter2xyz\n\nBinaryData\n====\n",
 	"PuTTY-User-Key-File-2: ssh-rsa\nPrivate-Lines: 1\nhunter2xyz",
+	// hashes and keys
+	`{SSHA512}hunter2xyz`,
+	`$apr1$a$hunter2xyz`,
+	`grub.pbkdf2.sha512.10000.hunter2xyz`,
+	"---- BEGIN SSH2 ENCRYPTED PRIVATE KEY ----\nhunter2xyz\n---- END SSH2 ENCRYPTED PRIVATE KEY ----",
+	"-----BEGIN OpenVPN Static key V1-----\nhunter2xyz\n-----END OpenVPN Static key V1-----",
+	`K10abcdefabcdefabcdef::server:hunter2xyz`,
+	// addresses and escapes
+	`dial a:hunter2xyz@10.0.0.5:5432`,
+	`dial a:hunter2xyz@[fd00::5]:5432`,
+	`password%253Dhunter2xyz`,
+	`{"msg":"token\u003dhunter2xyz"}`,
+	// commands and configurations
+	`fence_ipmilan -a h -l root -p hunter2xyz`,
+	`mosquitto_pub -h h -u a -P hunter2xyz`,
+	`swaks --to a -ap hunter2xyz`,
+	`swift -A h -U a -K hunter2xyz list`,
+	`consul agent -encrypt hunter2xyz`,
+	`vault operator unseal hunter2xyz`,
+	`mc config host add a https://h a hunter2xyz`,
+	`ipmitool user set password 2 hunter2xyz`,
+	`openssl passwd -6 hunter2xyz`,
+	`rclone obscure hunter2xyz`,
+	`requirepass hunter2xyz`,
+	`bindpw hunter2xyz`,
+	`IDENTIFIED WITH a BY 'hunter2xyz'`,
+	`postgres://app:ab/hunter2xyz@db:5432/x`,
+	`posting to https://hooks.example.com/workflows/T0/hunter2xyz`,
+	`posting to https://chat.example.com/hooks/hunter2xyz`,
+	`GET https://objectstorage.example.com/p/hunter2xyz/n/ns`,
+	`GET https://images.example.com/a.qcow2?hunter2xyz`,
+	"chpasswd <<EOF\nroot:hunter2xyz\nubuntu:hunter2xyz\nEOF",
+	"Set the following 'random' passwords\nroot:hunter2xyz",
+	`&lt;password&gt;hunter2xyz&lt;/password&gt;`,
+	`<param name="password">hunter2xyz</param>`,
+	`<entry key="db.password">hunter2xyz</entry>`,
+	`Unseal Key 1: hunter2xyz`,
+	`verification code: hunter2xyz`,
+	`connect system/hunter2xyz@orcl`,
+	`HTTPBasicAuth('admin', 'hunter2xyz')`,
+	`alice : EAP "hunter2xyz"`,
+	`rocommunity hunter2xyz 10.0.0.0/8`,
+	`snmp-server community hunter2xyz RO`,
 }
 
 // Kept returns the words of an object that have to stay: those that begin with "kept-".
@@ -430,6 +473,11 @@ const Domain = `<domain type='kvm' xmlns:qemu='http://libvirt.org/schemas/domain
     <qemu:arg value='-smbios'/>
     <qemu:arg value='type=11,value=hunter2xyz'/>
     <qemu:arg value='hunter2xyz'/>
+    <qemu:arg value="-object secret,id=b,data=hunter2xyz"/>
+    <qemu:arg value="-object"/>
+    <qemu:arg value="secret,id=c,data=a,,hunter2xyz"/>
+    <qemu:arg value="-object"/>
+    <qemu:arg value="{&quot;qom-type&quot; : &quot;secret&quot;, &quot;data&quot; : &quot;a,b hunter2xyz&quot;}"/>
     <qemu:env name='GREETING' value='hunter2xyz'/>
   </qemu:commandline>
   <qemu:override>

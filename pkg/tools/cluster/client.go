@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/tools/cluster/redact"
 )
 
 // Client reads VMs of a cluster.
@@ -71,7 +72,7 @@ type right struct{ verb, group, resource, namespace string }
 // wrap wraps the error of a request that takes the right. Where the user lacks it, the
 // remedy names the rule that grants it.
 func (r right) wrap(doing string, err error) error {
-	err = fmt.Errorf("%s: %w", doing, err)
+	err = fmt.Errorf("%s: %w", doing, safeError{err})
 
 	// A refusal by RBAC names the verb (k8s.io/apiserver
 	// pkg/endpoints/handlers/responsewriters/errors.go, forbiddenMessage).
@@ -103,6 +104,13 @@ func (r right) wrap(doing string, err error) error {
 		"release allows it, by the rule {apiGroups: [%q], resources: [%q], verbs: [%q]}",
 		r.verb, r.resource, where, r.group, r.resource, r.verb), err)
 }
+
+// safeError is the error of a request, without secrets: what refuses a request may quote it.
+type safeError struct{ error }
+
+func (e safeError) Error() string { return redact.Text(e.error.Error()) }
+
+func (e safeError) Unwrap() error { return e.error }
 
 // isUnknownPath reports whether the API server does not serve a path: its error then names
 // no object.

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -9,10 +10,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/exec"
 	v1 "kubevirt.io/api/core/v1"
 
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/test/expect"
+	"hook-sidecar/test/secrets"
 )
 
 // TestQuery: where the API server has an object (Kubernetes' API concepts, "Resource URIs"), and
@@ -86,6 +89,28 @@ func TestRefusals(t *testing.T) {
 	} {
 		if hint := reasons.HintOf(test.right.wrap("read", test.err)); hint != test.hint {
 			t.Errorf("%s: hint %q, want %q", name, hint, test.hint)
+		}
+	}
+}
+
+// TestErrorsHaveNoSecrets: what the API server and a program in a pod print goes through the rules
+// for secrets, and stays what it is.
+func TestErrorsHaveNoSecrets(t *testing.T) {
+	for name, text := range secrets.Spellings {
+		refusal := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New(text))
+		failed := exec.CodeExitError{Err: errors.New("exit"), Code: 3}
+		for _, err := range []error{
+			right{"list", "", "pods", "ml"}.wrap("read pods", refusal),
+			(&server{}).execError(t.Context(), new(corev1.Pod), command{words: []string{"sh"}}, text,
+				failed),
+		} {
+			if strings.Contains(reasons.Text(err), secrets.Planted) {
+				t.Errorf("%s: %s", name, reasons.Text(err))
+			}
+		}
+
+		if err := (right{}).wrap("read pods", refusal); !apierrors.IsForbidden(err) {
+			t.Errorf("%v is no refusal any more", err)
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 
 	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/tools/cluster/redact"
 	"hook-sidecar/pkg/words"
 )
 
@@ -109,7 +110,7 @@ func (s *server) execError(
 	case errors.As(err, &exit):
 		return &exitError{
 			fmt.Errorf("%s: exit status %d: %s", doing, exit.Code,
-				words.AbridgeTo(words.Printable(words.OneLine(message)), shownMessage)),
+				words.AbridgeTo(words.Printable(words.OneLine(redact.Text(message))), shownMessage)),
 			exit.Code,
 		}
 	}

@@ -26,7 +26,13 @@ var programs = []struct{ names, command, flags string }{
 	{"az buildah crane docker helm nerdctl oc oras podman regctl skopeo", "login", "p"},
 	{"http https redis-cli", "", "a"},
 	{"kadmin* ldap*", "", "s w"},
-	{"ipmitool sqlcmd unzip zip", "", "P"},
+	{"bcp ipmitool mosquitto_* sqlcmd unzip zip", "", "P"},
+	{"beeline fence_*", "", "p"},
+	{"consul", "", "encrypt"},
+	{"doctl", "", "t"},
+	{"manage-bde", "", "rp"},
+	{"swaks", "", "ap"},
+	{"swift", "", "K"},
 	{"ssh-keygen", "", "N P"},
 	{"rar unrar", "", "hp p"},
 	{"SUSEConnect", "", "r"},
@@ -41,9 +47,13 @@ var programs = []struct{ names, command, flags string }{
 // secretCommands are commands of which all arguments are removed: where the password is, only their
 // manual pages say.
 var secretCommands = []string{
-	"add_user", "alias set", "cargo login", "change_password", "chpasswd", "configure set",
-	"ConvertTo-SecureString", "htpasswd", "net use", "net user", "pro attach", "rootpw",
-	"secret-set-value", "set-user-password", "set_password", "sqlplus", "vault login", "wandb login",
+	"acl setuser", "ACL SETUSER", "add_user", "alias set", "block_passwd", "cargo login", "change_password", "chpasswd", "com2sec", "configure set", "createUser",
+	"bindpw", "config host add", "ConvertTo-SecureString", "htpasswd", "incominguser", "isakmp key",
+	"lan set 1 snmp", "masterauth", "microk8s join",
+	"mkpasswd", "net use", "net user", "openssl passwd", "operator unseal", "outgoinguser",
+	"pro attach", "rclone obscure", "requirepass", "rocommunity", "rootpw", "rwcommunity",
+	"secret-set-value", "set-user-password", "set_password", "secret store", "slmgr /ipk", "SMCIPMITool", "snmp-server community",
+	"sqlplus", "user add", "user set password", "vault login", "vault token", "wandb login",
 	"wpa_passphrase",
 }
 

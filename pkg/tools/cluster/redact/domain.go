@@ -34,8 +34,12 @@ var options = []string{
 // fw_cfg and SMBIOS, -object secret (QEMU qemu-options.hx).
 var optionKeys = []string{"string", "value", "data", "keyid", "iv", "opaque"}
 
-// optionPair matches a key with its value, in the form key=value, of an address too, or JSON.
-var optionPair = lazyregexp.New(`(^|[,{\s"?&:;])([\w.-]+)(=|"\s*:\s*")([^,"}]*)`)
+// The forms of a key with its value: key=value, of an address too, where two commas are one of the
+// value, and JSON.
+var (
+	optionPair  = lazyregexp.New(`(^|[,{\s"?&:;])([\w.-]+)(=)((?:,,|[^,"}])*)`)
+	optionField = lazyregexp.New(`(")([\w.-]+)("\s*:\s*")((?:\\.|[^"\\])*)`)
+)
 
 // firmwareNumber matches an argument of -fw_cfg with a number for the firmware.
 var firmwareNumber = lazyregexp.New(`^name=opt/ovmf/[\w.-]+,string=\d+$`)
@@ -148,6 +152,13 @@ func isSecretOf(name, value string) bool {
 // argument writes an argument of QEMU.
 func (d *domain) argument(value string) {
 	isOption := strings.HasPrefix(value, "-")
+	if option, rest, isBoth := strings.Cut(value, " "); isOption && isBoth {
+		d.option = option
+		d.out.WriteString(option + " ")
+		d.argument(strings.TrimLeft(rest, " -"))
+		return
+	}
+
 	isShown := isOption || slices.Contains(options, "-"+strings.TrimLeft(d.option, "-"))
 	switch {
 	case !isShown:
@@ -170,7 +181,7 @@ func (d *domain) argument(value string) {
 func optionSecrets(value string) string {
 	isEscaped := strings.Contains(value, "&quot;")
 	value = bareSecrets(strings.ReplaceAll(value, "&quot;", `"`))
-	value = optionPairs(value)
+	value = optionPairs(optionPair, optionPairs(optionField, value))
 	if isEscaped {
 		value = strings.ReplaceAll(value, `"`, "&quot;")
 	}
@@ -178,13 +189,14 @@ func optionSecrets(value string) string {
 	return value
 }
 
-// optionPairs removes the secrets of pairs. A value may have pairs, too: that of an address.
-func optionPairs(text string) string {
-	return optionPair.ReplaceAllStringFunc(text, func(pair string) string {
-		parts := optionPair.FindStringSubmatch(pair)
+// optionPairs removes the secrets of pairs of a form. A value may have pairs, too: that of an
+// address.
+func optionPairs(form lazyregexp.Regexp, text string) string {
+	return form.ReplaceAllStringFunc(text, func(pair string) string {
+		parts := form.FindStringSubmatch(pair)
 		value := Mark
 		if !slices.Contains(optionKeys, parts[2]) && !isSecretOf(parts[2], parts[4]) {
-			value = optionPairs(parts[4])
+			value = optionPairs(optionPair, parts[4])
 		}
 		return parts[1] + parts[2] + parts[3] + value
 	})

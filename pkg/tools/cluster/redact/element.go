@@ -3,6 +3,8 @@ package redact
 import (
 	"slices"
 	"strings"
+
+	"hook-sidecar/pkg/words/lazyregexp"
 )
 
 // removeElements removes the text of XML elements whose name says that it is a secret, and of all
@@ -27,7 +29,8 @@ func removeElements(text string) string {
 		markup := text[found[0]:found[1]]
 		b.WriteString(markup)
 		at = found[1]
-		if name := opened(markup); at >= end && doubtOf(localName(name)) != unknown {
+		if name := opened(markup); at >= end && (doubtOf(localName(name)) != unknown ||
+			name != "" && isParameter(markup)) {
 			end = elementEnd(text, at, ends[name])
 		}
 	}
@@ -51,6 +54,15 @@ func opened(markup string) string {
 		return ""
 	}
 	return found[1]
+}
+
+// parameter is the attribute that names a parameter: <param name="password">, <entry key="db.password">.
+var parameter = lazyregexp.New(`\s(?:name|key)=(` + Mark + `|"[^"]*"|'[^']*')`)
+
+// isParameter reports whether such an attribute names a secret, also where its value was removed.
+func isParameter(markup string) bool {
+	found := parameter.FindStringSubmatch(markup)
+	return found != nil && (found[1] == Mark || doubtOf(strings.Trim(found[1], `"'`)) == certain)
 }
 
 // localName returns the name of an element without its namespace's prefix.

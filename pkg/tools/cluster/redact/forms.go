@@ -9,13 +9,22 @@ import (
 // tokenPrefixes are how the tokens of an issuer begin, as it documents them. What comes after is
 // eight characters or more.
 var tokenPrefixes = strings.Fields(`
-	AGE-SECRET-KEY- AIza AKIA ASIA ATATT3 ATCTT3 CFPAT- DHHC-1:00: DHHC-1:01: DHHC-1:02: DHHC-1:03:
-	GOCSPX- LTAI NVMeTLSkey-1:01: NVMeTLSkey-1:02: PMAK- NRAK- SG. atlasv1. dapi
-	dckr_oat_ dckr_pat_ doo_v1_ dop_v1_ dp.st. figd_ gho_ ghp_ ghr_ ghs_ ghu_ github_pat_ glc_ gldt-
-	glpat- glptt- glrt- glsa_ gsk_ hf_ hvb. hvr. hvs. lin_api_ lsv2_ npm_ ntn_ nvapi- ops_ pplx-
-	pscale_tkn_ pypi- r8_ rk_live_ rpa_ rubygems_ sbp_ sha256~
-	shpat_ shpss_ sk- sk_live_ sk_test_ sntrys_ tskey- vault:v1: whsec_ xai- xapp- xkeysib- xoxa- xoxb- xoxe- xoxo-
-	xoxp- xoxr- xoxs- ya29.`)
+	AGE-SECRET-KEY- AIza AKCp AKIA ASIA ATATT3 ATBB ATCTT3 atlasv1. bkua_ CCIPAT_ CFPAT- dapi
+	dckr_oat_ dckr_pat_ DHHC-1:00: DHHC-1:01: DHHC-1:02: DHHC-1:03: doo_v1_ dop_v1_ dp.pt. dp.st.
+	figd_ fo1_ gho_ ghp_ ghr_ ghs_ ghu_ github_pat_ glc_ gldt- glft- glpat- glptt- glrt- glrtr-
+	glsa_ GOCSPX- gsk_ hf_ hvb. hvr. hvs. KGAT_ lin_api_ lsv2_ LTAI nfp_ npm_ NRAK- ntn_ nvapi-
+	NVMeTLSkey-1:01: NVMeTLSkey-1:02: ops_ PMAK- pplx- pscale_pw_ pscale_tkn_ pul- pypi- r8_
+	rk_live_ rpa_ rubygems_ sbp_ SG. sgp_ sha256~ shpat_ shpss_ sk- sk_live_ sk_test_ sntrys_
+	sq0atp- squ_ SWMTKN-1- tskey- vault:v1: wandb_v1_ whsec_ xai- xapp- xkeysib- xoxa- xoxb- xoxe-
+	xoxo- xoxp- xoxr- xoxs- ya29.`)
+
+// The lines around a private key: RFC 7468, OpenPGP's, SSH2's (RFC 4716), and OpenVPN's of a static
+// key (openvpn(8), --genkey).
+const (
+	keyKind  = `[A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?|OpenVPN Static key V1`
+	keyBegin = `-{4,5} ?BEGIN (?:` + keyKind + `) ?-{4,5}`
+	keyEnd   = `-{4,5} ?END (?:` + keyKind + `) ?-{4,5}`
+)
 
 // schemes are those of the header Authorization (IANA, HTTP Authentication Scheme Registry).
 var schemes = strings.Fields(`apikey basic bearer digest negotiate ntlm`)
@@ -33,8 +42,8 @@ type rule struct {
 // address or a header (RFC 7235, 2.1), SSH keys, and names in an escaped URL.
 var bare = []rule{
 	{
-		lazyregexp.New(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z ]*PRIVATE KEY(?: BLOCK)?-----|$)`),
-		Mark, newHints("-----begin"),
+		lazyregexp.New(`(?s)` + keyBegin + `.*?(?:` + keyEnd + `|$)`),
+		Mark, newHints("---begin", "--- begin"),
 	},
 	{
 		lazyregexp.New(`\beyJ[\w-]+(?:\.[\w-]*){0,4}`),
@@ -53,15 +62,27 @@ var bare = []rule{
 		Mark, newHints("token", "bootstrap", "kubeadm"),
 	},
 	{
-		lazyregexp.New(`\$(?:1|2[abxy]?|5|6|7|y|gy|sha1|argon2\w+|pbkdf2[\w-]*|scrypt)\$[\w./$=,+-]+`),
+		lazyregexp.New(`\$(?:1|2[abxy]?|5|6|7|y|gy|apr1|sha1|argon2\w+|pbkdf2[\w-]*|scrypt)\$[\w./$=,+-]+`),
 		Mark, newHints("$"),
+	},
+	{ // of LDAP's userPassword (RFC 2307, 5.3), and of grub-mkpasswd-pbkdf2
+		lazyregexp.New(`(\{(?:S?(?:MD5|SHA(?:256|384|512)?)|CRYPT|PBKDF2[\w-]*)\}|\bgrub\.pbkdf2\.\w+\.\d+\.)[\w./$=+-]{8,}`),
+		"$1" + Mark, newHints("{", "grub.pbkdf2"),
+	},
+	{ // of k3s: the hash of the cluster's certificates, a user, and the secret
+		lazyregexp.New(`\b(K10[0-9a-f]{16,}::)[^\s"']+`),
+		"$1" + Mark, newHints("k10"),
 	},
 	{
 		lazyregexp.New(`://[^/\s@]+@`),
 		"://" + Mark + "@", newHints("@"),
 	},
+	{ // with a slash in the password, so not a port and an image's digest
+		lazyregexp.New(`(://[^\s:/@"']+:)(?:[^\s"'0-9]|[0-9]+[^\s"'0-9/])[^\s"']*@`),
+		"$1" + Mark + "@", newHints("@"),
+	},
 	{
-		lazyregexp.New(`(^|[\s"'=,(/])[A-Za-z][\w.+-]*:[^\s:@/"']+@([A-Za-z][\w-]*(?:[.:/][\w.:/-]*)?(?:$|[\s"'(),;]))`),
+		lazyregexp.New(`(^|[\s"'=,(/])[A-Za-z][\w.+-]*:[^\s:@/"']+@((?:[A-Za-z][\w-]*|\d+\.\d+\.\d+\.\d+|\[[0-9a-f:.]+\])(?:[.:/][\w.:/-]*)?(?:$|[\s"'(),;]))`),
 		"$1" + Mark + "@$2", newHints("@"),
 	},
 	{
@@ -69,8 +90,24 @@ var bare = []rule{
 		"$1" + Mark, newHints("://"),
 	},
 	{
-		lazyregexp.New(`(://hooks\.[\w.-]+/services/|://[^\s"']*/(?:webhooks/[0-9]+/|webhookb2/|bot[0-9]+:))[^\s"']+`),
-		"$1" + Mark, newHints("://hooks.", "webhook", "/bot"),
+		lazyregexp.New(`(://hooks\.[\w.-]+/|://[^\s/"']+/(?:hooks|integration)/|://[^\s"']*/(?:webhooks/[0-9]+/|webhookb2/|IncomingWebhook/|bot[0-9]+:))[^\s"']+`),
+		"$1" + Mark, newHints("://hooks.", "webhook", "/hooks/", "/integration/", "/bot"),
+	},
+	{ // of Oracle's pre-authenticated requests
+		lazyregexp.New(`(://objectstorage\.[\w.-]+/p/)[^\s/"']+`),
+		"$1" + Mark, newHints("/p/"),
+	},
+	{ // a query that is no name with a value
+		lazyregexp.New(`(://[^\s"'?]*\?)[\w.~+-]{8,}([\s"']|$)`),
+		"$1" + Mark + "$2", newHints("?"),
+	},
+	{ // keys of ip xfrm and ip macsec
+		lazyregexp.New(`\b(?:0x[0-9a-fA-F]{32,}|(?:key [0-9]{2} )[0-9a-fA-F]{32,})`),
+		Mark, newHints("0x", "key "),
+	},
+	{
+		lazyregexp.New(`(?m)^(\S+:\d+:[0-9a-f]{32}:)[0-9a-f]{32}:::`), // a dump of Windows' accounts
+		"$1" + Mark + ":::", newHints(":::"),
 	},
 	{
 		lazyregexp.New(`(://[^\s"']*[?&#]code=)[^\s&"']+`),
@@ -97,8 +134,8 @@ var bare = []rule{
 		"$1 " + Mark, newHints(schemes...),
 	},
 	{
-		lazyregexp.New(`(?i)([\w.-]*(?:` + anyOf(secretParts) + `|pass|pin|sig|key)\w*(?:%22)?(?:%3D|%3A)(?:%22|%20)*)[^\s"'&]+`),
-		"$1" + Mark, newHints("%3d", "%3a"),
+		lazyregexp.New(`(?i)([\w.-]*(?:` + anyOf(secretParts) + `|pass|pin|sig|key)\w*(?:%22)?%(?:25)*3[ADad](?:%22|%20)*)[^\s"'&]+`),
+		"$1" + Mark, newHints("3d", "3a"),
 	},
 }
 

@@ -35,7 +35,7 @@ func Log(text string) (string, Removed) {
 			continue
 		}
 
-		if begins.MatchString(line) {
+		if begins.MatchString(line) && !l.isInKey() {
 			l.flush()
 		}
 
@@ -51,6 +51,21 @@ type log struct {
 	removed Removed
 	out     strings.Builder
 	block   strings.Builder // of lines that are not JSON, of one entry
+}
+
+// keyLines are the most lines of a private key, with those around it: one of RSA with 16384 bits.
+const keyLines = 220
+
+var keyBegins, keyEnds = lazyregexp.New(keyBegin), lazyregexp.New(keyEnd)
+
+// isInKey reports whether the entry ends within a private key, each of whose lines may have a time.
+func (l *log) isInKey() bool {
+	text := l.block.String()
+	if !strings.Contains(text, "BEGIN ") || strings.Count(text, "\n") > keyLines {
+		return false
+	}
+
+	return len(keyBegins.FindAllStringIndex(text, -1)) > len(keyEnds.FindAllStringIndex(text, -1))
 }
 
 // flush writes the entry that was read.
@@ -107,11 +122,12 @@ func (l *log) entry(line string, at int) (safe string, isEntry bool) {
 func (l *log) fields(entry map[string]any) {
 	for name, value := range entry {
 		text, isText := value.(string)
+		_, isNumber := value.(json.Number)
 		switch {
 		case isText && text == "" || value == nil:
 		case isText && slices.Contains(shown, name) && !isSecret(name, entry):
 			entry[name] = l.text(text)
-		case isText || fields[name] != "":
+		case isText || fields[name] != "" || isNumber && isSecret(name, entry):
 			entry[name] = Mark
 			l.removed[Messages]++
 

@@ -179,7 +179,7 @@ func (r Removed) secret(name string, value any) any {
 		r[Named]++
 		return Mark
 
-	case float64:
+	case float64, json.Number:
 		if doubtOf(name) == certain { // a PIN
 			r[Named]++
 			return nil

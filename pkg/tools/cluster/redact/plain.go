@@ -60,7 +60,9 @@ var textHints = newHints(allHints()...)
 func allHints() []string {
 	texts := []string{`\`, Mark}
 	for _, r := range textRules {
-		texts = append(texts, r.hints.texts...)
+		if r.hints != nil {
+			texts = append(texts, r.hints.texts...)
+		}
 	}
 	return slices.DeleteFunc(texts, func(text string) bool { return text == ":" })
 }
@@ -68,7 +70,7 @@ func allHints() []string {
 // isPlain reports whether a text has nothing that a rule may match.
 func isPlain(text string) bool {
 	return !textHints.isIn(strings.ToLower(text)) &&
-		(!strings.Contains(text, ":") || !hasVariable(text))
+		(!strings.Contains(text, ":") || !hasVariable(text)) && !hasKey(text)
 }
 
 // hasVariable reports whether a text may have the name of a variable: an underscore after a capital

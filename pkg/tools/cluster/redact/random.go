@@ -33,6 +33,49 @@ func removeRandom(text string) string {
 	return b.String()
 }
 
+// keyLength is how long a key is at least, in base64, that is one whatever the line is about.
+const keyLength = 32
+
+// key matches a text that is as long, and no path from the root.
+var key = lazyregexp.New(`[A-Za-z0-9+][A-Za-z0-9+/]{31,}={0,2}`)
+
+// removeKeys removes long texts in base64 that are as random as keys.
+func removeKeys(text string) string {
+	if !hasKey(text) {
+		return text
+	}
+
+	return key.ReplaceAllStringFunc(text, func(word string) string {
+		if isKey(word) {
+			return Mark
+		}
+		return word
+	})
+}
+
+// isKey reports whether a long word is a key: a path has more signs, or words that are not random.
+func isKey(word string) bool {
+	return isRandom(word) && strings.Count(word, "/") <= len(word)/12
+}
+
+// hasKey reports whether a text has a word that is as long as a key.
+func hasKey(text string) bool {
+	length := 0
+	for i := range len(text) {
+		c := text[i]
+		isPart := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '+' ||
+			c == '/'
+		if length++; !isPart {
+			length = 0
+		}
+		if length == keyLength {
+			return true
+		}
+	}
+
+	return false
+}
+
 // isRandom reports whether a word has small letters, capitals and digits in turn, as no name has:
 // two of each or more, and digits in two places.
 func isRandom(word string) bool {

@@ -106,6 +106,20 @@ func TestLog(t *testing.T) {
 	}
 }
 
+// TestLogSplits: a key of which each line has a time, as a container's log prints it, and a number
+// are removed; what comes after them stays.
+func TestLogSplits(t *testing.T) {
+	const at, after = "2026-11-22T10:00:00Z ", "2026-11-22T10:00:01Z cannot attach 0000:1b:00.0\n"
+	key := at + "-----BEGIN PRIVATE KEY-----\n" + at + secrets.Planted + "\n" + at +
+		"-----END PRIVATE KEY-----\n"
+	const number = `{"level":"info","msg":"unlock","pin":482913,"vm":{"password":482913},"attempt":3}` + "\n"
+	safe, removed := Log(key + number + after)
+	if strings.Contains(safe, secrets.Planted) || strings.Contains(safe, "482913") ||
+		!strings.Contains(safe, `"attempt":3`) || !strings.HasSuffix(safe, after) {
+		t.Errorf("%v: %s", removed, safe)
+	}
+}
+
 // TestVariables: device plugins' variables stay, and of others the names.
 func TestVariables(t *testing.T) {
 	kept, removed := Variables([]string{

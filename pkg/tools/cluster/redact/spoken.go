@@ -31,11 +31,16 @@ var (
 // protocols are what is before a secret in SQL, FTP (RFC 959, 4.1.1), SMTP (RFC 4954, 4), JDBC, a
 // shell, and in sentences about a user and a password.
 var protocols = []lazyregexp.Regexp{
-	lazyregexp.New(`(?i)\bidentified\s+by\s+()`),
+	lazyregexp.New(`(?i)\bidentified\s+(?:with\s+\S+\s+)?by\s+()`),
 	lazyregexp.New(`(?m)(?:^|[<>] )(?:PASS|AUTH(?: LOGIN| PLAIN)?) ()`),
 	lazyregexp.New(`(?i)\b(?:login|user|username)\s+[^\s/]+\s+/\s+()`),
 	lazyregexp.New(`(?i)\b(?:auth|creds|credentials)\s+(?:are |is |as )?[\w.@-]+[:/]()`),
 	lazyregexp.New(`(?i)\b(?:otp|pin|secret) (?:is|was) ()`),
+	lazyregexp.New(`(?i)\b(?:otp|verification|one-time)\s+code(?:\s+is|:)?\s+()`),
+	lazyregexp.New(`(?i)\b(?:unseal key \d+:|totp seed|conda token set)\s+()`),
+	lazyregexp.New(`(?i)\b(?:connect|expdp|impdp|target|logged in with|logged in as)\s+[\w.-]+/()`),
+	lazyregexp.New(`(?:HTTPBasicAuth|\.auth|auth=)\(["'][^"']*["'],\s*()`),
+	lazyregexp.New(`(?m):\s+(?:EAP|XAUTH|PSK)\s+()"`),
 	lazyregexp.New(`(?i)\bjdbc:[^\s"']*:[\w-]+/()`),
 	lazyregexp.New(`<<<\s*()`),
 	lazyregexp.New(`(?i)\b(?:contrase\S{1,4}|mot de passe)\s*:\s*()`),
@@ -114,6 +119,6 @@ func secretAfter(rest string) int {
 func spokenHints() []string {
 	return slices.Concat(spokenWords, keyWords, []string{
 		"secret", "otp ", "pin ", "login", "user", "auth", "cred", "identified", "pass", "jdbc:", "<<<",
-		"contrase",
+		"contrase", "unseal", "code", "seed", "connect", "expdp", "impdp", "target", "logged in", " eap ", "xauth", "psk",
 	})
 }

@@ -17,8 +17,10 @@ var dump = lazyregexp.New(`(?i)\b(?:env\w*|variable|arg|header|` + anyOf(lists) 
 	`)\\*["']?\s*[:=]\s*(?:\[\]\w*\.?\w*|map\[\w+\]\w+)?[\[{]\s*[^\]}\s]|\bmap\[[^\]]|` +
 	`\\*["']?binaryData\b|\b(?:Binary)?Data\n====`)
 
-// cloudInit begins cloud-init data, and the fields of a VMI that hold some.
-var cloudInit = lazyregexp.New(`#cloud-config|(?i:user-?data|network-?data)|#!/`)
+// cloudInit begins cloud-init data, the fields of a VMI that hold some, and lists of passwords
+// (cloud-init's cc_set_passwords.py, chpasswd(8) with a here-document).
+var cloudInit = lazyregexp.New(`#cloud-config|(?i:user-?data|network-?data)|#!/|` +
+	`Set the following 'random' passwords|\bchpasswd\b[^\n]*<<|(?i:\brecovery codes:)`)
 
 // resourceName is a resource's name in a quota, without that of a device, and quantity its value.
 var (
@@ -61,7 +63,7 @@ var textRules = []struct {
 	hints  *hints
 	remove func(text string) string
 }{
-	{newHints("#", "data"), func(text string) string { return cutAt(cloudInit, text) }},
+	{newHints("#", "data", "passw", "recovery"), func(text string) string { return cutAt(cloudInit, text) }},
 	{newHints("[", "{", "binarydata", "===="), func(text string) string { return cutAt(dump, text) }},
 	{newHints(bareHints()...), bareSecrets},
 	{newHints(append(pairHints(), ":")...), removeNamed},
@@ -70,6 +72,7 @@ var textRules = []struct {
 	{newHints(spokenHints()...), removeSpoken},
 	{newHints("<"), removeElements},
 	{aboutSecret, removeRandom},
+	{nil, removeKeys},
 }
 
 // pairHints are in every text that has a name and, after it, a secret; a colon beside them.
@@ -84,16 +87,21 @@ func pairHints() []string {
 // removeAll applies the rules that may match a text. It leaves out the others: what
 // a rule removes gives none of the later ones more to find.
 func removeAll(text string) string {
-	text = strings.ReplaceAll(text, `\n`, "\n")
+	text = escapes.Replace(text)
 	lower := strings.ToLower(text)
 	for _, r := range textRules {
-		if r.hints.isIn(lower) {
+		if r.hints == nil || r.hints.isIn(lower) {
 			text = r.remove(text)
 		}
 	}
 
 	return text
 }
+
+// escapes are those of JSON and XML for what a secret is told by: the end of a line, and signs that
+// encoding/json escapes in each text.
+var escapes = strings.NewReplacer(`\n`, "\n", `\u003d`, "=", `\u0026`, "&", `\u003c`, "<", `\u003e`, ">",
+	"&lt;", "<", "&gt;", ">")
 
 // cutAt removes what a form begins.
 func cutAt(form lazyregexp.Regexp, text string) string {
