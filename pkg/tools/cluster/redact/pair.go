@@ -43,7 +43,10 @@ func (ps *pairs) next(from int) (p pair, isFound bool) {
 			return p, true
 		}
 
-		at = end // no pair begins in a name that has no sign after it
+		// No pair begins in a name that has no sign after it, but one may after its last hyphen.
+		if at = end; text[end-1] == '-' && beginsPair(text[end:]) {
+			at = end - 1
+		}
 	}
 
 	return pair{}, false

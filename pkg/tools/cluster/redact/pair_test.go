@@ -35,7 +35,7 @@ func FuzzPairs(f *testing.F) {
 	for _, text := range []string{
 		`a-b=c`, `--a=b`, `---a=b`, `1-a=b`, `%a=b`, `é"a":b`, "a\n=>\nb:\nc", `a[0]=b`, `a[0 =b]=c`,
 		`a[b[c=d`, `a[b]c=d`, `\\\"a\\\"=b`, `\\\a=b`, `"a=b`, `a"=b`, `a" b=c`, `a b:=c`, "\xff a:b",
-		`a $b=c $d/e=f`, `a\b=c`, `'"a=b`,
+		`a $b=c $d/e=f`, `a\b=c`, `'"a=b`, `A-"A0=`,
 	} {
 		f.Add(text)
 	}

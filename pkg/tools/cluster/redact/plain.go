@@ -58,7 +58,7 @@ var nameHints = newHints(allNames()...)
 var textHints = newHints(allHints()...)
 
 func allHints() []string {
-	texts := []string{`\`, Mark}
+	texts := []string{`\`, Mark, "&lt;", "&gt;"} // beside the rules: escapes
 	for _, r := range textRules {
 		if r.hints != nil {
 			texts = append(texts, r.hints.texts...)

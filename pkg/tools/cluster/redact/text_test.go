@@ -104,6 +104,7 @@ func FuzzIsPlain(f *testing.F) {
 	}
 
 	f.Add("a: b, MY_NAME: c; gh p_abcdefghi, x:y")
+	f.Add("a &gt; b")
 	f.Fuzz(func(t *testing.T, text string) {
 		if isPlain(text) && removeAll(text) != text {
 			t.Errorf("%q is not plain: %q", text, removeAll(text))
