@@ -3,20 +3,26 @@ package redact
 import (
 	"slices"
 	"strings"
+	"sync"
 )
 
 // hints are texts in lower case, one of which is in every text that a rule matches. To match all
 // rules takes far longer than to look for these, and most of a log has none.
 type hints struct {
-	texts  []string
-	single string              // those of one character
-	begins map[uint16][]string // the others, by their first two characters
-	pairs  [1 << 10]uint64     // one bit per two characters, set if they begin one
+	texts []string
+
+	indexed sync.Once           // at the first text: a program that redacts nothing has no index
+	single  string              // those of one character
+	begins  map[uint16][]string // the others, by their first two characters
+	pairs   []uint64            // one bit per two characters, set if they begin one
 }
 
-func newHints(texts ...string) *hints {
-	h := &hints{texts: texts, begins: map[uint16][]string{}}
-	for _, text := range texts {
+func newHints(texts ...string) *hints { return &hints{texts: texts} }
+
+// index sorts the hints by their first characters.
+func (h *hints) index() {
+	h.begins, h.pairs = map[uint16][]string{}, make([]uint64, 1<<10)
+	for _, text := range h.texts {
 		text = strings.ToLower(text)
 		if len(text) == 1 {
 			h.single += text
@@ -27,12 +33,11 @@ func newHints(texts ...string) *hints {
 		h.begins[pair] = append(h.begins[pair], text)
 		h.pairs[pair>>6] |= 1 << (pair & 63)
 	}
-
-	return h
 }
 
 // isIn reports whether a text in lower case has one of the hints.
 func (h *hints) isIn(lower string) bool {
+	h.indexed.Do(h.index)
 	if h.single != "" && strings.ContainsAny(lower, h.single) {
 		return true
 	}
