@@ -8,7 +8,7 @@ type Board uint8
 const (
 	NoBoard       Board = iota
 	MeshBoard           // joins its GPUs over NVLink or XGMI, and has no partitions
-	MaySwitch           // joins them over NVLink: eight with NVSwitches, four without
+	MixedBoard          // joins eight over NVLink with NVSwitches, or four without
 	SwitchedBoard       // joins eight with NVSwitches
 )
 
@@ -16,7 +16,7 @@ const (
 func (b Board) Joins() bool { return b != NoBoard }
 
 // MaySwitch reports whether a board may have NVSwitches, whose partitions Fabric Manager sets.
-func (b Board) MaySwitch() bool { return b >= MaySwitch }
+func (b Board) MaySwitch() bool { return b >= MixedBoard }
 
 // GPUModel is what the ids of a GPU tell of it. It is zero where nothing of a GPU counts.
 type GPUModel struct {
@@ -49,18 +49,18 @@ var nvidiaModels = map[uint16]GPUModel{
 	0x1db5: {Board: MeshBoard},     // V100 SXM2 32 GB
 	0x1db8: {Board: MeshBoard},     // V100 SXM3 32 GB
 	0x1df5: {Board: MeshBoard},     // V100 SXM2 16 GB
-	0x20b0: {Board: MaySwitch},     // A100 SXM4 40 GB
-	0x20b2: {Board: MaySwitch},     // A100 SXM4 80 GB
-	0x20b3: {Board: MaySwitch},     // A100 SXM 64 GB
-	0x20bd: {Board: MaySwitch},     // A800 SXM4 40 GB
-	0x20f3: {Board: MaySwitch},     // A800 SXM4 80 GB
-	0x2324: {Board: MaySwitch},     // H800
-	0x2329: {Board: MaySwitch},     // H20
-	0x232c: {Board: MaySwitch},     // H20-3e
-	0x2330: {Board: MaySwitch},     // H100 SXM5
-	0x2335: {Board: MaySwitch},     // H200
-	0x2336: {Board: MaySwitch},     // H100 SXM5
-	0x2339: {Board: MaySwitch},     // H100 SXM5
+	0x20b0: {Board: MixedBoard},    // A100 SXM4 40 GB
+	0x20b2: {Board: MixedBoard},    // A100 SXM4 80 GB
+	0x20b3: {Board: MixedBoard},    // A100 SXM 64 GB
+	0x20bd: {Board: MixedBoard},    // A800 SXM4 40 GB
+	0x20f3: {Board: MixedBoard},    // A800 SXM4 80 GB
+	0x2324: {Board: MixedBoard},    // H800
+	0x2329: {Board: MixedBoard},    // H20
+	0x232c: {Board: MixedBoard},    // H20-3e
+	0x2330: {Board: MixedBoard},    // H100 SXM5
+	0x2335: {Board: MixedBoard},    // H200
+	0x2336: {Board: MixedBoard},    // H100 SXM5
+	0x2339: {Board: MixedBoard},    // H100 SXM5
 	0x2901: {Board: SwitchedBoard}, // B200
 	0x3182: {Board: SwitchedBoard}, // B300
 	0x2342: {Coherent: true},       // GH200 120 GB
