@@ -192,9 +192,9 @@ func (a *app) addClaims(
 		return nil
 	}
 
-	objects, err := fit.Parse(a.list(ctx, client, cluster.Kinds{
-		Group: resourceapi.GroupName, Names: []string{"resourceslices", "resourceclaims"},
-	}, taintRules)...)
+	objects, err := fit.Parse(a.list(ctx, client, append(
+		resourcesOf(resourceapi.GroupName, "resourceslices", "resourceclaims"),
+		cluster.TaintRules)...)...)
 	if err != nil {
 		return err
 	}

@@ -214,27 +214,27 @@ func (a *app) readHosts(
 }
 
 // fitReads are the objects that fit reads from a cluster.
-var fitReads = []cluster.Kinds{
-	{Names: []string{"nodes", "pods"}},
-	{Group: core.GroupName, Names: []string{"kubevirts"}},
-	{Group: resourceapi.GroupName, Names: []string{
-		"resourceslices", "deviceclasses", "resourceclaims", "resourceclaimtemplates",
-	}},
-	taintRules,
-}
+var fitReads = slices.Concat(
+	resourcesOf("", "nodes", "pods"),
+	resourcesOf(core.GroupName, "kubevirts"),
+	resourcesOf(resourceapi.GroupName, "resourceslices", "deviceclasses", "resourceclaims",
+		"resourceclaimtemplates"),
+	[]cluster.Resource{cluster.TaintRules},
+)
 
-// taintRules are the rules that taint devices.
-var taintRules = cluster.Kinds{
-	Group: resourceapi.GroupName, Names: []string{"devicetaintrules"},
-	Versions: cluster.TaintRuleVersions,
+// resourcesOf returns resources of a group.
+func resourcesOf(group string, names ...string) []cluster.Resource {
+	return topology.Map(names, func(name string) cluster.Resource {
+		return cluster.Resource{Query: cluster.Query{Group: group, Resource: name}}
+	})
 }
 
 // fitResources returns the resources that fit reads and each cluster serves, as kubectl get takes
 // them.
 func fitResources() (names []string) {
-	for _, resources := range fitReads {
-		if resources.Versions == nil {
-			names = append(names, resources.Names...)
+	for _, r := range fitReads {
+		if r.Versions == nil {
+			names = append(names, r.Resource)
 		}
 	}
 	return names
@@ -242,7 +242,7 @@ func fitResources() (names []string) {
 
 // list reads objects, as far as the user may.
 func (a *app) list(
-	ctx context.Context, client *cluster.Client, all ...cluster.Kinds,
+	ctx context.Context, client *cluster.Client, all ...cluster.Resource,
 ) (files []fit.File) {
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()

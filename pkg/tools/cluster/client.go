@@ -159,10 +159,6 @@ func (c *Client) Get(ctx context.Context, q Query) ([]byte, error) {
 	return c.query(ctx, "read "+path.Join(q.Resource, q.Part, q.Name), q)
 }
 
-// TaintRuleVersions are the versions of DeviceTaintRules that the API servers of Kubernetes 1.37,
-// 1.36 and 1.33 began to serve, where the rules are enabled.
-var TaintRuleVersions = []string{"v1", "v1beta2", "v1alpha3"}
-
 // GetServed returns what is queried, by the first of these versions that the cluster serves;
 // without any as Get. Where it serves none the error is apierrors.IsNotFound.
 func (c *Client) GetServed(

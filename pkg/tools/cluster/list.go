@@ -9,13 +9,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Kinds are resources of an API group that are listed in all namespaces.
-type Kinds struct {
-	Group    string
-	Names    []string
-	Versions []string // of which a cluster may serve none; nil for v1
-}
-
 // Listed is the list of a resource, in JSON.
 type Listed struct {
 	Resource string
@@ -25,34 +18,20 @@ type Listed struct {
 // ListAll lists resources as far as the user may, and says what was not read. Rights that are
 // missing are one error, with the rules that grant all of them.
 func (c *Client) ListAll(
-	ctx context.Context, all ...Kinds,
+	ctx context.Context, all ...Resource,
 ) (lists []Listed, unread []error) {
-	var refused []Kinds
+	var refused []Query
 	var refusal error
-	for _, resources := range all {
-		missing := Kinds{Group: resources.Group}
-		for _, resource := range resources.Names {
-			q := Query{Group: resources.Group, Resource: resource}
-			data, err := c.GetServed(ctx, q, resources.Versions...)
-			switch {
-			case resources.Versions != nil && apierrors.IsNotFound(err): // which serves none
-			case err == nil:
-				lists = append(lists, Listed{resource, data})
-			case apierrors.IsForbidden(err):
-				missing.Names, refusal = append(missing.Names, resource), cmp.Or(refusal, err)
-			default:
-				unread = append(unread, err)
-			}
-		}
-
-		// What follows in the same group is part of its rule.
-		last := len(refused) - 1
+	for _, r := range all {
+		data, err := c.GetServed(ctx, r.Query, r.Versions...)
 		switch {
-		case len(missing.Names) == 0:
-		case last >= 0 && refused[last].Group == missing.Group:
-			refused[last].Names = append(refused[last].Names, missing.Names...)
+		case r.Versions != nil && apierrors.IsNotFound(err): // which serves none
+		case err == nil:
+			lists = append(lists, Listed{r.Resource, data})
+		case apierrors.IsForbidden(err):
+			refused, refusal = append(refused, r.Query), cmp.Or(refusal, err)
 		default:
-			refused = append(refused, missing)
+			unread = append(unread, err)
 		}
 	}
 
@@ -64,17 +43,22 @@ func (c *Client) ListAll(
 }
 
 // refusalOf returns the error about resources that were refused: of one its own, of several the
-// first, with the rules that allow all.
-func refusalOf(refused []Kinds, first error) error {
-	var names, rules []string
-	for _, resources := range refused {
-		names = append(names, resources.Names...)
-		rules = append(rules, fmt.Sprintf(`{apiGroups: [%q], resources: ["%s"], verbs: ["list"]}`,
-			resources.Group, strings.Join(resources.Names, `", "`)))
+// first, with the rules that allow all. What follows in the same group is in one rule.
+func refusalOf(refused []Query, first error) error {
+	if len(refused) == 1 {
+		return first
 	}
 
-	if len(names) == 1 {
-		return first
+	var names, rules []string
+	for at := 0; at < len(refused); {
+		group, inGroup := refused[at].Group, []string(nil)
+		for ; at < len(refused) && refused[at].Group == group; at++ {
+			inGroup = append(inGroup, refused[at].Resource)
+		}
+
+		names = append(names, inGroup...)
+		rules = append(rules, fmt.Sprintf(`{apiGroups: [%q], resources: ["%s"], verbs: ["list"]}`,
+			group, strings.Join(inGroup, `", "`)))
 	}
 
 	return fmt.Errorf("%s: %s (kubectl-clusterrole.yaml of the release allows it, by the rules %s)",

@@ -27,7 +27,7 @@ func Related(namespace string) []Query {
 	return all
 }
 
-// Resource is a resource of the cluster that says what a VM can have.
+// Resource is a resource of the cluster, in all namespaces.
 type Resource struct {
 	Query
 	Versions []string // the first that is served; nil for v1
@@ -37,20 +37,24 @@ type Resource struct {
 	IsProvider bool
 }
 
-// Resources are what collect reads of the cluster, and with IsProvider why, too.
+// Resources say what a VM can have. Collect reads all of them, why those with IsProvider.
 var Resources = []Resource{
 	{Query: Query{Resource: "nodes"}},
 	{Query: Query{Group: resourceapi.GroupName, Resource: "deviceclasses"}},
 	{Query: Query{Group: resourceapi.GroupName, Resource: "resourceslices"}, IsProvider: true},
 	{Query: Query{Group: resourceapi.GroupName, Resource: "resourceclaims"}, IsProvider: true},
 	{Query: Query{Group: resourceapi.GroupName, Resource: "resourceclaimtemplates"}},
-	{
-		Query:    Query{Group: resourceapi.GroupName, Resource: "devicetaintrules"},
-		Versions: TaintRuleVersions,
-	},
+	TaintRules,
 	{Query: Query{Resource: "persistentvolumes"}, IsProvider: true},
 	{Query: Query{Group: "apps", Resource: "daemonsets"}, IsProvider: true},
 	{Query: NodeNetworks},
+}
+
+// TaintRules are the rules that taint devices. The API servers of Kubernetes 1.37, 1.36 and 1.33 began
+// to serve the versions, where the rules are enabled.
+var TaintRules = Resource{
+	Query:    Query{Group: resourceapi.GroupName, Resource: "devicetaintrules"},
+	Versions: []string{"v1", "v1beta2", "v1alpha3"},
 }
 
 // NodeNetworks are the NICs with virtual functions per node, where the SR-IOV operator runs
