@@ -80,8 +80,8 @@ func newIOMMU(d *domain.Domain, wanted string) domain.IOMMU {
 // to 11.1). The host's SMMUv3 does without (accel), which KubeVirt gives to devices that need it
 // (pkg/virt-launcher/virtwrap/converter/grace.go).
 func conflict(d *domain.Domain, wanted string) string {
-	// From what the machine cannot have to what the domain has already: the first is what the user has
-	// to change first.
+	// What the machine cannot have comes before what the domain has already, since the user has to change
+	// the machine first.
 	isARM := d.Arch == "aarch64"
 	isUsers := func(i domain.IOMMU) bool { return i.Mark() == "" && i.Model == string(wanted) }
 	switch {

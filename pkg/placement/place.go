@@ -147,8 +147,8 @@ func attempt(s start, p proposal) (built placing, violations []reasons.Warning) 
 		return placing{}, violations
 	}
 
-	// The tree stands. What is left is what the next call will find and say of it, so that both calls
-	// give the same reasons.
+	// The tree does not change any more. What follows are the reasons that the next call will give for
+	// it, so that this call gives the same.
 	built = withReferenced(built)
 	built.warnings = compareStaying(s, built.decisions, built.result)
 	return withAligned(s, built), nil
@@ -272,7 +272,7 @@ func firstUnmoved(
 ) (best placing, violations []reasons.Warning) {
 	isFound := false
 	for next, broken := range candidates {
-		// A tree that breaks a rule is not simulated: that is what costs.
+		// Only a tree that breaks no rule is simulated, since the simulation takes the most time.
 		if len(broken) == 0 {
 			broken = checkUnmoved(s.without, next.result)
 		}
@@ -283,7 +283,7 @@ func firstUnmoved(
 
 		if len(broken) > 0 {
 			if violations == nil {
-				violations = broken // the first plan is the plainest, and so is what it says
+				violations = broken // of the first plan, which is the plainest
 			}
 			continue
 		}

@@ -82,8 +82,8 @@ func faultsOf(all []without, changed bus.Guest, staying []int) (f faults) {
 		}
 	}
 
-	// No rule says where a hostdev without an address is. So the libvirt is asked for which the guest
-	// is planned, the first, and no other.
+	// No rule says where a hostdev without an address is placed: libvirts differ. Only the first is
+	// asked, for which the guest is planned.
 	if len(all) > 0 {
 		f.replugged = all[0].replugs(changed, staying)
 	}

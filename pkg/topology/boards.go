@@ -1,6 +1,6 @@
 package topology
 
-// Board is what a GPU's ids tell of the baseboard that it is made for. A card with an NVLink or
+// Board is the kind of baseboard that a GPU is made for, by its ids. A card with an NVLink or
 // XGMI bridge has none, since its ids do not say whether the bridge is there.
 type Board uint8
 
@@ -18,7 +18,7 @@ func (b Board) Joins() bool { return b != NoBoard }
 // MaySwitch reports whether a board may have NVSwitches, whose partitions Fabric Manager sets.
 func (b Board) MaySwitch() bool { return b >= MixedBoard }
 
-// GPUModel is what the ids of a GPU tell of it. It is zero where nothing of a GPU counts.
+// GPUModel is a model of GPU, by its ids; the zero value for all of which nothing special is known.
 type GPUModel struct {
 	Board    Board
 	Virtual  bool // a virtual function: a guest sees no physfn of one
@@ -26,7 +26,7 @@ type GPUModel struct {
 	Coherent bool // its memory is a NUMA node of the host
 }
 
-// GPUModel returns what the ids of a function, which may be nil, tell of it as a GPU.
+// GPUModel returns the model of GPU that a function is by its ids; the zero value for others and nil.
 func (f *Function) GPUModel() GPUModel {
 	switch {
 	case f == nil:

@@ -87,8 +87,8 @@ func slotsOf(a *domain.GuestAddress, controllers map[int]domain.Controller) stri
 			break
 		}
 
-		// From the device up, so each step goes before those that are there. Above an expander bus
-		// the path does not count: its index is what tells it.
+		// From the device up, so each step goes before those that are there. An expander bus
+		// is told by its index, wherever it is, so the path ends there.
 		at := fmt.Sprintf("%02x.%x", a.Slot, a.Function)
 		if path != "" {
 			at += "/"
