@@ -9,7 +9,6 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 
-	"hook-sidecar/pkg/findings"
 	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/report"
@@ -106,7 +105,7 @@ func useHost(p *cli.Program, s *demoInput, files []string) error {
 	}
 
 	shown, problems := host.Read(made.sysfs, nil, host.All)
-	p.Warn(findings.Given(problems))
+	p.Warn(problems)
 	assumeVFIO(p, made.sysfs, shown)
 
 	vm, err := sample.Of(shown)

@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"hook-sidecar/pkg/findings"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/tools/cli"
 	"hook-sidecar/pkg/tools/paste"
@@ -130,7 +129,7 @@ func readLive(p *cli.Program) (paste.Machine, error) {
 	}
 
 	guest, problems := paste.ReadSysfs(fsys)
-	p.Warn(findings.Given(problems))
+	p.Warn(problems)
 	return guest, nil
 }
 

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"hook-sidecar/pkg/findings"
 	"hook-sidecar/pkg/host"
 	"hook-sidecar/pkg/tools/cli"
 	"hook-sidecar/pkg/tools/paste"
@@ -45,7 +44,7 @@ func readRecord(p *cli.Program, files []string) (made recordedHost, err error) {
 		return made, cli.Failed(recordHint, fmt.Errorf("%s: %w", name, err))
 	}
 
-	p.Warn(findings.Given(problems))
+	p.Warn(problems)
 
 	if record.Has(paste.Snapshot) {
 		made.sysfs, err = host.ParseSnapshot(all)

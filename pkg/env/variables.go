@@ -43,9 +43,9 @@ var inVariable = strings.NewReplacer("/", "_", ".", "_")
 // An invalid element becomes a warning and is skipped. When a name appears twice,
 // the first entry is used, because virt-launcher sees that one (Go syscall,
 // copyenv); a second one with another value is a warning.
-func ParseVariables(environ []string) ([]Variable, []reasons.Warning) {
+func ParseVariables(environ []string) ([]Variable, []reasons.Finding) {
 	var variables []Variable
-	var problems []reasons.Warning
+	var problems []reasons.Finding
 	problem := func(code reasons.Code, name, text string) {
 		problems = append(problems, reasons.NewProblem(code, name, text))
 	}

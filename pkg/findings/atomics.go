@@ -7,13 +7,14 @@ import (
 
 	"hook-sidecar/pkg/consumers/ncclgraph"
 	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/pkg/words"
 )
 
 // atomicsLost finds whole AMD GPUs for which QEMU does not let a root port complete PCIe AtomicOps.
 // A GPU without an address gets a root port of its own from libvirt.
-func atomicsLost(plan *placement.Plan) []Finding {
+func atomicsLost(plan *placement.Plan) []reasons.Finding {
 	lost := map[string][]string{} // ids of devices, by what is wrong with their place
 	for _, d := range plan.Devices {
 		n := plan.GuestTree.Node(d.ID)
@@ -23,7 +24,7 @@ func atomicsLost(plan *placement.Plan) []Finding {
 		}
 	}
 
-	var found []Finding
+	var found []reasons.Finding
 	for _, why := range slices.Sorted(maps.Keys(lost)) {
 		found = append(found, one("no PCIe AtomicOps for %s, %s: HIP refuses kernels that print or "+
 			"assert, and RCCL's collectives fail", words.FirstOf(lost[why], 8, ", "), why)...)
@@ -48,7 +49,7 @@ func whyNoAtomics(n *topology.Node) string {
 
 // atomicsWithoutSwitch finds whole AMD GPUs that share a switch with a NIC of the VM on the host and
 // not in the guest, where they are alone on a root port.
-func atomicsWithoutSwitch(plan *placement.Plan) []Finding {
+func atomicsWithoutSwitch(plan *placement.Plan) []reasons.Finding {
 	gpus := withoutSwitch(plan)
 	if len(gpus) == 0 {
 		return nil
@@ -85,7 +86,7 @@ func withoutSwitch(plan *placement.Plan) (gpus []placement.Decision) {
 
 // xgmiAssumed finds virtual functions of AMD GPUs that count as joined over XGMI although nothing
 // says how many virtual functions their GPUs have.
-func xgmiAssumed(plan *placement.Plan) []Finding {
+func xgmiAssumed(plan *placement.Plan) []reasons.Finding {
 	assumed := topology.CountFunc(plan.Devices, func(d placement.Decision) bool {
 		return ncclgraph.IsXGMIAssumed(d.Function)
 	})

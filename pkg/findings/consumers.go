@@ -6,13 +6,14 @@ import (
 	"hook-sidecar/pkg/consumers"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/words"
 )
 
 // What NCCL and whole AMD GPUs lose in the guest's tree has findings in nccl.go and atomics.go.
 
 // otherNIC finds GPUs for which UCX takes another NIC than on the host.
-func otherNIC(plan *placement.Plan) []Finding {
+func otherNIC(plan *placement.Plan) []reasons.Finding {
 	t := plan.Decisions(consumers.UCX)
 	if t.Wrong == 0 {
 		return nil
@@ -26,7 +27,7 @@ func otherNIC(plan *placement.Plan) []Finding {
 
 // peerDMARefused finds pairs of devices between which Linux allows peer-to-peer DMA on the host and
 // not in the guest.
-func peerDMARefused(plan *placement.Plan) []Finding {
+func peerDMARefused(plan *placement.Plan) []reasons.Finding {
 	t := plan.Decisions(consumers.P2PDMA)
 	if t.Wrong == 0 {
 		return nil
@@ -39,7 +40,7 @@ func peerDMARefused(plan *placement.Plan) []Finding {
 
 // alignedOtherwise finds pairs of devices that Kubernetes in the guest takes for aligned and on the
 // host not, or the other way round.
-func alignedOtherwise(plan *placement.Plan) (all []Finding) {
+func alignedOtherwise(plan *placement.Plan) (all []reasons.Finding) {
 	for _, attribute := range []string{consumers.DRARoot, consumers.DRANode} {
 		if t := plan.Decisions(attribute); t.Wrong > 0 {
 			all = append(all, withRemedy(withSwitches(plan, "choose layout root"),

@@ -1,7 +1,11 @@
+// Package findings looks for what a user should know about a plan: faults of its devices and of
+// the domain that it results in. A finding is a function from a plan to texts, and an entry of
+// the table in findings.go.
 package findings
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"hook-sidecar/pkg/placement"
@@ -12,11 +16,11 @@ import (
 // kind is a kind of finding.
 type kind struct {
 	code      reasons.Code
-	severity  Severity // "" stands for Warn
-	check     string   // of doctor, which reports it; "" stands for warnings
-	remedy    string   // of those that have none of their own
-	needsTree bool     // it is about the tree of a layout, so a device has to be in one
-	find      func(*placement.Plan) []Finding
+	severity  reasons.Severity // "" stands for Warn
+	check     string           // of doctor, which reports it; "" stands for warnings
+	remedy    string           // of those that have none of their own
+	needsTree bool             // it is about the tree of a layout, so a device has to be in one
+	find      func(*placement.Plan) []reasons.Finding
 }
 
 // speedRemedy is the remedy for an emulated port that shows NCCL a false speed.
@@ -28,7 +32,7 @@ const groupNotViable = "iommu-group-not-viable"
 // kinds has every kind of finding. docs/reasons.md has a section for each.
 var kinds = []kind{
 	{
-		code: "io-space", check: "io-space", severity: Fail, find: ioSpace,
+		code: "io-space", check: "io-space", severity: reasons.Fail, find: ioSpace,
 		remedy: "pass fewer through: SeaBIOS stops if more than 14 ports have a device with an " +
 			"I/O BAR, and UEFI has room for 9",
 	},
@@ -43,7 +47,7 @@ var kinds = []kind{
 			"are not tested",
 	},
 	{
-		code: groupNotViable, check: "iommu-group-viable", severity: Fail,
+		code: groupNotViable, check: "iommu-group-viable", severity: reasons.Fail,
 		find: blockedGroups,
 		remedy: "leave the device out, or use another slot, where the node uses a function of the " +
 			"group; bind only functions of the same card, but no disk controller or NIC",
@@ -63,7 +67,7 @@ var kinds = []kind{
 		remedy: "the hook writes ssidsize in its place; without the hook, update KubeVirt",
 	},
 	{
-		code: "grace", check: "grace", severity: Fail, find: grace,
+		code: "grace", check: "grace", severity: reasons.Fail, find: grace,
 		remedy: "as the warning says",
 	},
 	{
@@ -127,34 +131,37 @@ var kinds = []kind{
 
 // Of returns all findings of a plan, with the warnings that it was made with, in the order of
 // their codes. A plan that is nil has none.
-func Of(plan *placement.Plan) []Finding {
+func Of(plan *placement.Plan) []reasons.Finding {
 	if plan == nil {
 		return nil
 	}
 
-	all := Given(plan.Warnings)
+	all := slices.Clone(plan.Warnings)
 	for _, k := range kinds {
 		all = append(all, k.in(plan)...)
 	}
 
-	return sorted(all)
+	return reasons.Sort(all)
 }
 
 // OfCheck returns the findings of a plan that a check of doctor reports.
-func OfCheck(plan *placement.Plan, check string) []Finding {
-	all := slices.DeleteFunc(Given(plan.Warnings), func(f Finding) bool { return f.Check != check })
+func OfCheck(plan *placement.Plan, check string) []reasons.Finding {
+	all := slices.DeleteFunc(slices.Clone(plan.Warnings), func(f reasons.Finding) bool {
+		return f.Check != check
+	})
+
 	for _, k := range kinds {
 		if k.check == check {
 			all = append(all, k.in(plan)...)
 		}
 	}
 
-	return sorted(all)
+	return reasons.Sort(all)
 }
 
 // OfGroup returns the findings of the IOMMU group of a host's function, without those about the
 // function itself. They need no plan.
-func OfGroup(host *topology.Host, function *topology.Function) []Finding {
+func OfGroup(host *topology.Host, function *topology.Function) []reasons.Finding {
 	if function.IOMMUGroup == nil {
 		return nil
 	}
@@ -165,7 +172,7 @@ func OfGroup(host *topology.Host, function *topology.Function) []Finding {
 }
 
 // in returns the findings of a kind in a plan.
-func (k kind) in(plan *placement.Plan) []Finding {
+func (k kind) in(plan *placement.Plan) []reasons.Finding {
 	if k.needsTree && !slices.ContainsFunc(plan.Devices, isInTree) {
 		return nil
 	}
@@ -173,10 +180,10 @@ func (k kind) in(plan *placement.Plan) []Finding {
 }
 
 // complete adds to findings what all of a kind have.
-func (k kind) complete(found []Finding) []Finding {
+func (k kind) complete(found []reasons.Finding) []reasons.Finding {
 	for i := range found {
 		f := &found[i]
-		f.Code, f.Check, f.Severity = k.code, k.check, cmp.Or(k.severity, Warn)
+		f.Code, f.Check, f.Severity = k.code, k.check, cmp.Or(k.severity, reasons.Warn)
 		f.Remedy, f.Page = cmp.Or(f.Remedy, k.remedy), k.code.Page()
 	}
 
@@ -186,14 +193,6 @@ func (k kind) complete(found []Finding) []Finding {
 // isInTree reports whether a device is in the tree of a layout.
 func isInTree(d placement.Decision) bool {
 	return d.Outcome == placement.Placed || d.Reason == reasons.AlreadyAligned
-}
-
-// sorted orders findings by code, device and text, and drops duplicates.
-func sorted(all []Finding) []Finding {
-	slices.SortStableFunc(all, func(x, y Finding) int { return x.Warning.Compare(y.Warning) })
-	return slices.CompactFunc(all, func(x, y Finding) bool {
-		return x.Code == y.Code && x.Text == y.Text
-	})
 }
 
 // Codes returns the code of every kind of finding.
@@ -219,4 +218,23 @@ func kindOf(code reasons.Code) kind {
 		return kind{}
 	}
 	return kinds[i]
+}
+
+// one returns a single finding; its entry in the table completes it.
+func one(format string, args ...any) []reasons.Finding {
+	return []reasons.Finding{{Text: fmt.Sprintf(format, args...)}}
+}
+
+// about returns a single finding of a device.
+func about(id topology.DeviceID, format string, args ...any) []reasons.Finding {
+	found := one(format, args...)
+	found[0].Device = &id
+	return found
+}
+
+// withRemedy returns a single finding with a remedy of its own.
+func withRemedy(remedy, format string, args ...any) []reasons.Finding {
+	found := one(format, args...)
+	found[0].Remedy = remedy
+	return found
 }

@@ -21,7 +21,7 @@ func TestOf(t *testing.T) {
 				return code == f.Code
 			})
 
-			isKnown := f.Severity == findings.Warn || f.Severity == findings.Fail
+			isKnown := f.Severity == reasons.Warn || f.Severity == reasons.Fail
 			if f.Text == "" || strings.ContainsAny(f.Text, "\n\r") || f.Remedy == "" || !isKnown {
 				t.Errorf("%s: %+v", c.Name, f)
 			}
@@ -37,7 +37,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-func isBefore(x, y findings.Finding) bool {
+func isBefore(x, y reasons.Finding) bool {
 	isSame := x.Code == y.Code && x.Text == y.Text
-	return !isSame && x.Warning.Compare(y.Warning) <= 0
+	return !isSame && x.Compare(y) <= 0
 }

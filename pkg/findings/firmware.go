@@ -5,6 +5,7 @@ import (
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
@@ -56,7 +57,7 @@ func IOSpaceOf(plan *placement.Plan) (space IOSpace, exists bool) {
 }
 
 // ioSpace finds that the firmware has no room for all ports with an I/O BAR.
-func ioSpace(plan *placement.Plan) []Finding {
+func ioSpace(plan *placement.Plan) []reasons.Finding {
 	space, exists := IOSpaceOf(plan)
 	if !exists || space.Ports <= space.Room {
 		return nil
@@ -79,7 +80,7 @@ func ioSpace(plan *placement.Plan) []Finding {
 const maxHotplugSwitchPorts = 12
 
 // switchPortHotplug finds more hotpluggable ports of switches than OVMF bears.
-func switchPortHotplug(plan *placement.Plan) []Finding {
+func switchPortHotplug(plan *placement.Plan) []reasons.Finding {
 	open := topology.CountFunc(plan.Domain().Controllers, func(c domain.Controller) bool {
 		return c.Model == domain.DownstreamPort && !c.HotplugOff
 	})
@@ -92,7 +93,7 @@ func switchPortHotplug(plan *placement.Plan) []Finding {
 }
 
 // launchSecurity finds a confidential guest.
-func launchSecurity(plan *placement.Plan) []Finding {
+func launchSecurity(plan *placement.Plan) []reasons.Finding {
 	if !plan.Domain().LaunchSecurity {
 		return nil
 	}

@@ -9,6 +9,7 @@ import (
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/libvirt"
 	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/pkg/words"
 )
@@ -19,7 +20,7 @@ import (
 // printed.
 type faults struct {
 	*placement.Plan
-	found []Finding
+	found []reasons.Finding
 }
 
 func (f *faults) add(remedy, format string, args ...any) {
@@ -27,7 +28,7 @@ func (f *faults) add(remedy, format string, args ...any) {
 }
 
 // grace finds the faults.
-func grace(plan *placement.Plan) []Finding {
+func grace(plan *placement.Plan) []reasons.Finding {
 	f := &faults{Plan: plan}
 	f.cells()
 	for _, iommu := range plan.Domain().IOMMUs() {

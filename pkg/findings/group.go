@@ -4,13 +4,14 @@ import (
 	"fmt"
 
 	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
 
 // blockedGroups finds devices whose IOMMU group holds a function that is bound to a driver of the
 // host: VFIO then refuses the whole group.
-func blockedGroups(plan *placement.Plan) []Finding {
-	var all []Finding
+func blockedGroups(plan *placement.Plan) []reasons.Finding {
+	var all []reasons.Finding
 	for _, d := range plan.Devices {
 		if d.IOMMUGroup == nil || d.ID.Kind() != topology.KindPCI {
 			continue
@@ -46,9 +47,9 @@ func BindRemedy(f *topology.Function) string {
 }
 
 // othersInGroup finds the other functions of a device's IOMMU group that the host's drivers hold.
-func othersInGroup(host *topology.Host, id topology.DeviceID, group int) []Finding {
+func othersInGroup(host *topology.Host, id topology.DeviceID, group int) []reasons.Finding {
 	own, _ := id.PCI()
-	var all []Finding
+	var all []reasons.Finding
 	for i := range host.Functions {
 		other := &host.Functions[i]
 		isBlocking := other.BlocksGroup() && *other.IOMMUGroup == group

@@ -5,14 +5,15 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/pkg/words"
 )
 
 // untestedIOMMU finds IOMMUs of the guest that are not known to serve devices under expander
 // buses. VT-d does (test/boot, TestVIOMMU).
-func untestedIOMMU(plan *placement.Plan) []Finding {
-	var all []Finding
+func untestedIOMMU(plan *placement.Plan) []reasons.Finding {
+	var all []reasons.Finding
 	for _, iommu := range plan.Domain().IOMMUs() {
 		if iommu.Model != "intel" {
 			all = append(all,
@@ -29,12 +30,12 @@ func untestedIOMMU(plan *placement.Plan) []Finding {
 }
 
 // sharedGroups finds devices that share an IOMMU group in the guest.
-func sharedGroups(plan *placement.Plan) []Finding {
+func sharedGroups(plan *placement.Plan) []reasons.Finding {
 	if !plan.Domain().HasIOMMU() {
 		return nil
 	}
 
-	var all []Finding
+	var all []reasons.Finding
 	for _, root := range plan.GuestTree.Roots {
 		for n := range root.Walk() {
 			isTop := isDownstreamPort(n) && !slices.ContainsFunc(n.Parent.Path(), isDownstreamPort)
@@ -70,7 +71,7 @@ func under(n *topology.Node) []string {
 }
 
 // ssidSize finds the attribute of KubeVirt that libvirt drops.
-func ssidSize(plan *placement.Plan) []Finding {
+func ssidSize(plan *placement.Plan) []reasons.Finding {
 	count := plan.Before().SSIDSizes()
 	if count == 0 {
 		return nil

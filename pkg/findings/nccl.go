@@ -6,6 +6,7 @@ import (
 	"hook-sidecar/pkg/libvirt"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/pkg/words"
 )
@@ -17,7 +18,7 @@ func hasFile(plan *placement.Plan) bool {
 }
 
 // gpuDirectOff finds GPUs that use GPUDirect RDMA on the host and not in the guest.
-func gpuDirectOff(plan *placement.Plan) []Finding {
+func gpuDirectOff(plan *placement.Plan) []reasons.Finding {
 	outcome := plan.GPUDirect()
 	if hasFile(plan) || outcome.Guest >= outcome.Host || len(withoutSwitch(plan)) > 0 {
 		return nil
@@ -31,7 +32,7 @@ func gpuDirectOff(plan *placement.Plan) []Finding {
 
 // mergedSwitches finds devices that are under several switches of the host and under one of the
 // guest.
-func mergedSwitches(plan *placement.Plan) []Finding {
+func mergedSwitches(plan *placement.Plan) []reasons.Finding {
 	merged := plan.MergedPairs()
 	if merged == 0 {
 		return nil
@@ -44,7 +45,7 @@ func mergedSwitches(plan *placement.Plan) []Finding {
 
 // slowUplinks finds that NCCL takes the link that an emulated switch advertises for that of a
 // path that it uses.
-func slowUplinks(plan *placement.Plan) []Finding {
+func slowUplinks(plan *placement.Plan) []reasons.Finding {
 	if hasFile(plan) || !plan.SlowsNCCL() || !hasSlowUplink(plan) {
 		return nil
 	}
@@ -70,7 +71,7 @@ func hasSlowUplink(plan *placement.Plan) bool {
 // faster link. They take speed and width each as the minimum of a device and the port above it
 // (src/graph/xml.cc, ncclTopoGetXmlFromSys), and the slowest link on the path between two
 // devices, so that only pairs of fast devices count, at least one of them a GPU.
-func slowRootPorts(plan *placement.Plan) []Finding {
+func slowRootPorts(plan *placement.Plan) []reasons.Finding {
 	if hasFile(plan) {
 		return nil
 	}

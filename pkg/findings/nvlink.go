@@ -2,13 +2,14 @@ package findings
 
 import (
 	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/pkg/topology/nvlink"
 )
 
 // nvSwitches finds NVSwitches that are too few or too many for the GPUs, or that others
 // need.
-func nvSwitches(plan *placement.Plan) []Finding {
+func nvSwitches(plan *placement.Plan) []reasons.Finding {
 	var functions []*topology.Function
 	for _, d := range plan.Devices {
 		if d.ID.Kind() == topology.KindPCI {
@@ -24,7 +25,7 @@ func nvSwitches(plan *placement.Plan) []Finding {
 
 // noPartition finds GPUs that are not an NVLink partition. Without the host's partitions only a
 // number of GPUs that no partition has is found.
-func noPartition(plan *placement.Plan) []Finding {
+func noPartition(plan *placement.Plan) []reasons.Finding {
 	var functions []*topology.Function
 	var gpus []topology.Address
 	for _, d := range plan.Devices {

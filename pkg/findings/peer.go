@@ -2,6 +2,7 @@ package findings
 
 import (
 	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/pkg/topology/peer"
 	"hook-sidecar/pkg/words"
@@ -26,8 +27,8 @@ func NearPairs(plan *placement.Plan) []peer.Pair {
 
 // notReady finds NICs and drives that the guest's software takes for near a GPU, and that do not
 // reach it on the host.
-func notReady(plan *placement.Plan) []Finding {
-	var all []Finding
+func notReady(plan *placement.Plan) []reasons.Finding {
+	var all []reasons.Finding
 	for _, g := range peer.ByCause(NearPairs(plan)) {
 		if g.Cause.Readiness() != peer.NotReady {
 			continue

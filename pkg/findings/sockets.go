@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/pkg/words"
 )
@@ -12,7 +13,7 @@ import (
 // there are cells. Dynamic Resource Allocation publishes the nodes of one socket as equally near
 // where distances do not say otherwise (k8s.io/dynamic-resource-allocation deviceattribute,
 // numa_linux.go, the list form of numaNode), so a claim gets devices of two host nodes.
-func cellsShareSocket(plan *placement.Plan) []Finding {
+func cellsShareSocket(plan *placement.Plan) []reasons.Finding {
 	d := plan.Domain()
 	cells := map[topology.CellID]bool{}
 	for _, device := range plan.Devices {

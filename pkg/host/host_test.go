@@ -23,12 +23,12 @@ func open(tb testing.TB, name string) fs.FS {
 }
 
 // readHost reads devices and the functions that belong to them.
-func readHost(fsys fs.FS, ids []topology.DeviceID) (*topology.Host, []reasons.Warning) {
+func readHost(fsys fs.FS, ids []topology.DeviceID) (*topology.Host, []reasons.Finding) {
 	return host.Read(fsys, ids, host.Related)
 }
 
 // readAll reads all devices with their details.
-func readAll(fsys fs.FS) (*topology.Host, []reasons.Warning) {
+func readAll(fsys fs.FS) (*topology.Host, []reasons.Finding) {
 	return host.Read(fsys, nil, host.All|host.Details)
 }
 

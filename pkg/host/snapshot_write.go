@@ -46,7 +46,7 @@ const (
 
 // TakeSnapshot reads a sysfs tree. A file that cannot be read is left out and
 // becomes a warning; a tree without PCI devices is an error.
-func TakeSnapshot(fsys fs.FS) (*Snapshot, []reasons.Warning, error) {
+func TakeSnapshot(fsys fs.FS) (*Snapshot, []reasons.Finding, error) {
 	w := &snapshotWriter{hostReader: newHostReader(fsys, 0), seen: map[string]bool{}}
 	defer w.close()
 	if _, err := w.tree.list(pciDevices); err != nil {

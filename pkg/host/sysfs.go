@@ -67,7 +67,7 @@ func (n Needs) Has(others Needs) bool { return n&others == others }
 // without an entry becomes a warning with the code no-sysfs. A file that cannot be read or
 // parsed becomes a warning and counts as absent; an absent file is not a warning. For no
 // devices nothing is read, unless all are needed.
-func Read(fsys fs.FS, ids []topology.DeviceID, needs Needs) (*topology.Host, []reasons.Warning) {
+func Read(fsys fs.FS, ids []topology.DeviceID, needs Needs) (*topology.Host, []reasons.Finding) {
 	if len(ids) == 0 && !needs.Has(All) {
 		return &topology.Host{}, nil
 	}
@@ -107,7 +107,7 @@ func Read(fsys fs.FS, ids []topology.DeviceID, needs Needs) (*topology.Host, []r
 type hostReader struct {
 	tree     *tree
 	needs    Needs
-	problems []reasons.Warning
+	problems []reasons.Finding
 
 	nodes   []topology.NUMANode
 	devices map[topology.Address]*topology.Function // nil: cannot be read
@@ -207,7 +207,7 @@ func (r *hostReader) problem(code reasons.Code, source, text string) {
 // notShown adds the problem that a device has no entry in its directory.
 func (r *hostReader) notShown(id topology.DeviceID, dir string) {
 	text := path.Join(dir, id.String()) + ": sysfs does not show this device"
-	r.problems = append(r.problems, reasons.NewWarning(reasons.CodeNoSysfs, &id, text))
+	r.problems = append(r.problems, reasons.NewFinding(reasons.CodeNoSysfs, &id, text))
 }
 
 // file returns the content of a file, or "" when it is absent or cannot be read.
@@ -382,7 +382,7 @@ func (r *hostReader) check(name string, err error) {
 }
 
 // fill adds the devices that were read to the host, sorted.
-func (r *hostReader) fill(host *topology.Host) (*topology.Host, []reasons.Warning) {
+func (r *hostReader) fill(host *topology.Host) (*topology.Host, []reasons.Finding) {
 	r.close()
 	for _, a := range slices.SortedFunc(maps.Keys(r.devices), topology.Address.Compare) {
 		if device := r.devices[a]; device != nil {

@@ -269,19 +269,19 @@ func (c cliques) String() string {
 
 // warnings names the GPUs that are in no clique, and what keeps the driver from looking for the
 // cliques of the others.
-func (c cliques) warnings(d *domain.Domain) []reasons.Warning {
-	var warnings []reasons.Warning
+func (c cliques) warnings(d *domain.Domain) []reasons.Finding {
+	var warnings []reasons.Finding
 	if len(c.refused) > 0 {
 		parts := topology.Map(slices.Sorted(maps.Keys(c.refused)), func(why string) string {
 			return c.refused[why].text(why)
 		})
 		warnings = append(warnings,
-			reasons.NewWarning(reasons.CodeCliqueRefused, nil, "no GPUDirect clique for "+
+			reasons.NewFinding(reasons.CodeCliqueRefused, nil, "no GPUDirect clique for "+
 				strings.Join(parts, "; ")))
 	}
 
 	if d.HidesKVM && len(c.granted)+len(c.kept) > 0 {
-		warnings = append(warnings, reasons.NewWarning(reasons.CodeHypervisorHidden, nil,
+		warnings = append(warnings, reasons.NewFinding(reasons.CodeHypervisorHidden, nil,
 			"the domain hides the hypervisor (features/kvm/hidden), and NVIDIA's driver then does "+
 				"not look for GPUDirect cliques"))
 	}

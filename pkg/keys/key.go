@@ -33,7 +33,7 @@ type key struct {
 type Writing struct {
 	domain.Marked
 	Line     string // for explain and the log; "" where the key gives nothing
-	Warnings []reasons.Warning
+	Warnings []reasons.Finding
 }
 
 // optionMark returns the mark of a key that writes one option of QEMU: its id.
@@ -46,5 +46,5 @@ func one(fragment domain.Fragment, line string) Writing {
 
 // refused writes nothing, with a warning why.
 func refused(code reasons.Code, text string) Writing {
-	return Writing{Warnings: []reasons.Warning{reasons.NewWarning(code, nil, text)}}
+	return Writing{Warnings: []reasons.Finding{reasons.NewFinding(code, nil, text)}}
 }

@@ -66,7 +66,7 @@ func Lacking(p *placement.Plan) (names []policy.Key) {
 func Write(vm Planned) *placement.Plan {
 	marked := map[domain.Mark]domain.Marked{}
 	var extras []placement.Extra
-	var warnings []reasons.Warning
+	var warnings []reasons.Finding
 	for _, k := range keys {
 		if vm.VMI == nil && vm.Policy.Origins[k.name] == policy.OriginDefault {
 			if k.mark == domain.PortOverrideMark && vm.MovesControllers() &&

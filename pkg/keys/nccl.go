@@ -40,7 +40,7 @@ func writeNCCLTopology(vm Planned) Writing {
 			w.Line += ", which cloud-init copies to " + cloudinit.File
 		} else {
 			w.Warnings = append(w.Warnings,
-				reasons.NewWarning(reasons.CodeNCCLNoReader, nil, missing))
+				reasons.NewFinding(reasons.CodeNCCLNoReader, nil, missing))
 		}
 	}
 

@@ -298,7 +298,7 @@ func fastest(links []topology.Link) topology.Link {
 	})
 }
 
-func (p *portSpeed) warnings() []reasons.Warning {
+func (p *portSpeed) warnings() []reasons.Finding {
 	if len(p.refused) == 0 {
 		return nil
 	}
@@ -307,8 +307,8 @@ func (p *portSpeed) warnings() []reasons.Warning {
 		return strings.Join(p.refused[why], ", ") + ": " + why
 	})
 
-	return []reasons.Warning{
-		reasons.NewWarning(reasons.CodePortSpeedRefused, nil, "no link of the host for "+
+	return []reasons.Finding{
+		reasons.NewFinding(reasons.CodePortSpeedRefused, nil, "no link of the host for "+
 			strings.Join(parts, "; ")),
 	}
 }

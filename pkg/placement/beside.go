@@ -12,7 +12,7 @@ import (
 
 // unclearArguments returns the arguments of QEMU that may take a place which the hook would give
 // away.
-func unclearArguments(d *domain.Domain) (violations []reasons.Warning) {
+func unclearArguments(d *domain.Domain) (violations []reasons.Finding) {
 	for _, text := range d.CommandLine.Unclear {
 		violations = append(violations, bus.Violated("qemu:commandline has %s", text))
 	}
@@ -22,7 +22,7 @@ func unclearArguments(d *domain.Domain) (violations []reasons.Warning) {
 // checkBeside returns the rule that a placing violates if with it QEMU would not start: libvirt
 // puts something into a slot that a device of qemu:commandline has, or a root port that is still
 // to come gets a chassis that is in use. What is so without the hook does not count.
-func checkBeside(s start, next placing) []reasons.Warning {
+func checkBeside(s start, next placing) []reasons.Finding {
 	for _, w := range s.without {
 		if len(s.Domain.CommandLine.Devices) == 0 {
 			break
@@ -37,7 +37,7 @@ func checkBeside(s start, next placing) []reasons.Warning {
 		for _, slot := range slotsInUse(layout) {
 			a := s.current.ArgumentAt(slot)
 			if a != nil && !slices.Contains(before, slot) {
-				return []reasons.Warning{
+				return []reasons.Finding{
 					bus.Violated("libvirt %s would put a device into slot %#02x of the root bus, "+
 						"which %s of qemu:commandline takes", w.libvirt.Name, slot, a),
 				}
@@ -51,7 +51,7 @@ func checkBeside(s start, next placing) []reasons.Warning {
 	before := s.current.Coming(s.ports)
 	for _, index := range next.result.Coming(next.ports) {
 		if slices.Contains(taken, index) && !slices.Contains(before, index) {
-			return []reasons.Warning{
+			return []reasons.Finding{
 				bus.Violated("a root port that is still to come would get the index %d, and so the "+
 					"chassis %d, which the domain has already", index, index),
 			}

@@ -103,7 +103,7 @@ func (c cellCase) run(t *testing.T) {
 
 	for _, want := range c.warnings {
 		code, text, _ := strings.Cut(want, ": ")
-		if !slices.ContainsFunc(plan.Warnings, func(w reasons.Warning) bool {
+		if !slices.ContainsFunc(plan.Warnings, func(w reasons.Finding) bool {
 			return string(w.Code) == code && strings.Contains(w.Text, text) && w.Remedy != ""
 		}) {
 			t.Errorf("warnings %v, want %q", plan.Warnings, want)

@@ -123,7 +123,7 @@ func (p pair) isByAtomics() bool { return p.x.OwnPort || p.y.OwnPort }
 // comparePairs rejects a proposal in which two placed devices are further from the host's path type
 // than without the hook, unless their cells or AtomicOps decide. It needs no result: whether one
 // fits changes with the ports of later calls, and all calls of a boot have to take the same layout.
-func comparePairs(s start, p proposal) (violations []reasons.Warning) {
+func comparePairs(s start, p proposal) (violations []reasons.Finding) {
 	current := s.current.Tree.Devices(s.ids)
 	for i := range p.decisions {
 		for j := range i { // each pair once
@@ -141,7 +141,7 @@ func comparePairs(s start, p proposal) (violations []reasons.Warning) {
 
 			// One such pair is enough: a finer layout comes next, and the text needs an example.
 			if found.isFurther() && !found.isByCells() && !found.isByAtomics() {
-				return []reasons.Warning{furtherApart(found)}
+				return []reasons.Finding{furtherApart(found)}
 			}
 		}
 	}
@@ -156,7 +156,7 @@ func (d *Decision) isCompared() bool { return d.Function != nil && !d.Added && !
 // compareStaying warns of each device that stays and is further from others than without the hook.
 func compareStaying(
 	s start, decisions []Decision, result bus.Guest,
-) (warnings []reasons.Warning) {
+) (warnings []reasons.Finding) {
 	current, next := s.current.Tree.Devices(s.ids), result.Settled().Tree.Devices(s.ids)
 	for i := range decisions {
 		x := &decisions[i]
@@ -185,7 +185,7 @@ func compareStaying(
 		if len(others) > 0 {
 			text := fmt.Sprintf("%s stays: %s, and is further than without the hook from %s", x.ID,
 				x.Reason, strings.Join(others, ", "))
-			warnings = append(warnings, reasons.NewWarning(reasons.CodeFurtherApart, &x.ID, text))
+			warnings = append(warnings, reasons.NewFinding(reasons.CodeFurtherApart, &x.ID, text))
 		}
 	}
 
@@ -193,8 +193,8 @@ func compareStaying(
 }
 
 // furtherApart returns the violation of two placed devices.
-func furtherApart(p pair) reasons.Warning {
-	return reasons.NewWarning(reasons.CodeFurtherApart, nil,
+func furtherApart(p pair) reasons.Finding {
+	return reasons.NewFinding(reasons.CodeFurtherApart, nil,
 		fmt.Sprintf("%s and %s are %s on the host and would go from %s to %s", p.x.ID, p.y.ID,
 			p.host, p.without, p.with))
 }

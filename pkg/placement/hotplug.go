@@ -59,8 +59,8 @@ func portsInUse(current bus.Guest, devices []PassthroughDevice) int {
 // else with as many as the budgets allow, and never with fewer than least. The last try
 // is the one that fits; if none does, it returns the violations with least.
 func fit(
-	most bus.Ports, least int, try func(bus.Ports) []reasons.Warning,
-) (bus.Ports, []reasons.Warning) {
+	most bus.Ports, least int, try func(bus.Ports) []reasons.Finding,
+) (bus.Ports, []reasons.Finding) {
 	violations := try(most)
 	if len(violations) == 0 || least >= most.Hook {
 		return most, violations
@@ -87,7 +87,7 @@ func fit(
 // WithNetworkIfacesResources), so no later call shows more than the first.
 func hotplugPorts(
 	g bus.Guest, managed bus.Devices, most, fits bus.Ports,
-) (indexes []int, warnings []reasons.Warning) {
+) (indexes []int, warnings []reasons.Finding) {
 	highest := g.HighestIndex()
 	root := g.RootBus(fits, highest)
 	underExpander := slices.ContainsFunc(g.Tree.Roots[1:], managed.AnyUnder)
@@ -97,7 +97,7 @@ func hotplugPorts(
 	}
 
 	if fits.Hook < most.Hook {
-		warnings = append(warnings, reasons.NewWarning(reasons.CodeHotplugPortsCapped, nil,
+		warnings = append(warnings, reasons.NewFinding(reasons.CodeHotplugPortsCapped, nil,
 			fmt.Sprintf("%d root ports are to stay free for hotplug, beside the layout there is "+
 				"room for %d", most.Hook, fits.Hook)))
 	}

@@ -13,12 +13,12 @@ func TestFit(t *testing.T) {
 	const most, least = 10, 3
 	for room := range most + 2 {
 		ports, violations := fit(bus.Ports{KubeVirt: 4, Hook: most}, least,
-			func(p bus.Ports) []reasons.Warning {
+			func(p bus.Ports) []reasons.Finding {
 				if p.Hook < least || p.KubeVirt != 4 {
 					t.Errorf("room for %d: %+v is tried", room, p)
 				}
 				if p.Hook > room {
-					return []reasons.Warning{bus.Exceeded("%d ports", p.Hook)}
+					return []reasons.Finding{bus.Exceeded("%d ports", p.Hook)}
 				}
 				return nil
 			})

@@ -23,7 +23,7 @@ type Input struct {
 	Variables []env.Variable
 	VMI       *kubevirt.VMI // nil when there is none
 	Policy    policy.Policy
-	Warnings  []reasons.Warning // of reading the above
+	Warnings  []reasons.Finding // of reading the above
 
 	// NoRoomForPorts is why the firmware has no room for the BARs of switch ports with a link; ""
 	// where it has.
@@ -77,7 +77,7 @@ type PassthroughDevice struct {
 // inventory lists the devices of the domain and those to add, by id, and returns the
 // latter as hostdevs, too.
 func inventory(in Input) (
-	devices []PassthroughDevice, added []domain.Hostdev, warnings []reasons.Warning,
+	devices []PassthroughDevice, added []domain.Hostdev, warnings []reasons.Finding,
 ) {
 	requests := request.New(in.VMI, in.Variables)
 	added, warnings = requests.Additions(in.Domain, in.Host, in.Policy)
@@ -140,13 +140,13 @@ func (d PassthroughDevice) isConventional() bool {
 
 // unknownAliases warns of aliases that are to be kept and that no hostdev has.
 // Hostdevs that are not placed, such as USB ones, are kept anyway.
-func unknownAliases(in Input, devices []PassthroughDevice) []reasons.Warning {
-	var warnings []reasons.Warning
+func unknownAliases(in Input, devices []PassthroughDevice) []reasons.Finding {
+	var warnings []reasons.Finding
 	for _, alias := range in.Policy.Keep {
 		known := slices.Contains(in.Domain.HostdevAliases, alias) ||
 			slices.ContainsFunc(devices, func(d PassthroughDevice) bool { return d.Alias == alias })
 		if !known {
-			warnings = append(warnings, reasons.NewWarning(reasons.CodeUnknownAlias, nil,
+			warnings = append(warnings, reasons.NewFinding(reasons.CodeUnknownAlias, nil,
 				fmt.Sprintf("no hostdev has the alias %q that is to be kept",
 					words.Abridge(alias))))
 		}

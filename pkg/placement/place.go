@@ -23,7 +23,7 @@ type placing struct {
 	changes  domain.Changes
 	result   bus.Guest // after the changes
 	ports    bus.Ports // the root ports that are reserved for hotplug, as far as they fit
-	warnings []reasons.Warning
+	warnings []reasons.Finding
 	faults   faults // of the result
 }
 
@@ -38,7 +38,7 @@ func placeDevices(s start) placing {
 		s.companionsShare = true
 		if _, fewer, tooMuch := placeAll(s); len(tooMuch) == 0 {
 			placed, violations = fewer, nil
-			placed.warnings = append(placed.warnings, reasons.NewWarning(
+			placed.warnings = append(placed.warnings, reasons.NewFinding(
 				reasons.CodeCompanionsShare, nil, "the companions of a whole AMD GPU share a root "+
 					"port, since one for each of them fits in no layout: "+companions))
 		}
@@ -61,7 +61,7 @@ func placeDevices(s start) placing {
 // placeAll makes the tree of the layout that is chosen, unless the domain has one that is as good.
 // Where it would take devices further from each other than they are a finer layout is made, and
 // where auto's does not fit a coarser one. Where none fits it returns what the chosen one violates.
-func placeAll(s start) (chosen proposal, placed placing, violations []reasons.Warning) {
+func placeAll(s start) (chosen proposal, placed placing, violations []reasons.Finding) {
 	chosen = choose(s)
 	placed, violations = attempt(s, chosen)
 	isUnclear := len(s.Domain.CommandLine.Unclear) > 0 // then no other layout can be built either
@@ -94,7 +94,7 @@ func withPorts(s start, placed placing, indexes []int) placing {
 		return next
 	}
 
-	next, moved := firstUnmoved(s, func(yield func(placing, []reasons.Warning) bool) {
+	next, moved := firstUnmoved(s, func(yield func(placing, []reasons.Finding) bool) {
 		if yield(with(bus.RootPorts(indexes)), nil) {
 			yield(with(placed.result.LastPorts(indexes)), nil)
 		}
@@ -105,12 +105,12 @@ func withPorts(s start, placed placing, indexes []int) placing {
 
 	text := "no root ports are added for hotplug: " + moved[0].Text
 	placed.warnings = append(placed.warnings,
-		reasons.NewWarning(reasons.CodeHotplugPortsCapped, nil, text))
+		reasons.NewFinding(reasons.CodeHotplugPortsCapped, nil, text))
 	return placed
 }
 
 // attempt returns the placing of a proposal, or the rules and budgets that it violates.
-func attempt(s start, p proposal) (built placing, violations []reasons.Warning) {
+func attempt(s start, p proposal) (built placing, violations []reasons.Finding) {
 	// The current tree stays if it is as good as the one that would be built: a second call then
 	// changes nothing, and neither does a call for a tree that the user made.
 	if inCells(s, p) && inPorts(s, p) && inPairs(s, p) {
@@ -139,7 +139,7 @@ func attempt(s start, p proposal) (built placing, violations []reasons.Warning) 
 	// A number of ports that a user asks for gives way to the devices, the one
 	// that KubeVirt would keep does not.
 	_, violations = fit(s.ports, s.ports.KubeVirt,
-		func(ports bus.Ports) (violations []reasons.Warning) {
+		func(ports bus.Ports) (violations []reasons.Finding) {
 			built, violations = build(s, p, ports)
 			return violations
 		})
@@ -202,12 +202,12 @@ func withAligned(s start, built placing) placing {
 // keep keeps the current tree, whoever built it: every device is in its cell, and every pair has
 // the host's path type or the one that the layout gives. It returns the rules and budgets that the
 // tree violates. Without managed devices it does not check unmanaged expander buses.
-func keep(s start, p proposal) (placing, []reasons.Warning) {
+func keep(s start, p proposal) (placing, []reasons.Finding) {
 	kept := placing{proposal: p, changes: s.base, ports: s.ports}
 	// Here fewer ports may be left than KubeVirt would keep: a tree that is there is not torn down for
 	// them.
 	if len(kept.managed) > 0 {
-		fits, violations := fit(s.ports, 0, func(ports bus.Ports) []reasons.Warning {
+		fits, violations := fit(s.ports, 0, func(ports bus.Ports) []reasons.Finding {
 			return s.current.Check(kept.managed, ports)
 		})
 		if len(violations) > 0 {
@@ -235,7 +235,7 @@ func unchanged(s start) placing {
 // budgets that it violates. Where the tree would change what libvirt gives the user's controllers,
 // they get that now: the next call of a boot finds it in the domain, and both have to build the
 // same.
-func build(s start, p proposal, ports bus.Ports) (placing, []reasons.Warning) {
+func build(s start, p proposal, ports bus.Ports) (placing, []reasons.Finding) {
 	built, violations := buildAny(s, p, ports)
 
 	// More room does not come from addresses, so that an exceeded budget is the answer.
@@ -253,8 +253,8 @@ func build(s start, p proposal, ports bus.Ports) (placing, []reasons.Warning) {
 }
 
 // buildAny builds the tree by the first plan that violates nothing.
-func buildAny(s start, p proposal, ports bus.Ports) (placing, []reasons.Warning) {
-	return firstUnmoved(s, func(yield func(placing, []reasons.Warning) bool) {
+func buildAny(s start, p proposal, ports bus.Ports) (placing, []reasons.Finding) {
+	return firstUnmoved(s, func(yield func(placing, []reasons.Finding) bool) {
 		for rep := range plans(s, replacementFor(s, p, ports)) {
 			next, broken := buildWith(s, p, rep)
 			if !yield(next, broken) || exceedsBudget(broken) {
@@ -268,8 +268,8 @@ func buildAny(s start, p proposal, ports bus.Ports) (placing, []reasons.Warning)
 // everything else where it is; if all have faults, the one with the lightest. If none leaves
 // everything where it is, it returns what the first violates.
 func firstUnmoved(
-	s start, candidates iter.Seq2[placing, []reasons.Warning],
-) (best placing, violations []reasons.Warning) {
+	s start, candidates iter.Seq2[placing, []reasons.Finding],
+) (best placing, violations []reasons.Finding) {
 	isFound := false
 	for next, broken := range candidates {
 		// Only a tree that breaks no rule is simulated, since the simulation takes the most time.
@@ -340,7 +340,7 @@ func plans(s start, rep number.Replacement) iter.Seq[number.Replacement] {
 }
 
 // buildWith builds the proposal with one plan.
-func buildWith(s start, p proposal, rep number.Replacement) (placing, []reasons.Warning) {
+func buildWith(s start, p proposal, rep number.Replacement) (placing, []reasons.Finding) {
 	numbers, violations := number.Assign(rep)
 	if len(violations) > 0 {
 		return placing{}, violations
@@ -404,7 +404,7 @@ func changesFor(s start, decisions []Decision, n number.Numbers) domain.Changes 
 // nextLayout returns the next layout that fits where p does not: a finer one where p takes placed
 // devices further apart, else with auto a coarser one, with a warning. Where none fits it returns
 // the violations of p.
-func nextLayout(s start, p proposal, violations []reasons.Warning) (placing, []reasons.Warning) {
+func nextLayout(s start, p proposal, violations []reasons.Finding) (placing, []reasons.Finding) {
 	layouts := policy.TreeLayouts()
 	at := slices.Index(layouts, p.Layout)
 	isFiner := violations[0].Code == reasons.CodeFurtherApart
@@ -439,7 +439,7 @@ func nextLayout(s start, p proposal, violations []reasons.Warning) (placing, []r
 
 		if !isFiner {
 			placed.warnings = append(placed.warnings,
-				reasons.NewWarning(reasons.CodeCoarserLayout, nil,
+				reasons.NewFinding(reasons.CodeCoarserLayout, nil,
 					fmt.Sprintf("%s is built, since %s", layout, why)))
 		}
 
@@ -450,7 +450,7 @@ func nextLayout(s start, p proposal, violations []reasons.Warning) (placing, []r
 }
 
 // giveUp leaves every device where it is.
-func giveUp(s start, p proposal, violations []reasons.Warning) placing {
+func giveUp(s start, p proposal, violations []reasons.Finding) placing {
 	reason := reasons.BrokenRule
 	if exceedsBudget(violations) {
 		reason = reasons.Budget
@@ -491,8 +491,8 @@ func withReferenced(built placing) placing {
 	return built
 }
 
-func exceedsBudget(violations []reasons.Warning) bool {
-	return slices.ContainsFunc(violations, func(v reasons.Warning) bool {
+func exceedsBudget(violations []reasons.Finding) bool {
+	return slices.ContainsFunc(violations, func(v reasons.Finding) bool {
 		return v.Code == reasons.CodeBudget
 	})
 }

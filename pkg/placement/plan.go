@@ -39,7 +39,7 @@ type Plan struct {
 	Devices     []Decision   // by id
 	Controllers []Controller // by index
 	Budgets     bus.Budgets  // of the guest after Changes; 0 bytes of BARs before Diagnosed
-	Warnings    []reasons.Warning
+	Warnings    []reasons.Finding
 	Changes     domain.Changes
 	Extras      []Extra
 
@@ -124,7 +124,7 @@ func (p *Plan) MovesControllers() bool {
 
 // With returns the plan with the fragments, lines and warnings of policy keys.
 func (p *Plan) With(
-	marked map[domain.Mark]domain.Marked, extras []Extra, warnings []reasons.Warning,
+	marked map[domain.Mark]domain.Marked, extras []Extra, warnings []reasons.Finding,
 ) *Plan {
 	next := *p
 	next.Changes.Marked = marked
@@ -221,7 +221,7 @@ func finish(s start, placed placing) *Plan {
 
 // Diagnosed returns the plan after all of its devices' host has been read, with the warnings of
 // that reading.
-func (p *Plan) Diagnosed(host *topology.Host, warnings []reasons.Warning) *Plan {
+func (p *Plan) Diagnosed(host *topology.Host, warnings []reasons.Finding) *Plan {
 	next := *p
 	next.Host, next.Devices = host, slices.Clone(p.Devices)
 	for i, d := range next.Devices {

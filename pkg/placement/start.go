@@ -29,7 +29,7 @@ type start struct {
 	companionsShare bool
 }
 
-func newStart(in Input) (start, []reasons.Warning) {
+func newStart(in Input) (start, []reasons.Finding) {
 	devices, added, warnings := inventory(in)
 	guestCells, unread := cells.Read(in.Domain, in.Host)
 	asIs := guestAsIs(in)

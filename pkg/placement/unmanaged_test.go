@@ -248,7 +248,7 @@ func TestBudgetOfUnplaced(t *testing.T) {
 	result := m.Read(plan.Request{Domain: []byte(in)}).Plan()
 	expect.NoError(t, result.Err)
 	gpu, isNamed := result.Plan.Devices[0], slices.ContainsFunc(result.Plan.Warnings,
-		func(w reasons.Warning) bool {
+		func(w reasons.Finding) bool {
 			return w.Code == reasons.CodeBudget
 		})
 

@@ -30,7 +30,7 @@ func withoutHook(asIs bus.Guest) (all []without) {
 // checkUnmoved returns the rule that a changed guest violates if libvirt 11 or 12, which
 // virt-launcher has, puts a device that must stay elsewhere than without the hook, or refuses the
 // domain.
-func checkUnmoved(all []without, changed bus.Guest) []reasons.Warning {
+func checkUnmoved(all []without, changed bus.Guest) []reasons.Finding {
 	for _, w := range all {
 		if w.libvirt.Version == alloc.Libvirt9 {
 			continue
@@ -38,11 +38,11 @@ func checkUnmoved(all []without, changed bus.Guest) []reasons.Warning {
 
 		switch moves, err := w.moves(changed); {
 		case err != nil:
-			return []reasons.Warning{
+			return []reasons.Finding{
 				bus.Violated("libvirt %s would refuse the domain: %v", w.libvirt.Name, err),
 			}
 		case len(moves) > 0:
-			return []reasons.Warning{
+			return []reasons.Finding{
 				bus.Violated("libvirt %s would move %s", w.libvirt.Name, moves[0]),
 			}
 		}
@@ -107,14 +107,14 @@ func (f faults) isLess(than faults) bool {
 func (f faults) areNone() bool { return len(f.moved)+len(f.renumbered) == 0 && !f.replugged }
 
 // warnings names what the faults do to devices that must stay.
-func (f faults) warnings() (all []reasons.Warning) {
+func (f faults) warnings() (all []reasons.Finding) {
 	if len(f.moved) > 0 {
-		all = append(all, reasons.NewWarning(reasons.CodeLibvirt9, nil,
+		all = append(all, reasons.NewFinding(reasons.CodeLibvirt9, nil,
 			"libvirt 9.0 "+words.FirstOf(f.moved, maxNamed, ", ")))
 	}
 
 	if len(f.renumbered) > 0 {
-		all = append(all, reasons.NewWarning(reasons.CodeBusNumber, nil,
+		all = append(all, reasons.NewFinding(reasons.CodeBusNumber, nil,
 			"these stay in place and change their bus number: "+
 				words.FirstOf(f.renumbered, maxNamed, ", ")))
 	}

@@ -18,7 +18,7 @@ import (
 type Planner struct {
 	Sysfs     fs.FS // the host, or a snapshot of one
 	Variables []env.Variable
-	Problems  []reasons.Warning // of the variables; every plan reports them
+	Problems  []reasons.Finding // of the variables; every plan reports them
 
 	policy.Source // of the policy, without the VMI's annotations
 
@@ -57,7 +57,7 @@ type Request struct {
 // reading is the result of reading a host.
 type reading struct {
 	host     *topology.Host
-	problems []reasons.Warning
+	problems []reasons.Finding
 	needs    host.Needs // that it was read for
 }
 
@@ -68,7 +68,7 @@ func (p Planner) readHost(ids []topology.DeviceID, needs host.Needs) reading {
 
 // WholeHost returns the planner after it has read all of its host with details, and the
 // result. Its VMs read nothing more.
-func (p Planner) WholeHost() (Planner, *topology.Host, []reasons.Warning) {
+func (p Planner) WholeHost() (Planner, *topology.Host, []reasons.Finding) {
 	whole := p.readHost(nil, host.All|host.Details)
 	p.whole = &whole
 	return p, whole.host, whole.problems
@@ -111,7 +111,7 @@ func (p Planner) planNeeds(wanted policy.Policy) host.Needs {
 
 // Policy returns the policy of a VMI, which may be nil, and the warnings and the error of
 // its flags and annotations.
-func (p Planner) Policy(vmi *kubevirt.VMI) (policy.Policy, []reasons.Warning, error) {
+func (p Planner) Policy(vmi *kubevirt.VMI) (policy.Policy, []reasons.Finding, error) {
 	return policy.Resolve(p.withVMI(vmi))
 }
 

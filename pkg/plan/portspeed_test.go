@@ -10,6 +10,7 @@ import (
 	"hook-sidecar/pkg/libvirt"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/test/cases"
 	"hook-sidecar/test/expect"
@@ -82,7 +83,7 @@ func TestPortSpeed(t *testing.T) {
 				t.Fatal(result.Err)
 			}
 
-			found := slices.DeleteFunc(findings.Of(result.Plan), func(f findings.Finding) bool {
+			found := slices.DeleteFunc(findings.Of(result.Plan), func(f reasons.Finding) bool {
 				return f.Code != "port-link-speed"
 			})
 

@@ -44,7 +44,7 @@ type variant struct {
 // resolved is a policy with the warnings and the error of its flags and annotations.
 type resolved struct {
 	Policy   policy.Policy
-	Warnings []reasons.Warning
+	Warnings []reasons.Finding
 	Err      error
 }
 

@@ -28,7 +28,7 @@ type Source struct {
 // annotation that is unknown, invalid or locked is ignored with a warning; in strict mode unknown
 // and invalid ones are an error. Even with an error the policy has every key, by the values that
 // are valid.
-func Resolve(src Source) (Policy, []reasons.Warning, error) {
+func Resolve(src Source) (Policy, []reasons.Finding, error) {
 	p := Policy{Keep: src.Keep, Origins: map[Key]Origin{}, Named: map[Key]bool{}}
 	var invalid []string
 	for _, s := range settings {
@@ -68,7 +68,7 @@ func Resolve(src Source) (Policy, []reasons.Warning, error) {
 
 // applyAnnotations applies annotations. It returns a warning for each that is ignored, and the
 // texts of those that strict mode refuses.
-func (p *Policy) applyAnnotations(src Source) (warnings []reasons.Warning, refused []string) {
+func (p *Policy) applyAnnotations(src Source) (warnings []reasons.Finding, refused []string) {
 	for _, name := range slices.Sorted(maps.Keys(src.Annotations)) {
 		text, found := strings.CutPrefix(name, AnnotationPrefix)
 		if !found {
@@ -77,14 +77,14 @@ func (p *Policy) applyAnnotations(src Source) (warnings []reasons.Warning, refus
 
 		key := Key(text)
 		i := slices.IndexFunc(settings, func(s Setting) bool { return s.Key == key })
-		var w reasons.Warning
+		var w reasons.Finding
 		switch {
 		case i < 0:
-			w = reasons.NewWarning(reasons.CodeUnknownPolicyKey, nil,
+			w = reasons.NewFinding(reasons.CodeUnknownPolicyKey, nil,
 				fmt.Sprintf("unknown annotation %s: the key %s", name, mustBeKey(text)))
 
 		case slices.Contains(src.Locked, key):
-			w = reasons.NewWarning(reasons.CodePolicyLocked, nil,
+			w = reasons.NewFinding(reasons.CodePolicyLocked, nil,
 				fmt.Sprintf("annotation %s is ignored: its key is locked", name))
 
 		case p.Origins[key] == OriginFlag && !src.AnnotationsFirst:
@@ -95,7 +95,7 @@ func (p *Policy) applyAnnotations(src Source) (warnings []reasons.Warning, refus
 				p.Origins[key] = OriginAnnotation
 				continue
 			}
-			w = reasons.NewWarning(reasons.CodeBadPolicyValue, nil, err.Error())
+			w = reasons.NewFinding(reasons.CodeBadPolicyValue, nil, err.Error())
 		}
 
 		warnings = append(warnings, w)

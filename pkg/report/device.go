@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"hook-sidecar/pkg/findings"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
@@ -31,12 +30,12 @@ func (r Report) IsElsewhere() bool {
 
 // OtherWarnings returns the warnings without the per-device "not on this host" ones, which the
 // headline sums up.
-func (r Report) OtherWarnings() []findings.Finding {
+func (r Report) OtherWarnings() []reasons.Finding {
 	return slices.DeleteFunc(slices.Clone(r.Warnings), isMissing)
 }
 
 // isMissing reports whether a warning is about a device that the host does not show.
-func isMissing(f findings.Finding) bool { return f.Code == reasons.CodeNoSysfs && f.Device != nil }
+func isMissing(f reasons.Finding) bool { return f.Code == reasons.CodeNoSysfs && f.Device != nil }
 
 // Title returns the alias of a device.
 func (d DeviceReport) Title() string { return title(d.Alias) }

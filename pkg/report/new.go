@@ -6,6 +6,7 @@ import (
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/placement/bus"
 	"hook-sidecar/pkg/policy"
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/pkg/topology/peer"
 )
@@ -15,7 +16,7 @@ func New(plan *placement.Plan, changed bool, err error) Report {
 	r := Report{
 		SchemaVersion: SchemaVersion, Changed: changed,
 		Policy: map[policy.Key]Setting{}, Devices: []DeviceReport{}, Controllers: []Controller{},
-		Warnings: []findings.Finding{}, Extras: []placement.Extra{},
+		Warnings: []reasons.Finding{}, Extras: []placement.Extra{},
 		Paths: Paths{Devices: []topology.DeviceID{}}, PeerPaths: []PeerPath{},
 		Consumers: []consumers.Tally{},
 	}

@@ -9,7 +9,6 @@ import (
 
 	"hook-sidecar/pkg/consumers"
 	"hook-sidecar/pkg/domain"
-	"hook-sidecar/pkg/findings"
 	"hook-sidecar/pkg/kubevirt"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/placement/bus"
@@ -47,8 +46,8 @@ type Report struct {
 	// what each consumer of the tree decides that decides anything about the devices
 	Consumers []consumers.Tally `json:"consumers"`
 	// how much of each scarce resource is used
-	Budgets  bus.Budgets        `json:"budgets"`
-	Warnings []findings.Finding `json:"warnings"` // by code
+	Budgets  bus.Budgets       `json:"budgets"`
+	Warnings []reasons.Finding `json:"warnings"` // by code
 	// results of policy keys besides places
 	Extras []placement.Extra `json:"extras"`
 

@@ -174,8 +174,8 @@ func (c *cluster) testStrict(t *testing.T) {
 // awaitWhy waits until why names the cause, of the cluster and of an archive.
 func (v vm) awaitWhy(t *testing.T, c *cluster, cause string) {
 	t.Helper()
-	isIn := func(causes []why.Finding) bool {
-		return slices.ContainsFunc(causes, func(f why.Finding) bool { return f.Name == cause })
+	isIn := func(causes []why.FoundCause) bool {
+		return slices.ContainsFunc(causes, func(f why.FoundCause) bool { return f.Name == cause })
 	}
 
 	c.await(t, "the cause "+cause, func() bool {

@@ -112,7 +112,7 @@ func Golden(tb testing.TB, update bool, file string, got []byte) {
 
 // Problems checks that got has each problem of want, "CODE SOURCE: part of the
 // text", and no other.
-func Problems(t *testing.T, got []reasons.Warning, want []string) {
+func Problems(t *testing.T, got []reasons.Finding, want []string) {
 	t.Helper()
 	expected := make([]bool, len(got))
 	for _, w := range want {

@@ -337,7 +337,7 @@ func TestStrictLocks(t *testing.T) {
 // asked returns the policy of a VM with these annotations under a kustomization.
 func asked(
 	t *testing.T, overlay string, keys map[string]string,
-) (policy.Policy, []reasons.Warning) {
+) (policy.Policy, []reasons.Finding) {
 	t.Helper()
 	settings := one[*corev1.ConfigMap](t, build(t, overlay)).Data
 	source := policy.Source{

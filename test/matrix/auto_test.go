@@ -111,7 +111,7 @@ func answer(
 		t.Fatal(result.Err)
 	}
 
-	return result.Domain, !slices.ContainsFunc(result.Plan.Warnings, func(w reasons.Warning) bool {
+	return result.Domain, !slices.ContainsFunc(result.Plan.Warnings, func(w reasons.Finding) bool {
 		return w.Code == reasons.CodeBudget
 	})
 }
@@ -315,7 +315,7 @@ func TestAutoAsCore(t *testing.T) {
 
 // losesAtomics reports whether a whole AMD GPU has no PCIe AtomicOps in a guest.
 func losesAtomics(guest *placement.Plan) bool {
-	return slices.ContainsFunc(findings.Of(guest), func(f findings.Finding) bool {
+	return slices.ContainsFunc(findings.Of(guest), func(f reasons.Finding) bool {
 		return f.Code == "atomics-lost"
 	})
 }

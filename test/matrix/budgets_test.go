@@ -184,7 +184,7 @@ func TestCoarser(t *testing.T) {
 	expect.NoError(t, result.Err)
 
 	const warning = "numa is built, since root does not fit: controller indexes: the layout needs 260, "
-	isCoarser := func(w reasons.Warning) bool {
+	isCoarser := func(w reasons.Finding) bool {
 		return w.Code == reasons.CodeCoarserLayout && strings.HasPrefix(w.Text, warning)
 	}
 

@@ -118,7 +118,7 @@ func TestShapes(t *testing.T) {
 // the layout or, without the model of a SCSI controller, QEMU's build decides what takes a port.
 func (m mixed) isOpen(result plan.Result) bool {
 	return bytes.Contains(m.domain, []byte("bus='scsi'")) ||
-		slices.ContainsFunc(result.Plan.Warnings, func(w reasons.Warning) bool {
+		slices.ContainsFunc(result.Plan.Warnings, func(w reasons.Finding) bool {
 			return w.Code == reasons.CodeBrokenRule || w.Code == reasons.CodeCoarserLayout
 		})
 }

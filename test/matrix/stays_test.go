@@ -352,7 +352,7 @@ func (m mixed) comparePairs(t *testing.T, result plan.Result, without, with []by
 
 			guestA, _ := after.Spot(a)
 			guestB, _ := after.Spot(b)
-			isNamed := slices.ContainsFunc(result.Plan.Warnings, func(w reasons.Warning) bool {
+			isNamed := slices.ContainsFunc(result.Plan.Warnings, func(w reasons.Finding) bool {
 				return w.Code == reasons.CodeFurtherApart && strings.Contains(w.Text, a) &&
 					strings.Contains(w.Text, b)
 			})

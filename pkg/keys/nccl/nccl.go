@@ -56,7 +56,7 @@ func libraryOf(plan *placement.Plan) Library {
 // File is a topology file.
 type File struct {
 	Library  Library           // that reads it
-	Warnings []reasons.Warning // about GPUs and NICs that are left out
+	Warnings []reasons.Finding // about GPUs and NICs that are left out
 
 	cpus []*element // in NCCL's order
 }
@@ -115,7 +115,7 @@ type builder struct {
 func (b *builder) add(d placement.Decision) {
 	if d.Predicted == nil {
 		b.file.Warnings = append(b.file.Warnings,
-			reasons.NewWarning(reasons.CodeNCCLIncomplete, &d.ID,
+			reasons.NewFinding(reasons.CodeNCCLIncomplete, &d.ID,
 				fmt.Sprintf("%s is left out of NCCL's topology file: its guest address is not "+
 					"known "+
 					"until libvirt assigns one", d.ID)))

@@ -11,19 +11,19 @@ import (
 )
 
 // Violated returns the warning of a rule that a guest violates.
-func Violated(format string, args ...any) reasons.Warning {
-	return reasons.NewWarning(reasons.CodeBrokenRule, nil, fmt.Sprintf(format, args...))
+func Violated(format string, args ...any) reasons.Finding {
+	return reasons.NewFinding(reasons.CodeBrokenRule, nil, fmt.Sprintf(format, args...))
 }
 
 // Exceeded returns the warning of a budget that is exceeded.
-func Exceeded(format string, args ...any) reasons.Warning {
-	return reasons.NewWarning(reasons.CodeBudget, nil, fmt.Sprintf(format, args...))
+func Exceeded(format string, args ...any) reasons.Finding {
+	return reasons.NewFinding(reasons.CodeBudget, nil, fmt.Sprintf(format, args...))
 }
 
 // Check lists the rules and budgets that a guest violates, though libvirt accepts it: QEMU or
 // the firmware then lose devices silently. Only expander buses that hold a
 // managed device or nothing at all are checked; budgets count for all.
-func (g Guest) Check(managed Devices, ports Ports) []reasons.Warning {
+func (g Guest) Check(managed Devices, ports Ports) []reasons.Finding {
 	trees := g.Managed(managed)
 	violations := slices.Concat(g.checkBudgets(trees, ports), g.checkPlugged(trees))
 	if len(violations) > 0 {
@@ -64,7 +64,7 @@ func (g Guest) Check(managed Devices, ports Ports) []reasons.Warning {
 
 // checkPlugged checks that libvirt puts no controller of the user under managed expander buses:
 // without an address a downstream port goes to the first switch with a free slot.
-func (g Guest) checkPlugged(trees []*topology.Node) []reasons.Warning {
+func (g Guest) checkPlugged(trees []*topology.Node) []reasons.Finding {
 	whole, isAccepted := g.Layout()
 	if !isAccepted {
 		return nil
@@ -77,7 +77,7 @@ func (g Guest) checkPlugged(trees []*topology.Node) []reasons.Warning {
 		}
 
 		if bus := g.Node(at.Bus); bus != nil && slices.Contains(trees, bus.Top()) {
-			return []reasons.Warning{
+			return []reasons.Finding{
 				Violated("controller with index %d has no address, and libvirt puts it under "+
 					"that with index %d, which holds a placed device", c.Index, at.Bus),
 			}
@@ -89,12 +89,12 @@ func (g Guest) checkPlugged(trees []*topology.Node) []reasons.Warning {
 
 // checkBridges checks that each bridge without an address finds a free port:
 // libvirt adds none for it ("Cannot automatically add a new PCI bus for a device").
-func (g Guest) checkBridges() []reasons.Warning {
+func (g Guest) checkBridges() []reasons.Finding {
 	ports, bridges := g.openPorts()
 	if len(bridges) <= len(ports) {
 		return nil
 	}
-	return []reasons.Warning{
+	return []reasons.Finding{
 		Violated("controller with index %d has no address, and no port is free for it",
 			bridges[len(ports)]),
 	}
@@ -104,8 +104,8 @@ func (g Guest) checkBridges() []reasons.Warning {
 // next one begins (QEMU docs/pcie.txt; measured exact to one), and that what is
 // still to come finds an index and a slot. The bus number of an expander bus that is not among the
 // managed trees is the user's to change.
-func (g Guest) checkBudgets(trees []*topology.Node, ports Ports) []reasons.Warning {
-	var violations []reasons.Warning
+func (g Guest) checkBudgets(trees []*topology.Node, ports Ports) []reasons.Finding {
+	var violations []reasons.Finding
 	highest := g.HighestIndex()
 	root := g.RootBus(ports, highest)
 	budgets := g.budgets(root, highest)
@@ -160,8 +160,8 @@ func (g Guest) checkBudgets(trees []*topology.Node, ports Ports) []reasons.Warni
 }
 
 // checkPorts checks the controllers under an expander bus.
-func (g Guest) checkPorts(expander *topology.Node, managed Devices) []reasons.Warning {
-	var violations []reasons.Warning
+func (g Guest) checkPorts(expander *topology.Node, managed Devices) []reasons.Finding {
+	var violations []reasons.Finding
 	for _, c := range g.Controllers {
 		n := g.Node(c.Index)
 		if n == expander || n.Top() != expander {
@@ -206,8 +206,8 @@ func ModelUnder(bus topology.NodeKind) domain.Model {
 // checkFunctions checks that function 0 is there where a managed device has
 // another function: the guest does not look for it without (PCI 3.0,
 // 3.2.2.3.4). Slots without a managed device are not checked.
-func (g Guest) checkFunctions(managed Devices) []reasons.Warning {
-	var violations []reasons.Warning
+func (g Guest) checkFunctions(managed Devices) []reasons.Finding {
+	var violations []reasons.Finding
 	for _, h := range g.Hostdevs {
 		n := g.Tree.Node(h.ID)
 		if a := h.Address; a == nil || a.Function == 0 || a.Bus == 0 || !managed[h.ID] {

@@ -24,18 +24,18 @@ type Map struct {
 // Read reads the memory and the vCPUs of a domain. A list that it cannot read
 // it ignores with a warning, as KubeVirt does (pkg/util/hardware/hw_utils.go,
 // LookupDevicesNumaNodesWithWarnings).
-func Read(d *domain.Domain, host *topology.Host) (Map, []reasons.Warning) {
+func Read(d *domain.Domain, host *topology.Host) (Map, []reasons.Finding) {
 	m := Map{
 		memory: map[topology.CellID][]topology.IDs{},
 		pinned: map[topology.CellID]map[topology.NodeID]int{},
 	}
 
-	var warnings []reasons.Warning
+	var warnings []reasons.Finding
 	parse := func(list, where string, id int) (topology.IDs, bool) {
 		ids, err := topology.ParseIDs(list)
 		if err != nil {
 			warnings = append(warnings,
-				reasons.NewWarning(reasons.CodeBadNodeset, nil,
+				reasons.NewFinding(reasons.CodeBadNodeset, nil,
 					fmt.Sprintf("%s %d: %v", where, id, err)))
 		}
 
@@ -62,7 +62,7 @@ func Read(d *domain.Domain, host *topology.Host) (Map, []reasons.Warning) {
 
 	for _, memnode := range d.Memnodes {
 		if !slices.Contains(m.cells, memnode.Cell) {
-			warnings = append(warnings, reasons.NewWarning(reasons.CodeUnknownCell, nil,
+			warnings = append(warnings, reasons.NewFinding(reasons.CodeUnknownCell, nil,
 				fmt.Sprintf("numatune/memnode names cell %d, which does not exist in the guest",
 					memnode.Cell)))
 			continue

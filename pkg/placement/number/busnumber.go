@@ -16,7 +16,7 @@ import (
 // Ranges are of one size as long as that fits, so that one more device moves no other.
 func busNumbersOf(
 	expanders []*topology.Node, beside bus.Guest, root bus.RootBus,
-) ([]int, []reasons.Warning) {
+) ([]int, []reasons.Finding) {
 	needs := make([]int, len(expanders))
 	for i, expander := range expanders {
 		needs[i] = expander.Bridges()
@@ -42,13 +42,13 @@ func busNumbersOf(
 		}
 	}
 
-	return nil, []reasons.Warning{busNumbersExceeded(needs, firsts, taken, floor)}
+	return nil, []reasons.Finding{busNumbersExceeded(needs, firsts, taken, floor)}
 }
 
 // busNumbersExceeded names by how much needs do not fit: the numbers are too few
 // in all, or those that are left are in pieces. firsts are the ranges that were
 // found from the top down.
-func busNumbersExceeded(needs, firsts []int, taken []bus.Span, floor int) reasons.Warning {
+func busNumbersExceeded(needs, firsts []int, taken []bus.Span, floor int) reasons.Finding {
 	need, free := 0, libvirt.BusNumberCount-floor
 	for _, count := range needs {
 		need += count

@@ -69,9 +69,9 @@ type Numbers struct {
 }
 
 // Assign gives a layout its numbers, or returns the budgets that it exceeds.
-func Assign(rep Replacement) (Numbers, []reasons.Warning) {
+func Assign(rep Replacement) (Numbers, []reasons.Finding) {
 	r := reserve(rep)
-	var violations []reasons.Warning
+	var violations []reasons.Finding
 	if need, free := countControllers(r.expanders), max(0,
 		libvirt.MaxIndex-r.highest+len(r.freed)-len(r.named)-r.rootBus.Added); need > free {
 		violations = append(violations,
@@ -83,7 +83,7 @@ func Assign(rep Replacement) (Numbers, []reasons.Warning) {
 		if slices.Contains(r.guest.CommandLine.IDs(), fmt.Sprint("pci.", index)) {
 			// libvirt makes a controller of each index up to the highest, and QEMU refuses a second
 			// device of the same id.
-			return Numbers{}, []reasons.Warning{
+			return Numbers{}, []reasons.Finding{
 				bus.Violated("the layout needs the controller index %d, which the domain already "+
 					"names as pci.%d", index, index),
 			}
@@ -136,7 +136,7 @@ func (r reservation) numbers(hotplugOff bool) Numbers {
 // these slots: first function 1 of each, so that one more expander bus leaves those before it
 // where they are. libvirt keeps such addresses (case more-roots-than-slots), and firmware and
 // kernel find the buses by number (test/boot, TestLayouts).
-func expanderPlaces(r reservation) ([]domain.GuestAddress, []reasons.Warning) {
+func expanderPlaces(r reservation) ([]domain.GuestAddress, []reasons.Finding) {
 	count := len(r.expanders)
 	places := expanderSlots(r)
 	slots := len(places)
@@ -152,7 +152,7 @@ func expanderPlaces(r reservation) ([]domain.GuestAddress, []reasons.Warning) {
 
 	if excess := count - len(places); excess > 0 {
 		return nil,
-			[]reasons.Warning{bus.Exceeded("functions on the root bus: the layout needs %d, %d "+
+			[]reasons.Finding{bus.Exceeded("functions on the root bus: the layout needs %d, %d "+
 				"are free: %d too many",
 				count, len(places), excess)}
 	}

@@ -161,7 +161,7 @@ func TestAssignExceeds(t *testing.T) {
 	} {
 		wanted, managed := wantedTree(false, test.counts...)
 		_, violations := number.Assign(replacement(flat(0), wanted, managed))
-		isNamed := slices.ContainsFunc(violations, func(v reasons.Warning) bool {
+		isNamed := slices.ContainsFunc(violations, func(v reasons.Finding) bool {
 			return strings.HasPrefix(v.Text, test.want)
 		})
 		if !isNamed {

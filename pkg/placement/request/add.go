@@ -19,7 +19,7 @@ import (
 // Additions returns the hostdevs that a policy adds to a domain from the variables.
 func (r Requests) Additions(
 	d *domain.Domain, host *topology.Host, p policy.Policy,
-) ([]domain.Hostdev, []reasons.Warning) {
+) ([]domain.Hostdev, []reasons.Finding) {
 	a := &adder{
 		Requests: r, domain: d, host: host,
 		taken:   make(map[topology.DeviceID]bool, len(d.Hostdevs)),
@@ -69,7 +69,7 @@ type adder struct {
 	free [][]topology.DeviceID
 
 	added    []domain.Hostdev
-	warnings []reasons.Warning
+	warnings []reasons.Finding
 }
 
 func (a *adder) add(h domain.Hostdev) {
@@ -80,7 +80,7 @@ func (a *adder) add(h domain.Hostdev) {
 }
 
 func (a *adder) warn(code reasons.Code, format string, args ...any) {
-	a.warnings = append(a.warnings, reasons.NewWarning(code, nil, fmt.Sprintf(format, args...)))
+	a.warnings = append(a.warnings, reasons.NewFinding(code, nil, fmt.Sprintf(format, args...)))
 }
 
 // addRequested adds the devices that the VMI names and the domain lacks, in the order of

@@ -121,11 +121,11 @@ func resourcesOf(v env.Variable, resources map[string]bool) []string {
 }
 
 // collisions warns of variables of several resources of the VMI.
-func (r Requests) collisions() []reasons.Warning {
-	var warnings []reasons.Warning
+func (r Requests) collisions() []reasons.Finding {
+	var warnings []reasons.Finding
 	for i, v := range r.variables {
 		if resources := r.resources[i]; len(resources) > 1 {
-			warnings = append(warnings, reasons.NewWarning(reasons.CodeVariableCollision, nil,
+			warnings = append(warnings, reasons.NewFinding(reasons.CodeVariableCollision, nil,
 				fmt.Sprintf("%s is the variable of several resources of the VMI: %s", v.Name,
 					strings.Join(resources, " and "))))
 		}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"hook-sidecar/pkg/findings"
 	"hook-sidecar/pkg/keys/nccl"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/report"
@@ -104,7 +103,7 @@ func (p *Program) Explain(e Explanation, vm *plan.VM, shown plan.Result, asIs bo
 	if e.Format == NCCL {
 		file := nccl.New(shown.Plan)
 		err := p.Write(e.File, []byte(file.String()))
-		p.Warn(findings.Given(file.Warnings))
+		p.Warn(file.Warnings)
 		return err
 	}
 
@@ -133,7 +132,7 @@ func (p *Program) ReadGuest(name string, data []byte) (paste.Machine, error) {
 		return guest, notGuest(name, err)
 	}
 
-	p.Warn(findings.Given(problems))
+	p.Warn(problems)
 	return guest, nil
 }
 

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"hook-sidecar/pkg/findings"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/words"
 )
@@ -149,7 +148,7 @@ func (p *Program) Await(what string) (stop func() bool) {
 }
 
 // Warn prints warnings. Several of a kind share one hint.
-func (p *Program) Warn(warnings []findings.Finding) {
+func (p *Program) Warn(warnings []reasons.Finding) {
 	for i, w := range warnings {
 		p.Say("warning: %s: %s", w.Code, w.Text)
 		last := i == len(warnings)-1 || warnings[i+1].Code != w.Code

@@ -138,7 +138,7 @@ func layoutFit(in Inputs) []Result {
 // planWarnings reports the findings of the plan, or else the warnings of the policy, that no other
 // check reports.
 func planWarnings(in Inputs) []Result {
-	all := findings.Given(in.PolicyWarnings)
+	all := in.PolicyWarnings
 	if in.Plan != nil {
 		all = findings.OfCheck(in.Plan, "")
 	}

@@ -201,8 +201,8 @@ func domainTests() map[string]map[string]test {
 			}},
 			"of the policy alone": {given{host: aHost, vmi: vmi(allThree, ""),
 				inputs: func(in *doctor.Inputs) {
-					in.PolicyWarnings = []reasons.Warning{
-						reasons.NewWarning(reasons.CodeBadPolicyValue, nil, "bad"),
+					in.PolicyWarnings = []reasons.Finding{
+						reasons.NewFinding(reasons.CodeBadPolicyValue, nil, "bad"),
 					}
 				}}, []string{"WARN bad-policy-value: bad (" + reasons.CodeBadPolicyValue.Remedy() +
 				")"}},

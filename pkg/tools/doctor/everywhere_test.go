@@ -8,6 +8,7 @@ import (
 
 	"hook-sidecar/pkg/findings"
 	"hook-sidecar/pkg/placement"
+	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/tools/doctor"
 	"hook-sidecar/test/cases"
 )
@@ -43,7 +44,7 @@ func TestEverywhere(t *testing.T) {
 
 // wantFindings checks that doctor ignores no finding of the plan: the check that the finding names
 // has its text.
-func wantFindings(t *testing.T, name string, all []findings.Finding, results []doctor.Result) {
+func wantFindings(t *testing.T, name string, all []reasons.Finding, results []doctor.Result) {
 	t.Helper()
 	for _, f := range all {
 		text := strings.Join(strings.Fields(f.Text), " ")

@@ -16,7 +16,7 @@ import (
 // Inputs are the inputs of the checks. An unknown one is nil or empty.
 type Inputs struct {
 	Host      *topology.Host    // all of it, with details; never nil
-	Problems  []reasons.Warning // of reading the host and the environment variables
+	Problems  []reasons.Finding // of reading the host and the environment variables
 	Variables []env.Variable    // empty but not nil: those of compute are known
 
 	VMInputs            // that the checks of a VM look at
@@ -35,7 +35,7 @@ type VMInputs struct {
 	Name        string // for results, if several VMs are given
 	plan.Result        // the plan of the hook for its domain; no plan without one
 
-	PolicyWarnings []reasons.Warning         // if there is no plan
+	PolicyWarnings []reasons.Finding         // if there is no plan
 	PortHelp       string                    // what the VM's QEMU prints of cxl-upstream
 	Lost           *Lost                     // of a running VM that has the hook; nil for others
 	Alternatives   func() []plan.Alternative // the counts of other layouts; nil if unknown
@@ -193,8 +193,8 @@ func (in Inputs) paths() (ports, others []*topology.Function) {
 }
 
 // resultsOf returns findings as results.
-func resultsOf(all []findings.Finding) []Result {
-	return topology.Map(all, func(f findings.Finding) Result {
+func resultsOf(all []reasons.Finding) []Result {
+	return topology.Map(all, func(f reasons.Finding) Result {
 		return Result{Status: Status(f.Severity), Device: f.Device, Found: f.Text, Hint: f.Remedy}
 	})
 }
@@ -206,8 +206,8 @@ func (vm VMInputs) found(check string) []Result {
 
 // problems returns the problems that a check reports.
 func (in Inputs) problems(check string) []Result {
-	return resultsOf(slices.DeleteFunc(findings.Given(in.Problems),
-		func(f findings.Finding) bool { return f.Check != check }))
+	return resultsOf(slices.DeleteFunc(slices.Clone(in.Problems),
+		func(f reasons.Finding) bool { return f.Check != check }))
 }
 
 // Limits are the resource limits of a container.

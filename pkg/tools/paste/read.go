@@ -47,7 +47,7 @@ const maxText = 16 << 20
 
 // Read reads what a person pastes of a machine. An error says what the text is and what to paste
 // instead, or where it is wrong. Problems are those of a snapshot.
-func Read(data []byte) (Machine, []reasons.Warning, error) {
+func Read(data []byte) (Machine, []reasons.Finding, error) {
 	if isSnapshot(data) {
 		fsys, err := host.ParseSnapshot(data)
 		if err != nil {

@@ -14,7 +14,7 @@ import (
 
 // ReadSysfs reads the sysfs of a machine, such as that of the running guest. A snapshot lacks names,
 // and configuration spaces.
-func ReadSysfs(fsys fs.FS) (Machine, []reasons.Warning) {
+func ReadSysfs(fsys fs.FS) (Machine, []reasons.Finding) {
 	read, problems := host.Read(fsys, nil, host.All|host.LinkSpeeds)
 	m := Machine{
 		Host: *read, NUMA: read.Nodes, Sources: []Source{Snapshot}, Farthest: topology.NODE,

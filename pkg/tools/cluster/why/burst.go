@@ -7,7 +7,7 @@ import (
 )
 
 // Bursts: one failure makes a program print several lines within moments. The last of them ended
-// the start, and the first mostly says why. Of what a guest or a node printed, Finding.First shows
+// the start, and the first mostly says why. Of what a guest or a node printed, First shows
 // the first line beside the cause. Of a program's log that names no cause, Report.Errors has the
 // lines of a burst in the order in which they were printed.
 

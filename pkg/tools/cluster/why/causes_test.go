@@ -133,7 +133,7 @@ func TestTable(t *testing.T) {
 
 // isFact reports whether objects have a fact that names a cause.
 func isFact(cause Cause, objects string) bool {
-	return slices.ContainsFunc(evidence(objects).Diagnose().Causes, func(f Finding) bool {
+	return slices.ContainsFunc(evidence(objects).Diagnose().Causes, func(f FoundCause) bool {
 		isFact := f.Line.Source == factSource || strings.HasPrefix(f.Line.Text, providerFails)
 		return isFact && f.Name == cause.Name
 	})

@@ -84,8 +84,8 @@ func (th thread) diagnose(t *testing.T) Report {
 }
 
 // counting returns the findings that count: of what a guest reports, the first.
-func counting(findings []Finding) []Finding {
-	isGuests := func(f Finding) bool { return f.Stage == StageGuest }
+func counting(findings []FoundCause) []FoundCause {
+	isGuests := func(f FoundCause) bool { return f.Stage == StageGuest }
 	if at := slices.IndexFunc(findings, isGuests); at >= 0 {
 		return findings[:at+1]
 	}

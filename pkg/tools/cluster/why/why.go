@@ -27,10 +27,10 @@ type Report struct {
 	State     State    `json:"state"` // of the VM, in words
 	Files     []string `json:"files"` // that were read in place of the cluster
 	// says that it started, after all errors; null where none does
-	Started *Line     `json:"started"`
-	Causes  []Finding `json:"causes"` // the latest first
+	Started *Line        `json:"started"`
+	Causes  []FoundCause `json:"causes"` // the latest first
 	// causes that are past, the latest first; none if the VM runs
-	History []Finding `json:"history"`
+	History []FoundCause `json:"history"`
 	// the last of each source that names no cause, and the next latest up to five: first what ends
 	// a start, such as QEMU's and the guest's drivers', then the latest; of a VM that runs, those
 	// since its start, and those of the guest and of the node's kernel
@@ -49,8 +49,8 @@ func (r Report) Runs() bool {
 	return r.Phase == string(corev1.PodRunning) || r.Phase == "" && r.Started != nil
 }
 
-// Finding is a cause and the last line that names it.
-type Finding struct {
+// FoundCause is a cause and the last line that names it.
+type FoundCause struct {
 	Cause
 	Line Line  `json:"line"` // that names the cause
 	Past *Line `json:"past"` // says that the VM got further later; null if nothing does
@@ -96,7 +96,7 @@ func (e *Evidence) Diagnose() Report {
 	r := e.Report
 	r.State, r.Files = e.State(), append([]string{}, e.Files...)
 	r.Unread, r.Installation = safe(e.Unread), safe(e.Installation)
-	r.SchemaVersion, r.Causes, r.History, r.Errors = 2, []Finding{}, []Finding{}, []Line{}
+	r.SchemaVersion, r.Causes, r.History, r.Errors = 2, []FoundCause{}, []FoundCause{}, []Line{}
 	all, others := e.ofVM(e.inOrder(), r)
 	r.Read = []Read{}
 	for _, read := range e.read {
@@ -121,7 +121,7 @@ func (e *Evidence) Diagnose() Report {
 
 		case n.passed != "":
 		case n.cause != nil:
-			r.addFinding(n, past, e)
+			r.addCause(n, past, e)
 		case past == nil && n.isError && !isPrivate(n):
 			errors = append(errors, n)
 		}
@@ -129,13 +129,13 @@ func (e *Evidence) Diagnose() Report {
 
 	r.orderCauses()
 	if r.State.Name == "stopping" { // what kept it from its start does not keep it
-		isOther := func(f Finding) bool { return f.Stage != StageStop }
+		isOther := func(f FoundCause) bool { return f.Stage != StageStop }
 		r.Causes = slices.Concat(slices.DeleteFunc(slices.Clone(r.Causes), isOther),
-			slices.DeleteFunc(r.Causes, func(f Finding) bool { return !isOther(f) }))
+			slices.DeleteFunc(r.Causes, func(f FoundCause) bool { return !isOther(f) }))
 	}
 
 	if slices.ContainsFunc(errors, e.isOfDevice) {
-		isEffect := func(f Finding) bool { return f.Name == slowStart }
+		isEffect := func(f FoundCause) bool { return f.Name == slowStart }
 		r.Causes = slices.DeleteFunc(r.Causes, isEffect)
 	}
 
@@ -145,12 +145,12 @@ func (e *Evidence) Diagnose() Report {
 	}
 
 	if r.State.onPurpose {
-		r.History, r.Causes = slices.Concat(r.Causes, r.History), []Finding{}
+		r.History, r.Causes = slices.Concat(r.Causes, r.History), []FoundCause{}
 	}
 
 	if r.Runs() {
-		isOther := func(f Finding) bool { return !f.isOfRunning(r.State) }
-		r.Causes, r.History = slices.DeleteFunc(r.Causes, isOther), []Finding{}
+		isOther := func(f FoundCause) bool { return !f.isOfRunning(r.State) }
+		r.Causes, r.History = slices.DeleteFunc(r.Causes, isOther), []FoundCause{}
 	}
 
 	if r.State.Name == "running" { // whatever failed before it started
@@ -227,7 +227,7 @@ func safe(texts []string) []string {
 }
 
 // isOfRunning reports whether a VM that runs, or has to end, can have the cause.
-func (f Finding) isOfRunning(s State) bool {
+func (f FoundCause) isOfRunning(s State) bool {
 	switch f.Stage {
 	case StageGuest, StageMigrate, StageNode:
 		return true
@@ -243,7 +243,7 @@ func (e *Evidence) isSlow(r Report, errors []entry) bool {
 	}
 
 	isSince := func(at time.Time) bool { return at.IsZero() || !at.Before(e.qemu.Time) }
-	isFailed := func(f Finding) bool { return f.Name != slowStart && isSince(f.Line.Time) }
+	isFailed := func(f FoundCause) bool { return f.Name != slowStart && isSince(f.Line.Time) }
 	return !slices.ContainsFunc(r.Causes, isFailed) &&
 		!slices.ContainsFunc(errors, func(n entry) bool { return isSince(n.at) })
 }
@@ -264,7 +264,7 @@ func (r *Report) setSlow(qemu *Line, kernel string) {
 		"the node with QEMU 9.2, make it shorter; kubectl hostdev explain --details estimates how " +
 		"long"
 
-	current := []Finding{}
+	current := []FoundCause{}
 	for _, f := range slices.Backward(r.Causes) {
 		if f.Name == slowStart {
 			current = append(current, f)
@@ -282,19 +282,19 @@ func (r *Report) setSlow(qemu *Line, kernel string) {
 // the guest reports into the order of the table, and what explains other causes before these.
 func (r *Report) orderCauses() {
 	found, all := slices.Clone(r.Causes), slices.Concat(r.Causes, r.History)
-	isAlone := func(f Finding) bool { return f.lacks(found) || f.Class && hasCause(found) }
+	isAlone := func(f FoundCause) bool { return f.lacks(found) || f.Class && hasCause(found) }
 	r.Causes = slices.DeleteFunc(r.Causes, isAlone)
-	isPastClass := func(f Finding) bool { return f.Class && hasCause(all) }
+	isPastClass := func(f FoundCause) bool { return f.Class && hasCause(all) }
 	r.History = slices.DeleteFunc(r.History, isPastClass)
 
-	slices.SortStableFunc(r.Causes, func(x, y Finding) int {
+	slices.SortStableFunc(r.Causes, func(x, y FoundCause) int {
 		return cmp.Compare(x.guestOrder(), y.guestOrder())
 	})
 
 	found = slices.Clone(r.Causes)
-	isEcho := func(f Finding) bool { return f.isEcho(found) }
+	isEcho := func(f FoundCause) bool { return f.isEcho(found) }
 	r.Causes = slices.DeleteFunc(r.Causes, isEcho)
-	slices.SortStableFunc(r.Causes, func(x, y Finding) int {
+	slices.SortStableFunc(r.Causes, func(x, y FoundCause) int {
 		return cmp.Compare(x.explained(found), y.explained(found))
 	})
 
@@ -317,9 +317,9 @@ func (r *Report) share() {
 
 // explained returns where a finding is in the order of the table if it explains another finding,
 // else a place after all of these.
-func (f Finding) explained(others []Finding) int {
+func (f FoundCause) explained(others []FoundCause) int {
 	all := causeIndex().causes
-	doesExplain := func(o Finding) bool { return slices.Contains(f.Explains, o.Name) }
+	doesExplain := func(o FoundCause) bool { return slices.Contains(f.Explains, o.Name) }
 	if slices.ContainsFunc(others, doesExplain) {
 		return slices.IndexFunc(all, func(c Cause) bool { return c.Name == f.Name })
 	}
@@ -327,27 +327,27 @@ func (f Finding) explained(others []Finding) int {
 }
 
 // isEcho reports whether another finding, in the same log, explains the finding.
-func (f Finding) isEcho(others []Finding) bool {
-	return slices.ContainsFunc(others, func(o Finding) bool {
+func (f FoundCause) isEcho(others []FoundCause) bool {
+	return slices.ContainsFunc(others, func(o FoundCause) bool {
 		return o.Line.Source == f.Line.Source && slices.Contains(o.Explains, f.Name)
 	})
 }
 
 // hasCause reports whether one of the findings is not a class.
-func hasCause(findings []Finding) bool {
-	return slices.ContainsFunc(findings, func(f Finding) bool { return !f.Class })
+func hasCause(findings []FoundCause) bool {
+	return slices.ContainsFunc(findings, func(f FoundCause) bool { return !f.Class })
 }
 
 // lacks reports whether a finding counts only beside one of other findings, and none of them is
 // there.
-func (f Finding) lacks(others []Finding) bool {
-	isNeeded := func(o Finding) bool { return slices.Contains(f.Needs, o.Name) }
+func (f FoundCause) lacks(others []FoundCause) bool {
+	isNeeded := func(o FoundCause) bool { return slices.Contains(f.Needs, o.Name) }
 	return len(f.Needs) > 0 && !slices.ContainsFunc(others, isNeeded)
 }
 
 // guestOrder returns the order of what a guest reports, after the causes of a start: that of the
 // table, since one failure of a driver leads to the next. A migration's come last.
-func (f Finding) guestOrder() int {
+func (f FoundCause) guestOrder() int {
 	all := causeIndex().causes
 	switch f.Stage {
 	case StageGuest:
@@ -359,10 +359,10 @@ func (f Finding) guestOrder() int {
 	return -1
 }
 
-// addFinding adds the cause that an entry names, unless a later entry names it. Of a guest with
+// addCause adds the cause that an entry names, unless a later entry names it. Of a guest with
 // several devices one may work by now, and another not.
-func (r *Report) addFinding(n entry, past *entry, e *Evidence) {
-	isKnown := func(f Finding) bool { return f.Name == n.cause.Name }
+func (r *Report) addCause(n entry, past *entry, e *Evidence) {
+	isKnown := func(f FoundCause) bool { return f.Name == n.cause.Name }
 	at := slices.IndexFunc(r.Causes, isKnown)
 	if at >= 0 && past == nil && n.origin == nodes && n.subject != "" &&
 		r.Causes[at].Line.Source == n.source && device(r.Causes[at].Line.Text) == "" {
@@ -375,7 +375,7 @@ func (r *Report) addFinding(n entry, past *entry, e *Evidence) {
 		return
 	}
 
-	f := Finding{Cause: *n.cause, Line: n.show(), Shares: []string{}}
+	f := FoundCause{Cause: *n.cause, Line: n.show(), Shares: []string{}}
 	f.About = e.about(n, f.Line)
 	f.First = e.firstOf(n)
 	if n.stage == StageMigrate || n.stage == StageGuest {

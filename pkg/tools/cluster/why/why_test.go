@@ -12,7 +12,7 @@ import (
 )
 
 // causes returns the names of findings.
-func causes(findings []Finding) string {
+func causes(findings []FoundCause) string {
 	var names []string
 	for _, f := range findings {
 		names = append(names, f.Name)
@@ -21,8 +21,8 @@ func causes(findings []Finding) string {
 }
 
 // chief returns the names of findings without the causes that the first of them needs or explains.
-func chief(findings []Finding) string {
-	isNeeded := func(f Finding) bool {
+func chief(findings []FoundCause) string {
+	isNeeded := func(f FoundCause) bool {
 		return slices.Contains(findings[0].Needs, f.Name) ||
 			slices.Contains(findings[0].Explains, f.Name)
 	}

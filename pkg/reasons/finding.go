@@ -108,49 +108,64 @@ var codeTable = []entry[Code]{
 		check: "variables"},
 }
 
-// Remedy returns the remedy for a warning of this kind.
+// Remedy returns the remedy for a finding of this code.
 func (c Code) Remedy() string { return find(codeTable, c).remedy }
 
-// Check returns the check of doctor that reports warnings of this kind; "" stands for warnings.
+// Check returns the check of doctor that reports findings of this code; "" stands for warnings.
 func (c Code) Check() string { return find(codeTable, c).check }
 
-// Warning is something that a package met in what it reads or does, and that did not stop it.
-type Warning struct {
+// Severity says how bad a finding is, in the words of libvirt's virt-host-validate.
+type Severity string
+
+// The severities.
+const (
+	Warn Severity = "WARN" // works, but not as well as possible or as requested
+	Fail Severity = "FAIL" // a device is lost, or the VM does not start
+)
+
+// Finding is something that a user should know: what a package met in its input and did without,
+// what a plan does not reach, or a fault of what it results in. Warnings, the results of doctor
+// and the log are views of findings.
+type Finding struct {
 	Code   Code               `json:"code"`   // a warning of reasons.md
 	Device *topology.DeviceID `json:"device"` // null when it concerns no single device
 	Text   string             `json:"text"`   // the particulars
 	Remedy string             `json:"remedy"` // what to do
 	Page   string             `json:"page"`   // where it is described
+
+	Severity Severity `json:"-"`
+	Check    string   `json:"-"` // of doctor, which reports it; "" stands for warnings
 }
 
 // Page returns where docs/reasons.md describes a code.
 func (c Code) Page() string { return Page("docs/reasons.md#" + string(c)) }
 
-// NewWarning returns a warning with its remedy. The device may be nil.
-func NewWarning(code Code, device *topology.DeviceID, text string) Warning {
-	return Warning{
+// NewFinding returns a finding of a code of this package. The device may be nil.
+func NewFinding(code Code, device *topology.DeviceID, text string) Finding {
+	return Finding{
 		Code: code, Device: device, Text: text, Remedy: code.Remedy(), Page: code.Page(),
+		Severity: Warn, Check: code.Check(),
 	}
 }
 
-// NewProblem returns a warning of a part of an input that cannot be used; the rest is used. The
+// NewProblem returns the finding of a part of an input that cannot be used; the rest is used. The
 // source is an environment variable, or a path in /sys.
-func NewProblem(code Code, source, text string) Warning {
-	return NewWarning(code, nil, source+": "+text)
+func NewProblem(code Code, source, text string) Finding {
+	return NewFinding(code, nil, source+": "+text)
 }
 
-// Sort orders warnings by code, device and text, and drops duplicates.
-func Sort(warnings []Warning) []Warning {
-	slices.SortStableFunc(warnings, Warning.Compare)
-	return slices.CompactFunc(warnings, func(x, y Warning) bool {
+// Sort orders findings by code, device and text, and drops duplicates.
+func Sort(all []Finding) []Finding {
+	slices.SortStableFunc(all, Finding.Compare)
+	return slices.CompactFunc(all, func(x, y Finding) bool {
 		return x.Code == y.Code && x.Text == y.Text
 	})
 }
 
-// Compare orders warnings by code, device and text.
-func (w Warning) Compare(other Warning) int {
-	return cmp.Or(cmp.Compare(w.Code, other.Code), compareDevices(w.Device, other.Device),
-		cmp.Compare(w.Text, other.Text))
+// Compare orders findings by code, device and text.
+func (f Finding) Compare(other Finding) int {
+	return cmp.Or(cmp.Compare(f.Code, other.Code), compareDevices(f.Device, other.Device),
+		cmp.Compare(f.Text, other.Text))
 }
 
 // compareDevices orders nil before any device.
