@@ -27,7 +27,7 @@ type Endpoint struct {
 // balloon, a USB controller, the controller of a SCSI disk. Added controllers come in libvirt's
 // order.
 func Endpoints(d *domain.Domain) []Endpoint {
-	g := guest{domain: d, q35: IsQ35(d.Machine), virt: isVirt(d.Machine)}
+	g := collector{domain: d, q35: IsQ35(d.Machine), virt: isVirt(d.Machine)}
 	for _, o := range d.Others {
 		how := g.connect(o)
 		if o.AddressType == "pci" || o.AddressType == "" && how != NotPCI {
@@ -44,15 +44,15 @@ func Endpoints(d *domain.Domain) []Endpoint {
 	return g.devices
 }
 
-// guest collects the devices of a domain.
-type guest struct {
+// collector collects the devices of a domain.
+type collector struct {
 	domain    *domain.Domain
 	q35, virt bool
 	devices   []Endpoint
 	own       int // how many of devices are the domain's own
 }
 
-func (g *guest) add(d domain.Device, how Connect) {
+func (g *collector) add(d domain.Device, how Connect) {
 	g.devices = append(g.devices, Endpoint{Device: d, Connect: how})
 }
 
@@ -101,7 +101,7 @@ const (
 
 	// in rules only
 	virtio       // Express; a transitional device is Conventional
-	machineModel // as guest.defaultModel, of a device without a model
+	machineModel // as collector.defaultModel, of a device without a model
 	sata         // Integrated for the chipset's controller, at 0:1f.2, else Conventional
 )
 
@@ -169,7 +169,7 @@ var rules = map[string][]rule{
 }
 
 // connect returns the connection of a device.
-func (g *guest) connect(d domain.Device) Connect {
+func (g *collector) connect(d domain.Device) Connect {
 	kind := deviceKind(d)
 	for _, r := range rules[d.Element] {
 		if isOneOf(kind, r.kinds) && isOneOf(d.Model, r.models) {
@@ -181,7 +181,7 @@ func (g *guest) connect(d domain.Device) Connect {
 }
 
 // resolve returns the connection of a device for one that only rules have.
-func (g *guest) resolve(how Connect, d domain.Device) Connect {
+func (g *collector) resolve(how Connect, d domain.Device) Connect {
 	isTransitional := d.Model == "virtio-transitional"
 	isChipsets := g.q35 && cmp.Or(d.Index, "0") == "0"
 	switch {
@@ -236,7 +236,7 @@ func isOneOf(value, words string) bool {
 // defaultModel returns the connection of USB, a NIC or a video device without a model:
 // conventional on x86, virtio on virt (libvirt src/qemu/qemu_domain.c, qemuDomainDefaultNetModel
 // and …DefaultVideoDevice).
-func (g *guest) defaultModel() Connect {
+func (g *collector) defaultModel() Connect {
 	if g.q35 {
 		return Conventional
 	}

@@ -51,28 +51,28 @@ func plugged(t *testing.T, machine, xml string, hasLSI bool) (ports int, isBridg
 	d, err := domain.Parse(fmt.Appendf(nil,
 		"<domain><os><type machine='%s'/></os><devices>%s</devices></domain>", machine, xml))
 	expect.NoError(t, err)
-	given := libvirt.Endpoints(d)
-	layout, err := alloc.Simulate(d, given,
+	given := libvirt.NewGuest(d)
+	whole, err := alloc.Simulate(given,
 		alloc.Libvirt{Version: alloc.Libvirt11, HasLSI: hasLSI})
 	if err != nil {
 		t.Fatalf("%s: %v", xml, err)
 	}
 
 	taken := map[int]bool{}
-	for i, o := range layout.Devices {
-		if given[i].Address == nil && o.Address != nil {
+	for i, o := range whole.Devices {
+		if given.Devices[i].Address == nil && o.Address != nil {
 			taken[o.Address.Bus] = true
 		}
 	}
 
-	for i, c := range layout.Domain.Controllers {
+	for i, c := range whole.Domain.Controllers {
 		if c.Address != nil && (i >= len(d.Controllers) || d.Controllers[i].Address == nil) {
 			taken[c.Address.Bus] = true
 		}
 		isBridged = isBridged || i >= len(d.Controllers) && c.Model == domain.PCIeToPCIBridge
 	}
 
-	for _, c := range layout.Domain.Controllers {
+	for _, c := range whole.Domain.Controllers {
 		if c.Model == domain.RootPort && taken[c.Index] {
 			ports++
 		}

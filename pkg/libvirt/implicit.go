@@ -12,7 +12,7 @@ import (
 // (src/qemu/qemu_domain.c, qemuDomainDefAddDefaultDevices), and those that others depend on
 // (src/conf/domain_conf.c, virDomainDefAddImplicitControllers and …ImplicitVideo). Controllers come
 // in libvirt's order.
-func (g *guest) addImplicit() {
+func (g *collector) addImplicit() {
 	has := g.inventory()
 
 	if g.q35 && !g.indexes("usb")[0] {
@@ -33,12 +33,12 @@ func (g *guest) addImplicit() {
 	}
 }
 
-func (g *guest) addController(kind string, index int, how Connect) {
+func (g *collector) addController(kind string, index int, how Connect) {
 	g.add(domain.Device{Element: "controller", Type: kind, Index: strconv.Itoa(index)}, how)
 }
 
 // inventory returns the set of the domain's elements.
-func (g *guest) inventory() map[string]bool {
+func (g *collector) inventory() map[string]bool {
 	has := map[string]bool{}
 	for _, d := range g.domain.Others {
 		has[d.Element] = true
@@ -49,7 +49,7 @@ func (g *guest) inventory() map[string]bool {
 // indexes returns the indexes of the controllers of a kind, those that libvirt adds included. One
 // without an index has the lowest that is free (src/conf/domain_conf.c,
 // virDomainAssignControllerIndexes).
-func (g *guest) indexes(kind string) map[int]bool {
+func (g *collector) indexes(kind string) map[int]bool {
 	taken, without := map[int]bool{}, 0
 	count := func(d domain.Device) {
 		switch index, err := strconv.Atoi(d.Index); {
@@ -82,7 +82,7 @@ func (g *guest) indexes(kind string) map[int]bool {
 
 // addMissing adds the controllers of a kind that are missing up to the last, which is -1 for none.
 // The first SATA controller of q35 is the chipset's.
-func (g *guest) addMissing(kind string, how Connect, last int) {
+func (g *collector) addMissing(kind string, how Connect, last int) {
 	present := g.indexes(kind)
 	if kind == "sata" && g.q35 {
 		present[0] = true
@@ -97,7 +97,7 @@ func (g *guest) addMissing(kind string, how Connect, last int) {
 
 // addVirtioSerial adds the controllers that channels and consoles name, 0 where they name none
 // (virDomainDefMaybeAddVirtioSerialController).
-func (g *guest) addVirtioSerial() {
+func (g *collector) addVirtioSerial() {
 	for _, element := range []string{"channel", "console"} {
 		for _, d := range g.domain.Others {
 			if d.Element != element || d.TargetType != "virtio" {
@@ -128,7 +128,7 @@ const maxControllers = math.MaxUint8
 
 // lastOfDrives returns the highest number of a controller that drives of an element and a bus are
 // on, -1 without any (virDomainDefAddDiskControllersForType).
-func (g *guest) lastOfDrives(element, kind string, drives int) int {
+func (g *collector) lastOfDrives(element, kind string, drives int) int {
 	last := -1
 	for _, d := range g.domain.Others {
 		isOne := element == "disk" && diskBus(d) == kind || element == "hostdev" && d.Type == kind

@@ -26,13 +26,13 @@ func (a Argument) String() string { return "argument " + strconv.Itoa(int(a)) }
 // each with the controllers under it, in the order of slot and function, and devices. A device
 // without an address, or under no controller of the domain, is on the root bus. Expander buses in
 // qemu:commandline are devices of the root bus, and what is under them is left out.
-func Tree(d *domain.Domain, devices []Endpoint) *topology.Tree {
+func (g Guest) Tree() *topology.Tree {
 	b := treeBuilder{
-		tree:  topology.NewTree(len(d.Hostdevs), len(devices)),
+		tree:  topology.NewTree(len(g.Hostdevs), len(g.Devices)),
 		under: map[int][]*domain.Controller{},
 	}
 
-	all := byIndex(d)
+	all := byIndex(g.Domain)
 	for _, c := range all {
 		// An expander bus is a root of its own, whatever its address.
 		if kindOf(c) != topology.Root && c.Address != nil {
@@ -54,15 +54,15 @@ func Tree(d *domain.Domain, devices []Endpoint) *topology.Tree {
 		}
 	}
 
-	for _, h := range d.Hostdevs {
+	for _, h := range g.Hostdevs {
 		b.endpoint(h.ID, h.Address)
 	}
 
-	for i, o := range devices {
+	for i, o := range g.Devices {
 		b.endpoint(Other(i), o.Address)
 	}
 
-	b.arguments(d.CommandLine.Devices)
+	b.arguments(g.CommandLine.Devices)
 	return b.tree
 }
 

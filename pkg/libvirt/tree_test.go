@@ -63,7 +63,7 @@ func TestTree(t *testing.T) {
 		Element: "interface", Model: "virtio", Address: &domain.GuestAddress{Bus: 99},
 	}
 
-	tree := libvirt.Tree(d, []libvirt.Endpoint{{Device: missing}})
+	tree := libvirt.Guest{Domain: d, Devices: []libvirt.Endpoint{{Device: missing}}}.Tree()
 	for id, want := range map[topology.ID][]int{
 		gpu:              {1, 2, 3, 4},
 		nic:              {0}, // without an address
@@ -102,13 +102,14 @@ func TestHoles(t *testing.T) {
 		Hostdevs: []domain.Hostdev{{Address: &domain.GuestAddress{Bus: 5}}},
 	}
 
-	others := []libvirt.Endpoint{{Device: domain.Device{Address: &domain.GuestAddress{Bus: 4}}}}
-	if got, want := libvirt.Holes(d, others), []int{1, 3, 4, 5}; !slices.Equal(got, want) {
+	g := libvirt.Guest{Domain: d, Devices: []libvirt.Endpoint{
+		{Device: domain.Device{Address: &domain.GuestAddress{Bus: 4}}},
+	}}
+	if got, want := g.Holes(), []int{1, 3, 4, 5}; !slices.Equal(got, want) {
 		t.Errorf("holes %v, want %v", got, want)
 	}
 
-	filled := libvirt.WithRootPorts(d, libvirt.Holes(d, others))
-	if left := libvirt.Holes(filled, others); len(left) > 0 || len(d.Controllers) != 2 {
+	if left := g.WithRootPorts(g.Holes()).Holes(); len(left) > 0 || len(d.Controllers) != 2 {
 		t.Errorf("holes %v are left, and the domain has %d controllers, want 2", left,
 			len(d.Controllers))
 	}

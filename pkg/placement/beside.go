@@ -5,7 +5,6 @@ import (
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/libvirt"
-	"hook-sidecar/pkg/libvirt/alloc"
 	"hook-sidecar/pkg/placement/bus"
 	"hook-sidecar/pkg/reasons"
 )
@@ -28,13 +27,13 @@ func checkBeside(s start, next placing) []reasons.Finding {
 			break
 		}
 
-		layout, err := next.result.LayoutBy(w.libvirt)
+		guest, err := next.result.CompletedBy(w.libvirt)
 		if err != nil {
 			continue // checkUnmoved has it
 		}
 
-		before := slotsInUse(w.layout)
-		for _, slot := range slotsInUse(layout) {
+		before := slotsInUse(w.guest)
+		for _, slot := range slotsInUse(guest) {
 			a := s.current.ArgumentAt(slot)
 			if a != nil && !slices.Contains(before, slot) {
 				return []reasons.Finding{
@@ -62,23 +61,11 @@ func checkBeside(s start, next placing) []reasons.Finding {
 }
 
 // slotsInUse returns the slots of the root bus that have something.
-func slotsInUse(l alloc.Completed) (slots []int) {
-	add := func(a *domain.GuestAddress) {
-		if a != nil && a.Bus == 0 && !slices.Contains(slots, a.Slot) {
+func slotsInUse(g libvirt.Guest) (slots []int) {
+	for a := range g.Addresses() {
+		if a.Bus == 0 && !slices.Contains(slots, a.Slot) {
 			slots = append(slots, a.Slot)
 		}
-	}
-
-	for _, c := range l.Domain.Controllers {
-		add(c.Address)
-	}
-
-	for _, h := range l.Domain.Hostdevs {
-		add(h.Address)
-	}
-
-	for _, d := range l.Devices {
-		add(d.Address)
 	}
 
 	return slots

@@ -80,7 +80,7 @@ func (s start) pluggedIn(d PassthroughDevice) *domain.GuestAddress {
 		return nil
 	}
 
-	at := s.without[0].layout.Domain.Hostdevs[d.position].Address
+	at := s.without[0].guest.Hostdevs[d.position].Address
 	if s.current.Expander(at) == nil {
 		return nil
 	}

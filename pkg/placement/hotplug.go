@@ -40,7 +40,7 @@ func portsOf(in Input, current bus.Guest, devices []PassthroughDevice) bus.Ports
 // controllers and mediated devices. Hostdevs count wherever they are.
 func portsInUse(current bus.Guest, devices []PassthroughDevice) int {
 	isPCI := func(d PassthroughDevice) bool { return d.ID.Kind() == topology.KindPCI }
-	return topology.CountFunc(devices, isPCI) + topology.CountFunc(current.Others,
+	return topology.CountFunc(devices, isPCI) + topology.CountFunc(current.Devices,
 		func(o libvirt.Endpoint) bool {
 			switch o.Element {
 			case "interface":

@@ -187,7 +187,7 @@ func withAligned(s start, built placing) placing {
 	rep := replacementFor(s, finer, built.ports)
 	rep.Current = g
 	for _, position := range number.PortsToClose(rep) {
-		index := g.Source.Controllers[position].Index
+		index := g.Given.Controllers[position].Index
 		if at := slices.IndexFunc(s.Domain.Controllers, func(c domain.Controller) bool {
 			return c.Index == index
 		}); at >= 0 {
@@ -471,13 +471,13 @@ func withReferenced(built placing) placing {
 		return built
 	}
 
-	whole, isAccepted := built.result.Layout()
+	whole, isAccepted := built.result.Completed()
 	if !isAccepted {
 		return built
 	}
 
 	// In the completed guest every device has an address, also one that libvirt will plug in.
-	isReferred := bus.New(whole.Domain, whole.Devices).Referred()
+	isReferred := bus.New(whole, built.result.Libvirt).Referred()
 	built.decisions = slices.Clone(built.decisions)
 	for i, d := range built.decisions {
 		isOpen := d.current == nil && !d.unassigned &&

@@ -170,7 +170,7 @@ func (p *Plan) WholeTree() *topology.Tree { return p.guest.Whole() }
 
 // finish reads from the changed domain where each device and controller is.
 func finish(s start, placed placing) *Plan {
-	g, result := placed.result, placed.result.Source
+	g, result := placed.result, placed.result.Given.Domain
 	seen := g.Predict()
 	p := &Plan{
 		Policy: s.Policy, Choice: placed.Choice, Changes: placed.changes,

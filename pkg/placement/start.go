@@ -34,7 +34,7 @@ func newStart(in Input) (start, []reasons.Finding) {
 	guestCells, unread := cells.Read(in.Domain, in.Host)
 	asIs := guestAsIs(in)
 	s := start{
-		Input: in, current: reserveNamed(asIs).Completed().Settled(), devices: devices,
+		Input: in, current: reserveNamed(asIs).Settled(), devices: devices,
 		cells: guestCells, without: withoutHook(asIs),
 		base: domain.Changes{
 			SetMode:         withoutMode(in.Domain),
@@ -55,7 +55,7 @@ func newStart(in Input) (start, []reasons.Finding) {
 
 // after returns the guest with changes. In it nothing is reserved: it has the ports for which room was.
 func (s start) after(changes domain.Changes) bus.Guest {
-	return s.current.Unreserved().With(s.Domain.After(changes)).Completed()
+	return s.current.After(s.Domain.After(changes))
 }
 
 // completed returns the start in which the domain's controllers have the addresses and bus numbers
@@ -66,8 +66,8 @@ func (s start) completed() (start, bool) {
 		return s, false
 	}
 
-	given := s.without[0].layout.Domain
-	first := libvirt.FirstBusNumbers(given)
+	given := s.without[0].guest
+	first := libvirt.FirstBusNumbers(given.Domain)
 	open := map[int]domain.Completion{}
 	for i, c := range s.Domain.Controllers {
 		more := domain.Completion{}
@@ -108,9 +108,9 @@ func withoutMode(d *domain.Domain) []int {
 
 // guestAsIs returns the guest of the domain as it came.
 func guestAsIs(in Input) bus.Guest {
-	g := bus.New(in.Domain, libvirt.Endpoints(in.Domain))
-	g.Libvirt = alloc.Libvirt{Version: alloc.Libvirt11, IsConventional: in.isConventional}
-	return g.Completed()
+	return bus.New(libvirt.NewGuest(in.Domain), alloc.Libvirt{
+		Version: alloc.Libvirt11, IsConventional: in.isConventional,
+	})
 }
 
 // isConventional reports whether libvirt takes a device of the host for conventional PCI.
@@ -129,8 +129,8 @@ func reserveNamed(g bus.Guest) bus.Guest {
 	}
 
 	last := g.HighestIndex()
-	if whole, isAccepted := g.Layout(); isAccepted {
-		last = max(last, libvirt.HighestIndex(whole.Domain, nil))
+	if whole, isAccepted := g.Completed(); isAccepted {
+		last = max(last, libvirt.Guest{Domain: whole.Domain}.HighestIndex())
 	}
 
 	var named []domain.GuestAddress
@@ -140,5 +140,5 @@ func reserveNamed(g bus.Guest) bus.Guest {
 		}
 	}
 
-	return g.Beside(named...).With(g.Source)
+	return g.Reserving(named)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"hook-sidecar/pkg/libvirt"
 	"hook-sidecar/pkg/libvirt/alloc"
 	"hook-sidecar/pkg/placement/bus"
 	"hook-sidecar/pkg/reasons"
@@ -14,14 +15,14 @@ import (
 // without is the domain as one libvirt completes it without the hook.
 type without struct {
 	libvirt alloc.Libvirt
-	layout  alloc.Completed
+	guest   libvirt.Guest
 }
 
 // withoutHook returns what each libvirt makes of the guest as it came; none where it refuses it.
 func withoutHook(asIs bus.Guest) (all []without) {
 	for _, m := range asIs.Libvirts() {
-		if layout, err := asIs.LayoutBy(m); err == nil {
-			all = append(all, without{m, layout})
+		if guest, err := asIs.CompletedBy(m); err == nil {
+			all = append(all, without{m, guest})
 		}
 	}
 	return all
@@ -128,29 +129,29 @@ const maxNamed = 8
 // replugs reports whether one of the hostdevs at these positions is in another port in a changed
 // guest, but for those in ports of the root bus itself.
 func (w without) replugs(changed bus.Guest, hostdevs []int) bool {
-	next, isAccepted := changed.Layout()
-	return isAccepted && w.layout.Replugs(next, hostdevs)
+	next, isAccepted := changed.Completed()
+	return isAccepted && alloc.Replugs(w.guest, next, hostdevs)
 }
 
 // moves returns what a libvirt moves in a changed guest, of what must stay. The error says why it
 // refuses the domain.
 func (w without) moves(changed bus.Guest) ([]alloc.Move, error) {
-	next, err := changed.LayoutBy(w.libvirt)
+	next, err := changed.CompletedBy(w.libvirt)
 	if err != nil {
 		return nil, err
 	}
 
-	return slices.DeleteFunc(w.layout.Moves(next), func(m alloc.Move) bool {
+	return slices.DeleteFunc(alloc.Moves(w.guest, next), func(m alloc.Move) bool {
 		return !bus.MustStay(m.Device)
 	}), nil
 }
 
 // renumbers returns the devices that must stay and have another bus number in a changed guest.
 func (w without) renumbers(changed bus.Guest) []string {
-	next, err := changed.LayoutBy(w.libvirt)
+	next, err := changed.CompletedBy(w.libvirt)
 	if err != nil {
 		return nil
 	}
 
-	return topology.Map(w.layout.Renumbers(next, bus.MustStay), alloc.Renumbered.String)
+	return topology.Map(alloc.Renumbers(w.guest, next, bus.MustStay), alloc.Renumbered.String)
 }

@@ -67,108 +67,75 @@ type Libvirt struct {
 	IsConventional func(topology.DeviceID) bool
 }
 
-// Completed is a domain with the addresses that libvirt gives.
-type Completed struct {
-	// Domain has an address in every controller but the root bus, and in every hostdev that the
-	// guest sees. Controllers that libvirt adds are after the domain's own, by index.
-	Domain *domain.Domain
-
-	// Devices are the other devices, position by position, each with its address.
-	Devices []libvirt.Endpoint
-}
-
-// Held returns the indexes of the buses that something is on.
-func (l Completed) Held() map[int]bool {
-	held := map[int]bool{}
-	add := func(a *domain.GuestAddress) {
-		if a != nil {
-			held[a.Bus] = true
-		}
-	}
-
-	for _, c := range l.Domain.Controllers {
-		add(c.Address)
-	}
-
-	for _, h := range l.Domain.Hostdevs {
-		add(h.Address)
-	}
-
-	for _, d := range l.Devices {
-		add(d.Address)
-	}
-
-	return held
-}
-
-// Simulate returns the domain as libvirt completes it. Devices are those of libvirt.Endpoints. The
-// error says why libvirt refuses the domain.
-func Simulate(d *domain.Domain, devices []libvirt.Endpoint, m Libvirt) (Completed, error) {
-	g, _, err := complete(d, devices, m)
+// Simulate returns the guest as libvirt completes it: every controller but the root bus, every
+// hostdev that the guest sees and every device has an address. Controllers that libvirt adds are
+// after the domain's own, by index; all else keeps its position. The error says why libvirt refuses
+// the domain.
+func Simulate(given libvirt.Guest, m Libvirt) (libvirt.Guest, error) {
+	sim, _, err := complete(given, m)
 	if err != nil {
-		return Completed{}, err
+		return libvirt.Guest{}, err
 	}
 
-	return g.layout(), nil
+	return sim.completed(), nil
 }
 
-// complete returns a guest in which everything has its address, and the addresses that are taken.
-func complete(
-	d *domain.Domain, devices []libvirt.Endpoint, m Libvirt,
-) (*guest, *addresses, error) {
-	g := newGuest(d, devices, m)
+// complete returns a simulation in which everything has its address, and the addresses that are
+// taken.
+func complete(given libvirt.Guest, m Libvirt) (*simulation, *addresses, error) {
+	sim := newSimulation(given, m)
 
-	a, err := g.pass(true)
+	a, err := sim.pass(true)
 	if err != nil {
 		return nil, nil, err
 	}
 
-	if err := g.addControllers(a); err != nil {
+	if err := sim.addControllers(a); err != nil {
 		return nil, nil, err
 	}
 
-	if len(g.added) == 0 && g.isAddressed { // the second pass would reserve the same addresses
-		return g, a, nil
+	if len(sim.added) == 0 && sim.isAddressed { // the second pass would reserve the same addresses
+		return sim, a, nil
 	}
 
 	// The second pass has the controllers that the first showed to be needed, and gives the addresses
 	// that count.
-	g.buses = len(a.buses)
-	g.space = a.buses[:0]
-	if a, err = g.pass(false); err != nil {
+	sim.buses = len(a.buses)
+	sim.space = a.buses[:0]
+	if a, err = sim.pass(false); err != nil {
 		return nil, nil, err
 	}
 
-	return g, a, nil
+	return sim, a, nil
 }
 
 // pass reserves the addresses that devices have, and gives addresses to the others.
-func (g *guest) pass(isDry bool) (*addresses, error) {
-	a, err := g.collect(isDry)
+func (sim *simulation) pass(isDry bool) (*addresses, error) {
+	a, err := sim.collect(isDry)
 	if err != nil {
 		return nil, err
 	}
 
-	if libvirt.IsQ35(g.domain.Machine) {
-		if err := g.assignChipset(a); err != nil {
+	if libvirt.IsQ35(sim.given.Machine) {
+		if err := sim.assignChipset(a); err != nil {
 			return nil, err
 		}
 	}
 
-	return a, g.assign(a)
+	return a, sim.assign(a)
 }
 
 // addControllers adds a controller for each bus that the first pass has added, and for each missing
 // index. A domain without PCI controllers that gets some keeps one port free for hotplug.
-func (g *guest) addControllers(a *addresses) error {
-	if g.buses == 1 && len(a.buses) > 1 {
+func (sim *simulation) addControllers(a *addresses) error {
+	if sim.buses == 1 && len(a.buses) > 1 {
 		if _, err := a.next(express|autoAssign, anyFunction); err != nil {
 			return err
 		}
 	}
 
 	known := map[int]bool{0: true}
-	for _, c := range g.controllers {
+	for _, c := range sim.controllers {
 		known[c.index] = true
 	}
 
@@ -179,46 +146,46 @@ func (g *guest) addControllers(a *addresses) error {
 		}
 
 		c := newController(domain.Controller{Index: index, Model: a.buses[index].model})
-		g.added = append(g.added, &c)
+		sim.added = append(sim.added, &c)
 		if _, err := a.next(c.flags, anyFunction); err != nil {
 			return fmt.Errorf("%s: %w", c.name(), err)
 		}
 	}
 
-	for _, c := range g.added {
-		if g.AppendsControllers {
-			g.controllers = append(g.controllers, c)
+	for _, c := range sim.added {
+		if sim.AppendsControllers {
+			sim.controllers = append(sim.controllers, c)
 		} else {
-			g.controllers = insert(g.controllers, c)
+			sim.controllers = insert(sim.controllers, c)
 		}
 	}
 
 	return nil
 }
 
-// layout returns what the second pass has given.
-func (g *guest) layout() Completed {
-	d := *g.domain
+// completed returns the guest with what the second pass has given.
+func (sim *simulation) completed() libvirt.Guest {
+	d := *sim.given.Domain
 	d.Controllers = slices.Clone(d.Controllers)
-	for i, c := range g.own {
+	for i, c := range sim.own {
 		d.Controllers[i].Address = c.at
 	}
 
-	for _, c := range g.added {
+	for _, c := range sim.added {
 		d.Controllers = append(d.Controllers, domain.Controller{
 			Index: c.index, Model: c.model, Address: c.at,
 		})
 	}
 
 	d.Hostdevs = slices.Clone(d.Hostdevs)
-	for i, h := range g.hostdevs {
+	for i, h := range sim.hostdevs {
 		d.Hostdevs[i].Address = h.at
 	}
 
-	devices := slices.Clone(g.source)
-	for i, o := range g.devices {
+	devices := slices.Clone(sim.given.Devices)
+	for i, o := range sim.devices {
 		devices[i].Address = o.at
 	}
 
-	return Completed{Domain: &d, Devices: devices}
+	return libvirt.Guest{Domain: &d, Devices: devices}
 }

@@ -89,7 +89,7 @@ func simulate(t *testing.T, xml []byte, m alloc.Libvirt) (map[string]string, err
 	t.Helper()
 	d, err := domain.Parse(xml)
 	expect.NoError(t, err)
-	layout, err := alloc.Simulate(d, libvirt.Endpoints(d), m)
+	layout, err := alloc.Simulate(libvirt.NewGuest(d), m)
 	if err != nil {
 		return nil, err
 	}

@@ -24,16 +24,16 @@ var collectedElements = []string{
 
 // collect returns the buses of the controllers, root ports for indexes that are missing, with the
 // addresses that the domain has (src/qemu/qemu_domain_address.c, qemuDomainPCIAddressSetCreate).
-func (g *guest) collect(isDry bool) (*addresses, error) {
-	a := &addresses{Version: g.Version, isDry: isDry, buses: g.space}
-	a.buses = slices.Grow(a.buses, g.buses+len(g.others))
-	a.add(domain.RootPort, g.buses)
+func (sim *simulation) collect(isDry bool) (*addresses, error) {
+	a := &addresses{Version: sim.Version, isDry: isDry, buses: sim.space}
+	a.buses = slices.Grow(a.buses, sim.buses+len(sim.others))
+	a.add(domain.RootPort, sim.buses)
 	a.buses[0] = newBus(domain.PCIeRoot)
-	for _, c := range g.controllers {
+	for _, c := range sim.controllers {
 		a.buses[c.index] = newBus(c.model)
 	}
 
-	for _, i := range g.collected() {
+	for _, i := range sim.collected() {
 		if i.at == nil {
 			continue
 		}
@@ -46,8 +46,8 @@ func (g *guest) collect(isDry bool) (*addresses, error) {
 }
 
 // collected returns all controllers and devices in the order of collectedElements.
-func (g *guest) collected() []*item {
-	all := slices.Concat(g.hostdevs, g.controllers, g.devices)
+func (sim *simulation) collected() []*item {
+	all := slices.Concat(sim.hostdevs, sim.controllers, sim.devices)
 	slices.SortStableFunc(all, func(x, y *item) int {
 		return cmp.Compare(x.collected(), y.collected())
 	})
@@ -59,17 +59,17 @@ func (i *item) collected() int { return slices.Index(collectedElements, i.elemen
 
 // assign gives an address to each controller and device that has none
 // (qemuDomainAssignDevicePCISlots). A dry run keeps none.
-func (g *guest) assign(a *addresses) error {
-	for _, c := range g.controllers {
+func (sim *simulation) assign(a *addresses) error {
+	for _, c := range sim.controllers {
 		if err := a.assign(c); err != nil {
 			return err
 		}
 	}
 
-	for _, i := range g.others {
+	for _, i := range sim.others {
 		var err error
 		if isUSB2(i) {
-			err = g.assignUSB2(a, i)
+			err = sim.assignUSB2(a, i)
 		} else {
 			err = a.assign(i)
 		}
@@ -114,13 +114,13 @@ func isUSB2(i *item) bool {
 
 // assignUSB2 gives a part of a USB 2 controller an address in the slot of a part that has one. A
 // dry run keeps that one, too.
-func (g *guest) assignUSB2(a *addresses, part *item) error {
+func (sim *simulation) assignUSB2(a *addresses, part *item) error {
 	if !part.isOpen() {
 		return nil
 	}
 
 	function := usb2Functions[part.model]
-	for _, other := range g.others {
+	for _, other := range sim.others {
 		if !isUSB2(other) || other.index != part.index || other.at == nil {
 			continue
 		}
@@ -150,14 +150,14 @@ var usb2Slots = []int{0x1d, 0x1a}
 
 // assignChipset gives devices the slots of the root bus that q35 has for them, where these are free
 // (qemuDomainValidateDevicePCISlotsQ35). A dry run keeps these addresses.
-func (g *guest) assignChipset(a *addresses) error {
-	for _, c := range g.controllers {
+func (sim *simulation) assignChipset(a *addresses) error {
+	for _, c := range sim.controllers {
 		if c.model == domain.DMIToPCIBridge && c.at == nil {
 			a.takeSlot(c, dmiSlot)
 		}
 	}
 
-	for _, i := range g.others {
+	for _, i := range sim.others {
 		switch {
 		case i.element != "controller" || i.at != nil:
 		case i.kind == "sata" && i.index <= 0:
@@ -181,13 +181,13 @@ func (g *guest) assignChipset(a *addresses) error {
 		}
 	}
 
-	if err := g.assignPrimaryVideo(a); err != nil {
+	if err := sim.assignPrimaryVideo(a); err != nil {
 		return err
 	}
 
-	for i, d := range g.source {
-		if d.Element == "sound" && d.Model == "ich9" && g.devices[i].at == nil {
-			a.takeSlot(g.devices[i], soundSlot)
+	for i, d := range sim.given.Devices {
+		if d.Element == "sound" && d.Model == "ich9" && sim.devices[i].at == nil {
+			a.takeSlot(sim.devices[i], soundSlot)
 			break
 		}
 	}
@@ -209,13 +209,13 @@ func (a *addresses) takeSlot(i *item, number int) bool {
 
 // assignPrimaryVideo gives the first video device its slot. Where that is taken, the device gets an
 // address before all controllers; a dry run reserves one here and another with the video devices.
-func (g *guest) assignPrimaryVideo(a *addresses) error {
-	primary := libvirt.PrimaryVideo(g.source)
+func (sim *simulation) assignPrimaryVideo(a *addresses) error {
+	primary := libvirt.PrimaryVideo(sim.given.Devices)
 	if primary < 0 {
 		return nil
 	}
 
-	video := g.devices[primary]
+	video := sim.devices[primary]
 	if !video.isOpen() || a.takeSlot(video, videoSlot) {
 		return nil
 	}

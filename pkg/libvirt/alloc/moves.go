@@ -29,11 +29,11 @@ func nameOf(d libvirt.Endpoint) string {
 	return cmp.Or(d.Alias, strings.Join(words, " "))
 }
 
-// Moves lists the devices that a guest sees elsewhere in the next layout, which has the same
-// devices in the same order.
-func (l Completed) Moves(next Completed) (moves []Move) {
-	before, after := l.controllers(), next.controllers()
-	for i, d := range l.Devices {
+// Moves lists the devices that are elsewhere in the next of two completed guests, which have the
+// same devices in the same order.
+func Moves(guest, next libvirt.Guest) (moves []Move) {
+	before, after := controllers(guest), controllers(next)
+	for i, d := range guest.Devices {
 		at, then := d.Address, next.Devices[i].Address
 		// Most devices stay on the root bus where they were: no path has to be compared for them.
 		if at == nil && then == nil || at != nil && then != nil && at.Bus == 0 && then.Bus == 0 &&
@@ -50,12 +50,12 @@ func (l Completed) Moves(next Completed) (moves []Move) {
 	return moves
 }
 
-// Replugs reports whether one of the hostdevs at these positions is elsewhere in the next layout,
-// but for those in ports of the root bus itself.
-func (l Completed) Replugs(next Completed, positions []int) bool {
-	before, after := l.controllers(), next.controllers()
+// Replugs reports whether one of the hostdevs at these positions is elsewhere in the next of two
+// completed guests, but for those in ports of the root bus itself.
+func Replugs(guest, next libvirt.Guest, positions []int) bool {
+	before, after := controllers(guest), controllers(next)
 	for _, i := range positions {
-		at, then := l.Domain.Hostdevs[i].Address, next.Domain.Hostdevs[i].Address
+		at, then := guest.Hostdevs[i].Address, next.Hostdevs[i].Address
 		if at == nil || then == nil {
 			continue
 		}
@@ -70,9 +70,9 @@ func (l Completed) Replugs(next Completed, positions []int) bool {
 }
 
 // controllers returns the controllers by index.
-func (l Completed) controllers() map[int]domain.Controller {
-	all := make(map[int]domain.Controller, len(l.Domain.Controllers))
-	for _, c := range l.Domain.Controllers {
+func controllers(g libvirt.Guest) map[int]domain.Controller {
+	all := make(map[int]domain.Controller, len(g.Controllers))
+	for _, c := range g.Controllers {
 		all[c.Index] = c
 	}
 	return all
@@ -120,13 +120,13 @@ func (r Renumbered) String() string {
 	return fmt.Sprintf("%s from bus %02x to %02x", nameOf(r.Device), r.From, r.To)
 }
 
-// Renumbers lists the devices that have another bus number in the next layout, which has the same
-// devices in the same order. isCounted selects devices.
-func (l Completed) Renumbers(
-	next Completed, isCounted func(libvirt.Endpoint) bool,
+// Renumbers lists the devices that have another bus number in the next of two completed guests,
+// which have the same devices in the same order. isCounted selects devices.
+func Renumbers(
+	guest, next libvirt.Guest, isCounted func(libvirt.Endpoint) bool,
 ) (all []Renumbered) {
-	before, after := l.busNumbers(), next.busNumbers()
-	for i, d := range l.Devices {
+	before, after := busNumbers(guest), busNumbers(next)
+	for i, d := range guest.Devices {
 		then := next.Devices[i].Address
 		if d.Address == nil || then == nil || !isCounted(d) {
 			continue
@@ -142,9 +142,9 @@ func (l Completed) Renumbers(
 	return all
 }
 
-// busNumbers returns the bus numbers of a completed domain, by the ID of a bus in its tree.
-func (l Completed) busNumbers() map[topology.ID]int {
-	firsts := libvirt.FirstBusNumbers(l.Domain)
+// busNumbers returns the bus numbers of a completed guest, by the ID of a bus in its tree.
+func busNumbers(g libvirt.Guest) map[topology.ID]int {
+	firsts := libvirt.FirstBusNumbers(g.Domain)
 	firsts[0] = 0
-	return libvirt.NumberBuses(libvirt.Tree(l.Domain, nil), firsts)
+	return libvirt.NumberBuses(libvirt.Guest{Domain: g.Domain}.Tree(), firsts)
 }

@@ -18,8 +18,8 @@ func TestMovesBetweenRootBuses(t *testing.T) {
 		}
 	}
 
-	guest := func(nic int) alloc.Completed {
-		return alloc.Completed{
+	guest := func(nic int) libvirt.Guest {
+		return libvirt.Guest{
 			Domain: &domain.Domain{Controllers: []domain.Controller{
 				{Index: 1, Model: domain.ExpanderBus, Address: &domain.GuestAddress{Slot: 3}},
 				port(2, 0), port(3, 1),
@@ -30,13 +30,13 @@ func TestMovesBetweenRootBuses(t *testing.T) {
 		}
 	}
 
-	moves := guest(3).Moves(guest(2))
+	moves := alloc.Moves(guest(3), guest(2))
 	if want := "nic from pci.1/01.0/00.0 to 01.0/00.0"; len(moves) != 1 ||
 		moves[0].String() != want {
 		t.Errorf("moves are %v, want %q", moves, want)
 	}
 
-	if moves := guest(3).Moves(guest(3)); len(moves) > 0 {
+	if moves := alloc.Moves(guest(3), guest(3)); len(moves) > 0 {
 		t.Errorf("a guest that stays has moves: %v", moves)
 	}
 }

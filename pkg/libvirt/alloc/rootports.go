@@ -7,10 +7,8 @@ import (
 
 // RootPorts returns the addresses that libvirt gives to more root ports after everything else has
 // its address, from a slot of the root bus on: as many as there is room for, at most count.
-func RootPorts(
-	d *domain.Domain, devices []libvirt.Endpoint, m Libvirt, count, from int,
-) (places []domain.GuestAddress) {
-	_, a, err := complete(d, devices, m)
+func RootPorts(given libvirt.Guest, m Libvirt, count, from int) (places []domain.GuestAddress) {
+	_, a, err := complete(given, m)
 	if err != nil {
 		return nil
 	}

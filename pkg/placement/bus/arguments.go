@@ -73,7 +73,7 @@ func (g Guest) Coming(ports Ports) (indexes []int) {
 		indexes = append(indexes, index)
 	}
 
-	for _, c := range g.Controllers[len(g.Source.Controllers):] {
+	for _, c := range g.Controllers[len(g.Given.Controllers):] {
 		indexes = append(indexes, c.Index)
 	}
 

@@ -65,12 +65,12 @@ func (g Guest) Check(managed Devices, ports Ports) []reasons.Finding {
 // checkPlugged checks that libvirt puts no controller of the user under managed expander buses:
 // without an address a downstream port goes to the first switch with a free slot.
 func (g Guest) checkPlugged(trees []*topology.Node) []reasons.Finding {
-	whole, isAccepted := g.Layout()
+	whole, isAccepted := g.Completed()
 	if !isAccepted {
 		return nil
 	}
 
-	for i, c := range g.Source.Controllers {
+	for i, c := range g.Given.Controllers {
 		at := whole.Domain.Controllers[i].Address
 		if c.Address != nil || at == nil {
 			continue

@@ -6,6 +6,7 @@ package bus
 import (
 	"cmp"
 	"slices"
+	"sync"
 
 	"hook-sidecar/pkg/domain"
 	"hook-sidecar/pkg/libvirt"
@@ -13,59 +14,58 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// Guest is a domain with its other devices and the tree that they all make.
+// Guest is a guest with the root ports that libvirt adds for missing indexes, and its tree. It is a
+// value: what changes it returns another.
 type Guest struct {
-	*domain.Domain                // with root ports that libvirt adds
-	Source         *domain.Domain // without
-	Others         []libvirt.Endpoint
-	Tree           *topology.Tree
-	Expanders      []domain.Controller // the expander buses, by index
-	Libvirt        alloc.Libvirt       // that libvirt's answer depends on
-	unsettled      []libvirt.Endpoint  // Others as they were before Settled
-	layout         *alloc.Completed    // of Completed; nil before
+	libvirt.Guest
+	Given     libvirt.Guest // what is rewritten, and what libvirt completes: without these ports
+	Tree      *topology.Tree
+	Expanders []domain.Controller // the expander buses, by index
+	Libvirt   alloc.Libvirt       // that libvirt's answer depends on
+
+	completed func() (libvirt.Guest, error) // Given as Libvirt completes it, simulated once
 }
 
-// New returns the guest that libvirt makes of a domain, with a root port for each index that is
-// missing.
-func New(d *domain.Domain, others []libvirt.Endpoint) Guest {
-	return WithRootPorts(d, others, libvirt.Holes(d, others))
-}
-
-// WithRootPorts returns the guest of a domain with more root ports, of these indexes.
-func WithRootPorts(d *domain.Domain, others []libvirt.Endpoint, indexes []int) Guest {
-	with := libvirt.WithRootPorts(d, indexes)
-	expanders := slices.DeleteFunc(slices.Clone(with.Controllers), func(c domain.Controller) bool {
-		return c.Model != domain.ExpanderBus
-	})
-
-	slices.SortFunc(expanders, func(a, b domain.Controller) int {
-		return cmp.Compare(a.Index, b.Index)
-	})
-
-	return Guest{
-		Domain:    with,
-		Source:    d,
-		Others:    others,
-		Tree:      libvirt.Tree(with, others),
-		Expanders: expanders,
-		unsettled: others,
-	}
+// New returns the guest that a libvirt makes of a given one.
+func New(given libvirt.Guest, by alloc.Libvirt) Guest {
+	return Guest{Guest: given, Given: given}.by(by).With(given.Domain)
 }
 
 // With returns the guest of another domain, which has the same devices.
 func (g Guest) With(d *domain.Domain) Guest {
-	return g.WithRootPorts(d, libvirt.Holes(d, g.Others))
+	return g.WithRootPorts(d, libvirt.Guest{Domain: d, Devices: g.Devices}.Holes())
 }
 
 // WithRootPorts does what With does, with more root ports, of these indexes.
 func (g Guest) WithRootPorts(d *domain.Domain, indexes []int) Guest {
-	next := WithRootPorts(d, g.Others, indexes)
-	next.Libvirt, next.unsettled = g.Libvirt, g.unsettled
-	return next
+	g.Given.Domain = d
+	return g.by(g.Libvirt).seen(libvirt.Guest{Domain: d, Devices: g.Devices}, indexes)
 }
 
-// HighestIndex returns the highest index that a controller has or an address names.
-func (g Guest) HighestIndex() int { return libvirt.HighestIndex(g.Domain, g.Others) }
+// by returns the guest with another libvirt.
+func (g Guest) by(m alloc.Libvirt) Guest {
+	g.Libvirt = m
+	g.completed = sync.OnceValues(func() (libvirt.Guest, error) {
+		return alloc.Simulate(g.Given, m)
+	})
+	return g
+}
+
+// seen returns the guest with the tree of a domain and its devices, and of more root ports. Given
+// stays.
+func (g Guest) seen(as libvirt.Guest, rootPorts []int) Guest {
+	g.Guest = as.WithRootPorts(rootPorts)
+	g.Tree = g.Guest.Tree()
+	g.Expanders = slices.DeleteFunc(slices.Clone(g.Controllers), func(c domain.Controller) bool {
+		return c.Model != domain.ExpanderBus
+	})
+
+	slices.SortFunc(g.Expanders, func(a, b domain.Controller) int {
+		return cmp.Compare(a.Index, b.Index)
+	})
+
+	return g
+}
 
 // Root returns the node of pcie.0, the root bus.
 func (g Guest) Root() *topology.Node { return g.Tree.Roots[0] }
@@ -91,7 +91,7 @@ func (g Guest) Expander(a *domain.GuestAddress) *topology.Node {
 // included but for the root bus itself. It is nil if a controller on the path is one that libvirt
 // still has to add.
 func (g Guest) Path(index int) []int {
-	added := g.Controllers[len(g.Source.Controllers):]
+	added := g.Controllers[len(g.Given.Controllers):]
 	var path []int
 	for _, n := range g.Node(index).Path() {
 		at := int(n.ID.(topology.Index))

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/libvirt"
+	"hook-sidecar/pkg/libvirt/alloc"
 	"hook-sidecar/pkg/placement/bus"
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/test/expect"
@@ -40,10 +42,15 @@ func machine() *domain.Domain {
 	}
 }
 
+// guest returns the guest of a domain without other devices.
+func guest(d *domain.Domain) bus.Guest {
+	return bus.New(libvirt.Guest{Domain: d}, alloc.Libvirt{})
+}
+
 // TestPredict: firmware numbers each root bus on its own and each bridge depth first, so the
 // device under the switch is at 0x80 plus root port, upstream and downstream port.
 func TestPredict(t *testing.T) {
-	predict := bus.New(machine(), nil).Predict()
+	predict := guest(machine()).Predict()
 	for want, a := range map[string]*domain.GuestAddress{
 		"0000:01:00.0": at(1, 0, 0), // the first bridge of the root bus
 		"0000:81:00.0": at(3, 0, 0), // the upstream port
@@ -57,7 +64,7 @@ func TestPredict(t *testing.T) {
 
 	pending := machine()
 	pending.Hostdevs[0].Address = nil
-	predict = bus.New(pending, nil).Predict()
+	predict = guest(pending).Predict()
 	if got := predict(*at(1, 0, 0)); got != nil {
 		t.Errorf("under the root bus %v, though libvirt has not placed a device there yet", got)
 	}
@@ -70,7 +77,7 @@ func TestPredict(t *testing.T) {
 // TestExpander: an address is under an expander bus, which has a cell, or on the root bus, which
 // has none.
 func TestExpander(t *testing.T) {
-	g := bus.New(machine(), nil)
+	g := guest(machine())
 	if cell := bus.CellOf(g.Expander(at(6, 0, 0))); cell == nil || *cell != 1 {
 		t.Errorf("cell %v, want 1", cell)
 	}
@@ -90,7 +97,7 @@ func TestExpander(t *testing.T) {
 // TestFreeSlots: 25 slots are open, since libvirt keeps 01 for VGA, 1a, 1b, 1d, 1e and 1f for what
 // it adds. The root port has 02, the expander bus 1c.
 func TestFreeSlots(t *testing.T) {
-	g := bus.New(machine(), nil)
+	g := guest(machine())
 	slots := g.FreeSlots()
 	if len(slots) != 25-2 || slots[0] != 0x19 || slots[len(slots)-1] != 0x03 {
 		t.Errorf("free slots %x, want 23 from 19 to 03", slots)
@@ -134,7 +141,7 @@ func TestRootBus(t *testing.T) {
 			})
 		}
 
-		g := bus.New(&with, nil)
+		g := guest(&with)
 		r := g.RootBus(bus.Ports{KubeVirt: test.keepFree}, g.HighestIndex())
 		if r.RootPorts != 2 || r.Pending != test.pending || r.Added != test.wantAdded {
 			t.Errorf("%s: %d root ports, %d pending, %d added; want 2, %d, %d", name, r.RootPorts,

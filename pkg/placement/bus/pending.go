@@ -11,40 +11,31 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// Completed returns a guest that knows how libvirt completes it, and is not asked again.
-func (g Guest) Completed() Guest {
-	layout, isAccepted := g.Layout()
-	if isAccepted {
-		g.layout = &layout
-	}
-	return g
-}
-
-// Layout returns the domain as libvirt completes it, with an address in every controller and
+// Completed returns the guest as libvirt completes it, with an address in every controller and
 // device. It is false where libvirt refuses the domain.
-func (g Guest) Layout() (alloc.Completed, bool) {
-	if g.layout != nil {
-		return *g.layout, true
-	}
-	layout, err := alloc.Simulate(g.Source, g.unsettled, g.Libvirt)
-	return layout, err == nil
+func (g Guest) Completed() (libvirt.Guest, bool) {
+	whole, err := g.completed()
+	return whole, err == nil
 }
 
 // WithVersion returns the guest with a version of libvirt.
 func (g Guest) WithVersion(v alloc.Version) Guest {
-	if v != g.Libvirt.Version {
-		g.Libvirt.Version, g.layout = v, nil
+	if v == g.Libvirt.Version {
+		return g
 	}
-	return g
+
+	m := g.Libvirt
+	m.Version = v
+	return g.by(m)
 }
 
-// Libvirts returns what libvirt's answer may depend on. The first is the one that Layout asks.
+// Libvirts returns what libvirt's answer may depend on. The first is the one that Completed asks.
 // Versions differ where a controller's index is missing, where libvirt adds a controller, and
 // where a bridge has no address; QEMU's builds where the domain leaves the model of a SCSI
 // controller to them.
 func (g Guest) Libvirts() []alloc.Libvirt {
 	hasLSI := []bool{g.Libvirt.HasLSI}
-	if slices.ContainsFunc(g.unsettled, func(d libvirt.Endpoint) bool {
+	if slices.ContainsFunc(g.Given.Devices, func(d libvirt.Endpoint) bool {
 		return d.Connect == libvirt.EitherWay
 	}) {
 		hasLSI = append(hasLSI, !g.Libvirt.HasLSI)
@@ -56,9 +47,9 @@ func (g Guest) Libvirts() []alloc.Libvirt {
 
 	// Only these three make the versions differ. Without them one simulation answers for all.
 	versions := []alloc.Version{g.Libvirt.Version}
-	if len(libvirt.Holes(g.Source, g.unsettled)) > 0 ||
-		slices.ContainsFunc(g.unsettled, isAddedController) ||
-		slices.ContainsFunc(g.Source.Controllers, isOpen) {
+	if len(g.Given.Holes()) > 0 ||
+		slices.ContainsFunc(g.Given.Devices, isAddedController) ||
+		slices.ContainsFunc(g.Given.Controllers, isOpen) {
 		for _, version := range alloc.Versions {
 			if version != g.Libvirt.Version {
 				versions = append(versions, version)
@@ -80,13 +71,13 @@ func (g Guest) Libvirts() []alloc.Libvirt {
 
 func isAddedController(d libvirt.Endpoint) bool { return d.Implicit && d.Element == "controller" }
 
-// LayoutBy returns what Layout returns, by a libvirt. The error says why it refuses the domain.
-func (g Guest) LayoutBy(m alloc.Libvirt) (alloc.Completed, error) {
-	isOwn := m.Version == g.Libvirt.Version && m.HasLSI == g.Libvirt.HasLSI
-	if isOwn && g.layout != nil {
-		return *g.layout, nil
+// CompletedBy returns the guest as one of Libvirts completes it. The error says why it refuses the
+// domain.
+func (g Guest) CompletedBy(m alloc.Libvirt) (libvirt.Guest, error) {
+	if m.Version == g.Libvirt.Version && m.HasLSI == g.Libvirt.HasLSI {
+		return g.completed()
 	}
-	return alloc.Simulate(g.Source, g.unsettled, m)
+	return alloc.Simulate(g.Given, m)
 }
 
 // wholes yields what each libvirt makes of the guest, with an address in every controller and device,
@@ -95,17 +86,17 @@ func (g Guest) LayoutBy(m alloc.Libvirt) (alloc.Completed, error) {
 func (g Guest) wholes() iter.Seq[Guest] {
 	return func(yield func(Guest) bool) {
 		versions := g.Libvirts()
-		if !libvirt.HasExpanderBuses(g.Source) {
+		if !libvirt.HasExpanderBuses(g.Given.Domain) {
 			versions = nil
 		}
 
 		isAccepted := false
 		for _, m := range versions {
-			whole, err := g.LayoutBy(m)
+			whole, err := g.CompletedBy(m)
 			if err != nil {
 				continue
 			}
-			if isAccepted = true; !yield(New(whole.Domain, whole.Devices)) {
+			if isAccepted = true; !yield(New(whole, m)) {
 				return
 			}
 		}
@@ -159,7 +150,7 @@ func (g Guest) isFree(index int) bool {
 
 // Settled returns the guest after libvirt has put downstream ports without an address into
 // switches, and has plugged unaddressed devices into free ports under expander buses or switches.
-// All others go to root ports of the root bus. Source has none of it.
+// All others go to root ports of the root bus. Given has none of it.
 func (g Guest) Settled() Guest {
 	// Only what is apart from the root bus changes path types. Without a free port there, or a switch
 	// that gets ports, nothing is.
@@ -168,17 +159,18 @@ func (g Guest) Settled() Guest {
 	}
 
 	ports, _ := g.openPorts()
-	if !slices.ContainsFunc(ports, g.isApart) && !slices.ContainsFunc(g.Source.Controllers, isLoose) {
+	if !slices.ContainsFunc(ports, g.isApart) && !slices.ContainsFunc(g.Given.Controllers, isLoose) {
 		return g
 	}
 
-	whole, isAccepted := g.Layout()
+	whole, isAccepted := g.Completed()
 	if !isAccepted {
 		return g
 	}
 
-	d, others := *g.Source, slices.Clone(g.Others)
+	d := *g.Given.Domain
 	d.Hostdevs, d.Controllers = slices.Clone(d.Hostdevs), slices.Clone(d.Controllers)
+	plugged := libvirt.Guest{Domain: &d, Devices: slices.Clone(g.Devices)}
 
 	// Downstream ports come first, since something may be plugged into them.
 	for i, c := range d.Controllers {
@@ -189,7 +181,7 @@ func (g Guest) Settled() Guest {
 
 	// libvirt takes free ports by index. All plugs up to the last one that is apart are settled, not
 	// that one alone: the ports before it have to be taken, or libvirt would choose one of them.
-	switched := g.as(&d, others)
+	switched := g.as(plugged)
 	plugs := switched.plugs(whole)
 	last := 0
 	for _, p := range plugs {
@@ -206,7 +198,7 @@ func (g Guest) Settled() Guest {
 
 		switch {
 		case p.other != none:
-			others[p.other].Address = &p.at
+			plugged.Devices[p.other].Address = &p.at
 		case p.hostdev != none:
 			d.Hostdevs[p.hostdev].Address = &p.at
 		case p.bridge != none:
@@ -217,7 +209,7 @@ func (g Guest) Settled() Guest {
 	}
 
 	// Bridges that libvirt adds are not in the domain, so that only the tree gets them.
-	settled := g.as(&d, others)
+	settled := g.as(plugged)
 	for _, at := range bridges { // each takes a bus number, and no index here
 		settled.Tree.Add(settled.Node(at.Bus),
 			topology.Node{Kind: topology.Bridge, Slot: at.Slot, Function: at.Function})
@@ -226,14 +218,9 @@ func (g Guest) Settled() Guest {
 	return settled
 }
 
-// as returns the guest with the tree of another domain, in which more devices have addresses. Source
-// stays: it is the domain that is rewritten, and that libvirt completes.
-func (g Guest) as(d *domain.Domain, others []libvirt.Endpoint) Guest {
-	next := New(d, others)
-	next.Source, next.Libvirt, next.layout = g.Source, g.Libvirt, g.layout
-	next.unsettled = g.unsettled
-	return next
-}
+// as returns the guest with the tree of another one, in which more devices have addresses. Given
+// stays: it is what is rewritten, and what libvirt completes.
+func (g Guest) as(other libvirt.Guest) Guest { return g.seen(other, other.Holes()) }
 
 // plug describes one use of a free port: libvirt plugs in a device, a hostdev, a bridge of the
 // domain, or else a bridge that it adds.
@@ -246,20 +233,20 @@ const none = -1
 
 // plugs returns what takes free ports of the guest when libvirt completes it: devices that come
 // before hostdevs, hostdevs, and bridges without an address, those that libvirt adds included.
-func (g Guest) plugs(whole alloc.Completed) (plugs []plug) {
+func (g Guest) plugs(whole libvirt.Guest) (plugs []plug) {
 	add := func(at *domain.GuestAddress, other, hostdev, bridge int) {
 		if at != nil && g.isFree(at.Bus) {
 			plugs = append(plugs, plug{*at, other, hostdev, bridge})
 		}
 	}
 
-	for i, o := range g.Others {
+	for i, o := range g.Devices {
 		if alloc.IsBeforeHostdevs(o) && o.Address == nil {
 			add(whole.Devices[i].Address, i, none, none)
 		}
 	}
 
-	for i, h := range g.Source.Hostdevs {
+	for i, h := range g.Given.Hostdevs {
 		if h.Address == nil {
 			add(whole.Domain.Hostdevs[i].Address, none, i, none)
 		}
@@ -268,9 +255,9 @@ func (g Guest) plugs(whole alloc.Completed) (plugs []plug) {
 	for i, c := range whole.Domain.Controllers {
 		switch {
 		case !isBridge(c):
-		case i >= len(g.Source.Controllers):
+		case i >= len(g.Given.Controllers):
 			add(c.Address, none, none, none)
-		case g.Source.Controllers[i].Address == nil:
+		case g.Given.Controllers[i].Address == nil:
 			add(c.Address, none, none, i)
 		}
 	}
@@ -291,7 +278,7 @@ func MustStay(d libvirt.Endpoint) bool {
 // that libvirt gives them, by index. Needed are the root ports that devices and bridges without an
 // address take, left the ports before the last of these that hold leaving devices only.
 func (g Guest) OpenPorts(leaving Devices) (needed, left []domain.Controller) {
-	whole, isAccepted := g.Layout()
+	whole, isAccepted := g.Completed()
 	if !isAccepted {
 		return nil, nil
 	}
@@ -320,16 +307,16 @@ func (g Guest) OpenPorts(leaving Devices) (needed, left []domain.Controller) {
 // taken returns the indexes of the buses on which libvirt puts what has no address and has to stay:
 // devices, bridges, and hostdevs that are not on the root bus's own ports. Index 0, the root bus,
 // is always among them.
-func (g Guest) taken(whole alloc.Completed, leaving Devices) map[int]bool {
+func (g Guest) taken(whole libvirt.Guest, leaving Devices) map[int]bool {
 	// Positions in the guest are those in libvirt's answer, which appends what it adds.
 	all := map[int]bool{0: true}
-	for i, o := range g.unsettled {
+	for i, o := range g.Given.Devices {
 		if at := whole.Devices[i].Address; o.Address == nil && at != nil && MustStay(o) {
 			all[at.Bus] = true
 		}
 	}
 
-	for i, h := range g.Source.Hostdevs {
+	for i, h := range g.Given.Hostdevs {
 		at := whole.Domain.Hostdevs[i].Address
 		if h.Address == nil && at != nil && !leaving[h.ID] && g.Node(at.Bus) != nil &&
 			g.isApart(at.Bus) {
@@ -338,7 +325,7 @@ func (g Guest) taken(whole alloc.Completed, leaving Devices) map[int]bool {
 	}
 
 	for i, c := range whole.Domain.Controllers {
-		isGiven := i < len(g.Source.Controllers) && g.Source.Controllers[i].Address != nil
+		isGiven := i < len(g.Given.Controllers) && g.Given.Controllers[i].Address != nil
 		if isBridge(c) && !isGiven && c.Address != nil {
 			all[c.Address.Bus] = true
 		}
@@ -351,7 +338,7 @@ func (g Guest) taken(whole alloc.Completed, leaving Devices) map[int]bool {
 // address that it has or gets.
 func (g Guest) Addressed() []domain.Controller {
 	all := slices.Clone(g.Controllers)
-	if whole, isAccepted := g.Layout(); isAccepted {
+	if whole, isAccepted := g.Completed(); isAccepted {
 		all = slices.Clone(whole.Domain.Controllers)
 	}
 

@@ -101,7 +101,7 @@ func (g Guest) uses() (all []use) {
 		}
 
 		// libvirt refuses the guest, or has other rules: nothing was plugged in, and all of it may be.
-		if whole.Source == g.Source {
+		if whole.Given.Domain == g.Given.Domain {
 			u.held += u.pending
 		}
 
@@ -118,8 +118,8 @@ func (g Guest) pendingIn(whole Guest) (count int) {
 	}
 
 	if libvirt.HasExpanderBuses(g.Domain) { // else libvirt has other rules
-		for i, o := range g.Others {
-			if isOpen(o) && inPort(whole.Others[i].Address) {
+		for i, o := range g.Devices {
+			if isOpen(o) && inPort(whole.Devices[i].Address) {
 				count++
 			}
 		}
@@ -257,7 +257,7 @@ func RootPorts(indexes []int) (ports []domain.Controller) {
 // numbers buses by slot. One for which there is no place has none.
 func (g Guest) LastPorts(indexes []int) []domain.Controller {
 	ports := RootPorts(indexes)
-	whole, isAccepted := g.Layout()
+	whole, isAccepted := g.Completed()
 	if !isAccepted || len(ports) == 0 {
 		return ports
 	}
@@ -272,36 +272,36 @@ func (g Guest) LastPorts(indexes []int) []domain.Controller {
 		}
 	}
 
-	beside := slices.Concat(g.unsettled, g.argumentPlaces())
-	for i, at := range alloc.RootPorts(g.Source, beside, g.Libvirt, len(ports), from) {
+	beside := g.Given
+	beside.Devices = slices.Concat(beside.Devices, g.argumentPlaces())
+	for i, at := range alloc.RootPorts(beside, g.Libvirt, len(ports), from) {
 		ports[i].Address = &at
 	}
 
 	return ports
 }
 
-// Beside returns the guest with these addresses reserved, each by a device without an element.
-func (g Guest) Beside(taken ...domain.GuestAddress) Guest {
-	g.Others, g.unsettled, g.layout = slices.Clip(g.Others), slices.Clip(g.unsettled), nil
+// Reserving returns the guest with these addresses reserved, each by a device without an element.
+func (g Guest) Reserving(taken []domain.GuestAddress) Guest {
+	g.Devices, g.Given.Devices = slices.Clip(g.Devices), slices.Clip(g.Given.Devices)
 	for i := range taken {
-		other := reserved(&taken[i])
-		g.Others, g.unsettled = append(g.Others, other), append(g.unsettled, other)
+		d := reserved(&taken[i])
+		g.Devices, g.Given.Devices = append(g.Devices, d), append(g.Given.Devices, d)
 	}
 
-	return g
+	return g.With(g.Given.Domain)
 }
 
-// Unreserved returns the guest without what Beside has reserved.
-func (g Guest) Unreserved() Guest {
-	g.layout = nil
-	g.Others = slices.DeleteFunc(slices.Clone(g.Others), IsReserved)
-	g.unsettled = slices.DeleteFunc(slices.Clone(g.unsettled), IsReserved)
-	return g
+// After returns the guest of a changed domain, in which nothing is reserved.
+func (g Guest) After(changed *domain.Domain) Guest {
+	g.Devices = slices.DeleteFunc(slices.Clone(g.Devices), IsReserved)
+	g.Given.Devices = slices.DeleteFunc(slices.Clone(g.Given.Devices), IsReserved)
+	return g.With(changed)
 }
 
 func reserved(at *domain.GuestAddress) libvirt.Endpoint {
 	return libvirt.Endpoint{Device: domain.Device{Address: at}, Connect: libvirt.Express}
 }
 
-// IsReserved reports whether a device stands for a reserved address, see Beside.
+// IsReserved reports whether a device stands for a reserved address, see Reserving.
 func IsReserved(d libvirt.Endpoint) bool { return d.Element == "" }

@@ -264,7 +264,7 @@ func PortsToClose(rep Replacement) []int {
 
 	// Open ports of the trees that hold managed devices.
 	var open []int
-	for i, c := range rep.Current.Source.Controllers {
+	for i, c := range rep.Current.Given.Controllers {
 		n := rep.Current.Node(c.Index)
 		isClosable := c.Model == domain.DownstreamPort || c.Model == domain.RootPort
 		if isClosable && !c.HotplugOff && rep.Managed.AnyUnder(n) && slices.Contains(trees, n.Top()) {
@@ -278,7 +278,7 @@ func PortsToClose(rep Replacement) []int {
 
 	// Another tool's: its downstream ports are closed, its root ports are not.
 	return slices.DeleteFunc(open, func(i int) bool {
-		return rep.Current.Source.Controllers[i].Model == domain.RootPort
+		return rep.Current.Given.Controllers[i].Model == domain.RootPort
 	})
 }
 

@@ -62,7 +62,7 @@ func flat(devices int) *domain.Domain {
 // replacement returns what a tree in place of a domain's controllers is numbered from.
 func replacement(d *domain.Domain, wanted *topology.Tree, managed bus.Devices) number.Replacement {
 	return number.Replacement{
-		Current: bus.New(d, libvirt.Endpoints(d)), Wanted: wanted, Managed: managed,
+		Current: bus.New(libvirt.NewGuest(d), alloc.Libvirt{}), Wanted: wanted, Managed: managed,
 		Version: alloc.Libvirt11, HotplugOff: true,
 	}
 }

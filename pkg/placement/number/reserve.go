@@ -45,7 +45,7 @@ func reserve(rep Replacement) reservation {
 	// layout takes the lowest, the rest become root ports: first those that devices need, then those
 	// that are made again, last those that only fill an index.
 	rest, _ := without(rep, gone)
-	r := reservation{highest: libvirt.HighestIndex(&rest, rep.Current.Others)}
+	r := reservation{highest: rest.HighestIndex()}
 
 	spare := r.reuse(rep, gone)
 	spare = r.pin(rep, gone, needed, spare)
@@ -71,8 +71,8 @@ func reserve(rep Replacement) reservation {
 
 	// Counted is the root bus of the guest with the layout; slots and bus numbers are looked for in
 	// the guest without it.
-	r.guest = rep.Current.WithRootPorts(&rest, missing)
-	r.rootBus = r.whole(rest, rep).RootBus(rep.Ports, r.last())
+	r.guest = rep.Current.WithRootPorts(rest.Domain, missing)
+	r.rootBus = r.whole(*rest.Domain, rep).RootBus(rep.Ports, r.last())
 	return r
 }
 
@@ -115,11 +115,11 @@ func (r reservation) whole(rest domain.Domain, rep Replacement) bus.Guest {
 // names. The layout's indexes are higher, so they would be missing, and the hook makes these ports.
 // The others are missing without the hook, too, and stay libvirt's.
 func missingIndexes(rep Replacement, gone map[int]bool) (named, others []int) {
-	devices := slices.DeleteFunc(slices.Clone(rep.Current.Others), bus.IsReserved)
-	highest := libvirt.HighestIndex(rep.Current.Source, devices)
+	devices := slices.DeleteFunc(slices.Clone(rep.Current.Devices), bus.IsReserved)
+	highest := libvirt.Guest{Domain: rep.Current.Given.Domain, Devices: devices}.HighestIndex()
 
 	rest, _ := without(rep, gone)
-	for _, index := range libvirt.Holes(&rest, rep.Current.Others) {
+	for _, index := range rest.Holes() {
 		switch {
 		case gone[index]:
 		case index > highest:
@@ -204,7 +204,7 @@ func vacated(current bus.Guest, managed bus.Devices) map[int]bool {
 
 	// Of its controllers those stay that hold another device.
 	gone := map[int]bool{}
-	for _, c := range current.Source.Controllers {
+	for _, c := range current.Given.Controllers {
 		if n := current.Node(c.Index); isVacated[n.Top()] && !managed.OthersUnder(n) {
 			gone[c.Index] = true
 		}
@@ -213,12 +213,13 @@ func vacated(current bus.Guest, managed bus.Devices) map[int]bool {
 	return gone
 }
 
-// without returns the domain without the controllers that are gone and without the devices that are
-// placed, and the positions of these controllers.
-func without(rep Replacement, gone map[int]bool) (rest domain.Domain, removed []int) {
-	rest = *rep.Current.Source
+// without returns the guest without the controllers that are gone and without the devices that are
+// placed, and the positions of these controllers. Its domain is a copy.
+func without(rep Replacement, gone map[int]bool) (rest libvirt.Guest, removed []int) {
+	d := *rep.Current.Given.Domain
+	rest = libvirt.Guest{Domain: &d, Devices: rep.Current.Devices}
 	rest.Controllers, rest.Hostdevs = nil, rep.Unplaced
-	for i, c := range rep.Current.Source.Controllers {
+	for i, c := range rep.Current.Given.Controllers {
 		if gone[c.Index] {
 			removed = append(removed, i)
 		} else {

@@ -11,11 +11,10 @@ import (
 	"hook-sidecar/pkg/libvirt"
 )
 
-// guest is a domain that gets its addresses.
-type guest struct {
+// simulation is a guest that gets its addresses.
+type simulation struct {
 	Libvirt
-	domain *domain.Domain
-	source []libvirt.Endpoint
+	given libvirt.Guest
 
 	own      []*item // PCI controllers of the domain, position by position
 	added    []*item // PCI controllers that libvirt adds, by index
@@ -61,9 +60,9 @@ func (i *item) name() string {
 	return fmt.Sprintf("controller %d (%s)", i.index, i.model)
 }
 
-func newGuest(d *domain.Domain, devices []libvirt.Endpoint, m Libvirt) *guest {
-	g := &guest{Libvirt: m, domain: d, source: devices, buses: 1}
-	all := make([]item, len(d.Controllers)+len(d.Hostdevs)+len(devices))
+func newSimulation(given libvirt.Guest, m Libvirt) *simulation {
+	sim := &simulation{Libvirt: m, given: given, buses: 1}
+	all := make([]item, len(given.Controllers)+len(given.Hostdevs)+len(given.Devices))
 	next := func(i item) *item {
 		added := &all[0]
 		all = all[1:]
@@ -71,44 +70,44 @@ func newGuest(d *domain.Domain, devices []libvirt.Endpoint, m Libvirt) *guest {
 		return added
 	}
 
-	g.readControllers(next)
-	g.hostdevs = make([]*item, len(d.Hostdevs))
-	for i := range d.Hostdevs {
-		g.hostdevs[i] = next(g.newHostdev(&d.Hostdevs[i]))
+	sim.readControllers(next)
+	sim.hostdevs = make([]*item, len(given.Hostdevs))
+	for i := range given.Hostdevs {
+		sim.hostdevs[i] = next(sim.newHostdev(&given.Hostdevs[i]))
 	}
 
-	g.devices = make([]*item, len(devices))
-	for i := range devices {
-		g.devices[i] = next(g.newDevice(&devices[i]))
+	sim.devices = make([]*item, len(given.Devices))
+	for i := range given.Devices {
+		sim.devices[i] = next(sim.newDevice(&given.Devices[i]))
 	}
 
-	g.others = g.inOrder()
-	g.isAddressed = !slices.ContainsFunc(g.own, (*item).isOpen) &&
-		!slices.ContainsFunc(g.others, (*item).isOpen)
-	return g
+	sim.others = sim.inOrder()
+	sim.isAddressed = !slices.ContainsFunc(sim.own, (*item).isOpen) &&
+		!slices.ContainsFunc(sim.others, (*item).isOpen)
+	return sim
 }
 
 // readControllers reads the PCI controllers. libvirt sorts them by index; those without an index
 // are after those before them in the document, since they get theirs later
 // (src/conf/domain_postparse.c, virDomainAssignControllerIndexes).
-func (g *guest) readControllers(next func(item) *item) {
-	g.own = make([]*item, 0, len(g.domain.Controllers))
-	g.controllers = make([]*item, 0, len(g.domain.Controllers))
-	for _, c := range g.domain.Controllers {
+func (sim *simulation) readControllers(next func(item) *item) {
+	sim.own = make([]*item, 0, len(sim.given.Controllers))
+	sim.controllers = make([]*item, 0, len(sim.given.Controllers))
+	for _, c := range sim.given.Controllers {
 		i := next(newController(c))
-		g.own = append(g.own, i)
+		sim.own = append(sim.own, i)
 		if c.Index != 0 {
 			if c.NoIndex {
 				i.index = noIndex
 			}
-			g.controllers = insert(g.controllers, i)
+			sim.controllers = insert(sim.controllers, i)
 		}
 
-		g.buses = max(g.buses, c.Index+1)
+		sim.buses = max(sim.buses, c.Index+1)
 	}
 
-	for i, c := range g.domain.Controllers {
-		g.own[i].index = c.Index
+	for i, c := range sim.given.Controllers {
+		sim.own[i].index = c.Index
 	}
 }
 
@@ -119,7 +118,7 @@ func newController(c domain.Controller) item {
 	}
 }
 
-func (g *guest) newHostdev(h *domain.Hostdev) item {
+func (sim *simulation) newHostdev(h *domain.Hostdev) item {
 	i := item{
 		element:  "hostdev",
 		hostdev:  h,
@@ -128,17 +127,17 @@ func (g *guest) newHostdev(h *domain.Hostdev) item {
 		flags:    express | autoAssign,
 	}
 
-	if h.Address == nil && g.IsConventional != nil && g.IsConventional(h.ID) {
+	if h.Address == nil && sim.IsConventional != nil && sim.IsConventional(h.ID) {
 		i.flags = conventional | autoAssign
 	}
 
 	return i
 }
 
-func (g *guest) newDevice(d *libvirt.Endpoint) item {
+func (sim *simulation) newDevice(d *libvirt.Endpoint) item {
 	i := item{
 		element: d.Element, kind: d.Type, model: domain.Model(d.Model), device: d,
-		at: d.Address, isWanted: d.Connect != libvirt.NotPCI, flags: g.connectionOf(d),
+		at: d.Address, isWanted: d.Connect != libvirt.NotPCI, flags: sim.connectionOf(d),
 		index: noIndex,
 	}
 
@@ -152,16 +151,16 @@ func (g *guest) newDevice(d *libvirt.Endpoint) item {
 // connectionOf returns the flags of a device's connection (src/qemu/qemu_domain_address.c,
 // qemuDomainDeviceCalculatePCIConnectFlags). A device that is not on PCI but has a PCI address
 // counts as conventional (qemuDomainCollectPCIAddress).
-func (g *guest) connectionOf(d *libvirt.Endpoint) flags {
+func (sim *simulation) connectionOf(d *libvirt.Endpoint) flags {
 	// First what the SCSI controller's model would be, where the domain leaves that to QEMU's build;
 	// then the flags.
 	how := d.Connect
 	switch {
 	case how != libvirt.EitherWay:
-	case g.PrefersVirtioSCSI && !libvirt.IsQ35(g.domain.Machine):
+	case sim.PrefersVirtioSCSI && !libvirt.IsQ35(sim.given.Machine):
 		how = libvirt.Express
-	case g.CopiesSCSIModel && d.Implicit:
-		how = g.connectOfFirstSCSI()
+	case sim.CopiesSCSIModel && d.Implicit:
+		how = sim.connectOfFirstSCSI()
 	}
 
 	switch how {
@@ -170,7 +169,7 @@ func (g *guest) connectionOf(d *libvirt.Endpoint) flags {
 	case libvirt.Conventional:
 		return conventional | autoAssign
 	case libvirt.EitherWay:
-		if g.HasLSI {
+		if sim.HasLSI {
 			return conventional | autoAssign
 		}
 		return express | autoAssign
@@ -184,9 +183,9 @@ func (g *guest) connectionOf(d *libvirt.Endpoint) flags {
 
 // connectOfFirstSCSI returns the connection of the domain's SCSI controller with the lowest
 // index, or EitherWay without one.
-func (g *guest) connectOfFirstSCSI() libvirt.Connect {
+func (sim *simulation) connectOfFirstSCSI() libvirt.Connect {
 	how, lowest := libvirt.EitherWay, math.MaxInt
-	for _, o := range g.source {
+	for _, o := range sim.given.Devices {
 		index, err := strconv.Atoi(o.Index)
 		isSCSI := o.Element == "controller" && o.Type == "scsi" && !o.Implicit
 		if isSCSI && err == nil && index < lowest {
@@ -230,25 +229,25 @@ func IsBeforeHostdevs(d libvirt.Endpoint) bool {
 }
 
 // inOrder returns hostdevs and devices in the order in which libvirt gives them addresses.
-func (g *guest) inOrder() []*item {
+func (sim *simulation) inOrder() []*item {
 	groups := map[string][]*item{}
-	for i, d := range g.source {
+	for i, d := range sim.given.Devices {
 		element := d.Element
 		if element == "interface" && d.Type == "hostdev" {
 			element = "hostdev" // libvirt makes a hostdev of it, before the others
 		}
 
 		if element != "controller" && element != "hostdev" || d.Element == "interface" {
-			groups[element] = append(groups[element], g.devices[i])
+			groups[element] = append(groups[element], sim.devices[i])
 		}
 	}
 
-	groups["controller"] = g.otherControllers()
-	groups["disk"] = g.disks()
-	groups["hostdev"] = append(groups["hostdev"], g.allHostdevs()...)
+	groups["controller"] = sim.otherControllers()
+	groups["disk"] = sim.disks()
+	groups["hostdev"] = append(groups["hostdev"], sim.allHostdevs()...)
 
-	if primary := libvirt.PrimaryVideo(g.source); primary >= 0 {
-		first := g.devices[primary]
+	if primary := libvirt.PrimaryVideo(sim.given.Devices); primary >= 0 {
+		first := sim.devices[primary]
 		rest := slices.DeleteFunc(groups["video"], func(i *item) bool { return i == first })
 		groups["video"] = append([]*item{first}, rest...)
 	}
@@ -265,21 +264,21 @@ func (g *guest) inOrder() []*item {
 // adds. Other versions put them after the others of their type; q35's own SATA controller, which
 // they add after the USB controller, has its place among these (src/qemu/qemu_postparse.c,
 // qemuDomainDefAddDefaultDevices).
-func (g *guest) otherControllers() []*item {
+func (sim *simulation) otherControllers() []*item {
 	var list, added []*item
-	hasSATA := !libvirt.IsQ35(g.domain.Machine)
-	for i, d := range g.source {
+	hasSATA := !libvirt.IsQ35(sim.given.Machine)
+	for i, d := range sim.given.Devices {
 		switch {
 		case d.Element != "controller":
 		case d.Implicit:
-			added = append(added, g.devices[i])
+			added = append(added, sim.devices[i])
 		default:
-			hasSATA = hasSATA || d.Type == "sata" && g.devices[i].index <= 0
-			list = insert(list, g.devices[i])
+			hasSATA = hasSATA || d.Type == "sata" && sim.devices[i].index <= 0
+			list = insert(list, sim.devices[i])
 		}
 	}
 
-	if g.AppendsControllers {
+	if sim.AppendsControllers {
 		return append(list, added...)
 	}
 
@@ -301,36 +300,36 @@ func (g *guest) otherControllers() []*item {
 
 // disks returns the disks by the number that their names stand for (src/conf/domain_conf.c,
 // virDomainDiskInsert).
-func (g *guest) disks() []*item {
+func (sim *simulation) disks() []*item {
 	var positions []int
-	for i, d := range g.source {
+	for i, d := range sim.given.Devices {
 		if d.Element == "disk" {
 			positions = append(positions, i)
 		}
 	}
 
 	slices.SortStableFunc(positions, func(i, j int) int {
-		return cmp.Compare(libvirt.DriveNumber(g.source[i].TargetDev),
-			libvirt.DriveNumber(g.source[j].TargetDev))
+		return cmp.Compare(libvirt.DriveNumber(sim.given.Devices[i].TargetDev),
+			libvirt.DriveNumber(sim.given.Devices[j].TargetDev))
 	})
 
 	var list []*item
 	for _, i := range positions {
-		list = append(list, g.devices[i])
+		list = append(list, sim.devices[i])
 	}
 
 	return list
 }
 
 // allHostdevs returns the hostdevs of all kinds in document order.
-func (g *guest) allHostdevs() []*item {
-	list := slices.Clone(g.hostdevs)
+func (sim *simulation) allHostdevs() []*item {
+	list := slices.Clone(sim.hostdevs)
 	before := 0
-	for i, d := range g.source {
+	for i, d := range sim.given.Devices {
 		if d.Element == "hostdev" {
 			// The domain may be planned for, without some hostdevs.
 			at := min(d.Hostdevs+before, len(list))
-			list = slices.Insert(list, at, g.devices[i])
+			list = slices.Insert(list, at, sim.devices[i])
 			before++
 		}
 	}
