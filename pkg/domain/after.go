@@ -16,21 +16,19 @@ func (d *Domain) After(c Changes) *Domain {
 	next := *d.withFragments(c.Marked)
 	next.Hostdevs = slices.Clone(d.Hostdevs)
 	for i := range next.Hostdevs {
-		if address, changed := c.Place[i]; changed {
-			next.Hostdevs[i].Address = address
+		h := &next.Hostdevs[i]
+		h.HasMode = h.HasMode || slices.Contains(c.SetMode, h.ID)
+		if address, isPlaced := c.Place[h.ID]; isPlaced {
+			h.Address = address
 		}
-	}
-
-	for _, i := range c.SetMode {
-		next.Hostdevs[i].HasMode = true
 	}
 
 	next.Hostdevs = append(next.Hostdevs, c.AddHostdevs...)
 	next.Controllers = make([]Controller, 0, len(d.Controllers)+len(c.AddControllers))
 
-	for i := range d.Controllers {
-		if !slices.Contains(c.RemoveControllers, i) {
-			next.Controllers = append(next.Controllers, d.after(c, i))
+	for _, controller := range d.Controllers {
+		if !slices.Contains(c.RemoveControllers, controller.Index) {
+			next.Controllers = append(next.Controllers, controller.after(c))
 		}
 	}
 
@@ -42,19 +40,18 @@ func (d *Domain) After(c Changes) *Domain {
 	return &next
 }
 
-// after returns the controller at a position after changes.
-func (d *Domain) after(c Changes, position int) Controller {
-	controller := d.Controllers[position]
-	controller.HotplugOff = controller.HotplugOff || slices.Contains(c.HotplugOff, position)
-	if chassis, isSet := c.Chassis[position]; isSet {
-		controller.Chassis = &chassis
+// after returns the controller after changes.
+func (c Controller) after(changes Changes) Controller {
+	c.HotplugOff = c.HotplugOff || slices.Contains(changes.HotplugOff, c.Index)
+	if chassis, isSet := changes.Chassis[c.Index]; isSet {
+		c.Chassis = &chassis
 	}
 
-	more := c.Complete[position]
-	controller.Address = cmp.Or(controller.Address, more.Address)
-	controller.BusNr = cmp.Or(controller.BusNr, more.BusNr)
+	more := changes.Complete[c.Index]
+	c.Address = cmp.Or(c.Address, more.Address)
+	c.BusNr = cmp.Or(c.BusNr, more.BusNr)
 
-	return controller
+	return c
 }
 
 // withFragments returns the read model after changes of fragments: they are in the place of

@@ -2,7 +2,6 @@ package domain
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 
@@ -13,7 +12,7 @@ import (
 // Apply returns the bytes of the domain with the changes. It edits as little as it can: a value
 // that is already right keeps its spelling, and no changes give a copy of the parsed bytes.
 //
-// Positions have to exist. Values are written as they are: the caller parses the result, which
+// Values are written as they are: the caller parses the result, which
 // refuses the numbers that libvirt would, and compares it with After.
 func (d *Domain) Apply(c Changes) ([]byte, error) {
 	e := editor{
@@ -21,25 +20,22 @@ func (d *Domain) Apply(c Changes) ([]byte, error) {
 		gone: map[*xmledit.Element]bool{}, qemu: map[string][]string{},
 	}
 
-	for _, i := range c.SetMode {
-		if !d.Hostdevs[i].HasMode {
-			e.edit(e.xml.SetAttr(d.doc.hostdevs[i], "mode", "subsystem"))
+	for _, h := range d.Hostdevs {
+		if !h.HasMode && slices.Contains(c.SetMode, h.ID) {
+			e.edit(e.xml.SetAttr(h.at, "mode", "subsystem"))
 		}
-	}
-
-	for _, i := range slices.Sorted(maps.Keys(c.Place)) {
-		e.place(i, c.Place[i])
+		if to, isPlaced := c.Place[h.ID]; isPlaced {
+			e.place(h, to)
+		}
 	}
 
 	// Controllers that stay may lose an attribute or get one; the others go with their line.
-	for i, now := range d.Controllers {
-		if !slices.Contains(c.RemoveControllers, i) {
-			e.change(d.doc.controllers[i], now, d.after(c, i))
+	for _, now := range d.Controllers {
+		if slices.Contains(c.RemoveControllers, now.Index) {
+			e.edit(e.xml.Remove(now.at))
+		} else {
+			e.change(now, now.after(c))
 		}
-	}
-
-	for _, i := range c.RemoveControllers {
-		e.edit(e.xml.Remove(d.doc.controllers[i]))
 	}
 
 	// What the hook has written goes before anything is added: each kind then knows what is left of
@@ -63,19 +59,18 @@ func (d *Domain) Apply(c Changes) ([]byte, error) {
 	return e.xml.Apply(e.edits)
 }
 
-func (e *editor) place(i int, to *GuestAddress) {
-	hostdev, now := e.domain.doc.hostdevs[i], e.domain.Hostdevs[i].Address
-	address := hostdev.Child("address")
+func (e *editor) place(h Hostdev, to *GuestAddress) {
+	address := h.at.Child("address")
 	kind := address.Attr("type")
 	switch { // an address that is of another type is replaced, one of PCI is edited in place
 	case to == nil && address == nil:
 	case to == nil:
 		e.edit(e.xml.Remove(address))
 	case address == nil:
-		e.edit(e.insertAddress(hostdev, printAddress(to)))
+		e.edit(e.insertAddress(h.at, printAddress(to)))
 	case kind != nil && kind.Value != "pci":
 		e.edit(e.xml.Replace(address, printAddress(to)))
-	case kind == nil || now == nil || *now != *to:
+	case kind == nil || h.Address == nil || *h.Address != *to:
 		e.editAddress(address, *to)
 	}
 }
@@ -124,17 +119,17 @@ func (e *editor) editAddress(address *xmledit.Element, to GuestAddress) {
 }
 
 // change edits a controller that stays.
-func (e *editor) change(controller *xmledit.Element, now, to Controller) {
+func (e *editor) change(now, to Controller) {
 	if to.HotplugOff != now.HotplugOff || !topology.Same(to.Chassis, now.Chassis) ||
 		!topology.Same(to.BusNr, now.BusNr) {
-		e.setTarget(controller, to)
+		e.setTarget(now.at, to)
 	}
 
-	if address := controller.Child("address"); now.Address == nil && to.Address != nil {
+	if address := now.at.Child("address"); now.Address == nil && to.Address != nil {
 		if address != nil {
 			e.edit(e.xml.Remove(address))
 		}
-		e.edit(e.xml.InsertLast(controller, printAddress(to.Address)))
+		e.edit(e.xml.InsertLast(now.at, printAddress(to.Address)))
 	}
 }
 
@@ -198,8 +193,11 @@ func (e *editor) add(c Changes) error {
 	}
 
 	last := insert(hostdevs, oldHostdevs, oldControllers)
-	last = append(last,
-		insert(controllers, append(oldControllers, e.domain.doc.controllers...), nil)...)
+	for _, c := range e.domain.Controllers { // after the last of these, where there is one
+		oldControllers = append(oldControllers, c.at)
+	}
+
+	last = append(last, insert(controllers, oldControllers, nil)...)
 	last = append(last, e.devices...)
 	switch {
 	case len(last) == 0:

@@ -38,8 +38,20 @@ const (
 		"function=\"0x0\"></address>\n\t\t</controller>"
 )
 
-func at(bus int) map[int]*domain.GuestAddress {
-	return map[int]*domain.GuestAddress{0: {Bus: bus}}
+// given are the devices of the cases, which have one each.
+var given = []topology.DeviceID{pci("0000:17:00.0"), pci("0000:01:00.0")}
+
+// to places the device of a case at an address; nil: libvirt chooses one.
+func to(a *domain.GuestAddress) map[topology.DeviceID]*domain.GuestAddress {
+	all := map[topology.DeviceID]*domain.GuestAddress{}
+	for _, id := range given {
+		all[id] = a
+	}
+	return all
+}
+
+func at(bus int) map[topology.DeviceID]*domain.GuestAddress {
+	return to(&domain.GuestAddress{Bus: bus})
 }
 
 // applyCase is a change of pieces of <devices>, before and after.
@@ -61,7 +73,7 @@ func (c applyCase) run(t *testing.T) {
 }
 
 func place(a domain.GuestAddress) domain.Changes {
-	return domain.Changes{Place: map[int]*domain.GuestAddress{0: &a}}
+	return domain.Changes{Place: to(&a)}
 }
 
 const address = "\n\t\t\t<address type=\"pci\" domain=\"0x0000\" bus=\"0x02\" slot=\"0x00\" " +
@@ -70,16 +82,16 @@ const address = "\n\t\t\t<address type=\"pci\" domain=\"0x0000\" bus=\"0x02\" sl
 func TestSetMode(t *testing.T) {
 	for _, test := range []applyCase{
 		{
-			"mode", domain.Changes{SetMode: []int{0}}, gpu(""),
+			"mode", domain.Changes{SetMode: given}, gpu(""),
 			strings.Replace(gpu(""), `managed="no"`, `managed="no" mode="subsystem"`, 1),
 		},
 		{
-			"mode in single quotes", domain.Changes{SetMode: []int{0}},
+			"mode in single quotes", domain.Changes{SetMode: given},
 			"<hostdev type='pci' ><source><address bus='1'/></source></hostdev>",
 			"<hostdev type='pci' mode='subsystem' ><source><address bus='1'/></source></hostdev>",
 		},
 		{"mode that is there", domain.Changes{
-			SetMode: []int{0},
+			SetMode: given,
 		}, "<hostdev type='pci' mode='subsystem'>" + source +
 			"</hostdev>", "<hostdev type='pci' mode='subsystem'>" + source + "</hostdev>"},
 	} {
@@ -188,10 +200,10 @@ func TestPlaceMultifunction(t *testing.T) {
 			Place: at(2),
 		}, gpu("\n\t\t\t<address type='unassigned'/>"), gpu(address)},
 		{"address removed", domain.Changes{
-			Place: map[int]*domain.GuestAddress{0: nil},
+			Place: to(nil),
 		}, gpu(address + aliasLine), gpu(aliasLine)},
 		{"no address removed", domain.Changes{
-			Place: map[int]*domain.GuestAddress{0: nil},
+			Place: to(nil),
 		}, gpu(aliasLine), gpu(aliasLine)},
 	} {
 		t.Run(test.name, test.run)
@@ -218,7 +230,7 @@ func TestAddAndRemove(t *testing.T) {
 			AddHostdevs: hostdev,
 		}, "\n\t\t<disk/>" + usbLine + portLine, "\n\t\t<disk/>" + added + usbLine + portLine},
 		{"hostdev before a controller that is removed", domain.Changes{
-			AddHostdevs: hostdev, RemoveControllers: []int{0},
+			AddHostdevs: hostdev, RemoveControllers: []int{1},
 		}, "\n\t\t<disk/>" + portLine + "\n\t\t<rng/>", "\n\t\t<disk/>" + added + "\n\t\t<rng/>"},
 		{"hostdev at the end", domain.Changes{
 			AddHostdevs: hostdev,
@@ -227,7 +239,7 @@ func TestAddAndRemove(t *testing.T) {
 			AddControllers: port,
 		}, portLine + usbLine, portLine + addedPort + usbLine},
 		{"controller after one that is removed", domain.Changes{
-			AddControllers: port, RemoveControllers: []int{0},
+			AddControllers: port, RemoveControllers: []int{1},
 		}, portLine + usbLine, addedPort + usbLine},
 		{"controller after the last", domain.Changes{
 			AddControllers: port,
@@ -239,7 +251,7 @@ func TestAddAndRemove(t *testing.T) {
 			AddControllers: port, AddHostdevs: hostdev,
 		}, "", added + addedPort},
 		{"controllers removed", domain.Changes{
-			RemoveControllers: []int{1, 0},
+			RemoveControllers: []int{2, 1},
 		}, portLine + usbLine + strings.Replace(portLine, `"1"`, `"2"`, 1), usbLine},
 	} {
 		t.Run(test.name, test.run)
@@ -250,7 +262,7 @@ func TestAddAndRemove(t *testing.T) {
 func TestApplyReplacesController(t *testing.T) {
 	d := parse(t, in(portLine))
 	got := parse(t, apply(t, d, domain.Changes{
-		RemoveControllers: []int{0},
+		RemoveControllers: []int{1},
 		AddControllers: []domain.Controller{
 			{Index: 1, Model: domain.ExpanderBus, BusNr: ptr(224), Cell: ptr(topology.CellID(1))},
 		},
@@ -270,7 +282,7 @@ func TestComplete(t *testing.T) {
 	const expander = "\n\t\t<controller type='pci' index='1' model='pcie-expander-bus'>"
 	const port = "\n\t\t<controller type='pci' index='6' model='pcie-switch-downstream-port'"
 	complete := domain.Changes{Complete: map[int]domain.Completion{
-		0: {Address: &domain.GuestAddress{Bus: 5, Slot: 1}, BusNr: new(252)},
+		1: {Address: &domain.GuestAddress{Bus: 5, Slot: 1}, BusNr: new(252)},
 	}}
 
 	for _, c := range []applyCase{
@@ -286,13 +298,13 @@ func TestComplete(t *testing.T) {
 		},
 		{
 			"port", domain.Changes{Complete: map[int]domain.Completion{
-				0: {Address: &domain.GuestAddress{Bus: 5, Slot: 1}},
+				6: {Address: &domain.GuestAddress{Bus: 5, Slot: 1}},
 			}},
 			port + "/>", port + ">\n\t\t\t" + address + "\n\t\t</controller>",
 		},
 		{
 			"controller that goes", domain.Changes{
-				Complete: complete.Complete, RemoveControllers: []int{0},
+				Complete: complete.Complete, RemoveControllers: []int{1},
 			},
 			expander + "</controller>" + usbLine, usbLine,
 		},

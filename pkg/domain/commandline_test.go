@@ -179,7 +179,7 @@ func TestChassis(t *testing.T) {
 		`</devices></domain>`
 
 	d := parse(t, before)
-	changes := domain.Changes{HotplugOff: []int{0}, Chassis: map[int]int{0: 255, 1: 254}}
+	changes := domain.Changes{HotplugOff: []int{1}, Chassis: map[int]int{1: 255, 2: 254}}
 	got := apply(t, d, changes)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

@@ -41,7 +41,6 @@ func (r *reader) device(e *xmledit.Element) error {
 
 		if placed {
 			d.Hostdevs = append(d.Hostdevs, h)
-			d.doc.hostdevs = append(d.doc.hostdevs, e)
 			return nil
 		}
 	}
@@ -108,14 +107,13 @@ func (r *reader) controllers(root *xmledit.Element) error {
 		}
 
 		d.Controllers = append(d.Controllers, c)
-		d.doc.controllers = append(d.doc.controllers, e)
 	}
 
 	// Only now all given indexes are known.
 	for _, i := range without {
 		free := slices.Index(taken[:], false)
 		if free < 0 {
-			return r.xml.Errorf(d.doc.controllers[i].Open().Start,
+			return r.xml.Errorf(d.Controllers[i].at.Open().Start,
 				"no index is left for this <controller>")
 		}
 
@@ -123,8 +121,8 @@ func (r *reader) controllers(root *xmledit.Element) error {
 		d.Controllers[i].Index = free
 	}
 
-	for i, c := range d.Controllers {
-		hole := d.doc.controllers[i].Child("pcihole64")
+	for _, c := range d.Controllers {
+		hole := c.at.Child("pcihole64")
 		if c.Index != 0 || hole == nil {
 			continue
 		}
@@ -153,7 +151,7 @@ func (r *reader) controller(e *xmledit.Element) (c Controller, hasIndex bool, er
 	target := e.Child("target")
 	c = Controller{
 		Index: int(index), Model: Model(e.Value("model")),
-		HotplugOff: target.Value("hotplug") == "off", Alias: alias(e),
+		HotplugOff: target.Value("hotplug") == "off", Alias: alias(e), at: e,
 	}
 
 	if address := e.Child("address"); address.Value("type") == "pci" {
@@ -223,7 +221,7 @@ func (r *reader) hostdev(e *xmledit.Element) (h Hostdev, placed bool, err error)
 	}
 
 	h = Hostdev{
-		ID: id, Alias: alias(e), HasMode: mode != nil,
+		ID: id, Alias: alias(e), HasMode: mode != nil, at: e,
 		Display: e.Value("display") == "on", RamFB: e.Value("ramfb") == "on",
 		Nodeset: e.Child("acpi").Value("nodeset"),
 		IOMMUFD: cmp.Or(e.Child("driver").Value("iommufd"),

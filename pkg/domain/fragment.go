@@ -16,6 +16,12 @@ type Fragment interface {
 	replace(e *editor, at []*xmledit.Element)
 }
 
+// written is a fragment with its elements in the document.
+type written struct {
+	Fragment
+	at []*xmledit.Element
+}
+
 // kind has what Parse, Apply and Check do for a kind of Fragment.
 type kind struct {
 	// read finds the fragments of the kind, see reader.fragment.
@@ -97,16 +103,15 @@ func (e *editor) replaceFragments(changes map[Mark]Marked) {
 		}
 
 		wanted := changes[mark].Fragments
-		for i, f := range e.domain.Fragments {
-			at := e.domain.doc.fragments[i]
+		for _, f := range e.domain.doc.written {
 			switch {
-			case !changes[mark].isReplaced(f, mark):
+			case !changes[mark].isReplaced(f.Fragment, mark):
 			case len(wanted) > 0:
-				wanted[0].replace(e, at)
+				wanted[0].replace(e, f.at)
 				wanted = wanted[1:]
 
 			default:
-				e.remove(at)
+				e.remove(f.at)
 			}
 		}
 

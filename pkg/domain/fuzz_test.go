@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/topology"
 	"hook-sidecar/test/expect"
 )
 
@@ -53,13 +54,13 @@ func FuzzApply(f *testing.F) {
 		}
 
 		if err != nil || len(src) > 1<<18 || bytes.Count(src, []byte("<")) > 20_000 ||
-			len(d.Hostdevs) < 3 || bus|slot == 0 {
+			len(d.Hostdevs) < 3 || bus|slot == 0 || hasTwins(d) {
 			return
 		}
 
 		changes := domain.Changes{
-			Place:       map[int]*domain.GuestAddress{int(slot) % 3: &a},
-			SetMode:     []int{0},
+			Place:       map[topology.DeviceID]*domain.GuestAddress{d.Hostdevs[slot%3].ID: &a},
+			SetMode:     []topology.DeviceID{d.Hostdevs[0].ID},
 			AddHostdevs: []domain.Hostdev{{ID: mdev(uuid), Alias: alias}},
 			AddControllers: []domain.Controller{
 				{Index: int(index), Model: domain.RootPort, Address: &a},
@@ -68,7 +69,7 @@ func FuzzApply(f *testing.F) {
 
 		changed := apply(t, d, changes)
 		after := parse(t, changed)
-		got := after.Hostdevs[int(slot)%3]
+		got := after.Hostdevs[slot%3]
 		if got.Address == nil || *got.Address != a || !after.Hostdevs[0].HasMode {
 			t.Errorf("hostdev %+v, want it at %+v", got, a)
 		}
@@ -81,6 +82,19 @@ func FuzzApply(f *testing.F) {
 		again := apply(t, after, domain.Changes{Place: changes.Place, SetMode: changes.SetMode})
 		expect.Same(t, changed, again, "second time (-first +second)")
 	})
+}
+
+// hasTwins reports whether a device appears twice, which libvirt refuses.
+func hasTwins(d *domain.Domain) bool {
+	known := map[topology.DeviceID]bool{}
+	for _, h := range d.Hostdevs {
+		if known[h.ID] {
+			return true
+		}
+		known[h.ID] = true
+	}
+
+	return false
 }
 
 // FuzzSetOptions: an option is read back as it was set, the same again changes nothing,

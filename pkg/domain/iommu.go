@@ -151,16 +151,15 @@ func (i IOMMU) replace(e *editor, at []*xmledit.Element) {
 // placeIOMMUs removes iommu devices with their I/O APIC, and adds some to the end of the devices.
 func placeIOMMUs(e *editor) error {
 	var parents []*xmledit.Element
-	for n, f := range e.domain.Fragments {
-		i, is := f.(IOMMU)
-		at := e.domain.doc.fragments[n]
+	for _, f := range e.domain.doc.written {
+		i, is := f.Fragment.(IOMMU)
 		switch {
 		case !is:
-		case e.gone[at[0]]:
-			e.removeIOAPIC(at)
-			parents = append(parents, at[0].Parent)
+		case e.gone[f.at[0]]:
+			e.removeIOAPIC(f.at)
+			parents = append(parents, f.at[0].Parent)
 		case i.SSIDSize && e.changes.RenameSSIDSizes:
-			e.edit(e.xml.RenameAttr(misspelled(at[0].Child("driver")), "ssidsize"))
+			e.edit(e.xml.RenameAttr(misspelled(f.at[0].Child("driver")), "ssidsize"))
 		}
 	}
 

@@ -59,13 +59,29 @@ type Domain struct {
 	doc *document
 }
 
-// document has the elements of the parts of a Domain.
+// document has the elements that several parts of a Domain are in.
 type document struct {
-	xml         *xmledit.Document
-	devices     []*xmledit.Element   // every <devices>; libvirt reads them all as one
-	controllers []*xmledit.Element   // of Domain.Controllers, position by position
-	hostdevs    []*xmledit.Element   // of Domain.Hostdevs, position by position
-	fragments   [][]*xmledit.Element // of Domain.Fragments, position by position
+	xml     *xmledit.Document
+	devices []*xmledit.Element // every <devices>; libvirt reads them all as one
+	written []written          // the fragments
+}
+
+// Controller returns the PCI controller with an index, or nil.
+func (d *Domain) Controller(index int) *Controller {
+	i := slices.IndexFunc(d.Controllers, func(c Controller) bool { return c.Index == index })
+	if i < 0 {
+		return nil
+	}
+	return &d.Controllers[i]
+}
+
+// Hostdev returns the hostdev of a device, or nil.
+func (d *Domain) Hostdev(id topology.DeviceID) *Hostdev {
+	i := slices.IndexFunc(d.Hostdevs, func(h Hostdev) bool { return h.ID == id })
+	if i < 0 {
+		return nil
+	}
+	return &d.Hostdevs[i]
 }
 
 // Cell is a guest NUMA cell, cpu/numa/cell.
@@ -126,6 +142,8 @@ type Controller struct {
 	HotplugOff bool             // target/@hotplug is "off"
 	Chassis    *int             // target/@chassis, ports only; nil: libvirt takes the index
 	Alias      string           // alias/@name, "" when absent
+
+	at *xmledit.Element // nil for one that is added
 }
 
 // GuestAddress is a PCI address as libvirt numbers it: Bus is the index of the controller that
@@ -149,6 +167,8 @@ type Hostdev struct {
 	RamFB      bool          // @ramfb is "on"
 	Nodeset    string        // acpi/@nodeset as written: a list of cells
 	IOMMUFD    bool          // driver/@iommufd, else iommufd/@enabled of the domain, is "yes"
+
+	at *xmledit.Element // nil for one that is added
 }
 
 // MemoryCells returns the list of the cells that a device names for its own memory, "" for none, or
@@ -186,24 +206,24 @@ type Device struct {
 	Address *GuestAddress
 }
 
-// Changes are edits to a domain, by position in the lists of Domain.
+// Changes are edits to a domain in which no device and no controller's index appears twice.
 type Changes struct {
-	// SetMode lists positions in Hostdevs that get mode='subsystem'.
-	SetMode []int
-	// Place maps positions in Hostdevs to a new address; with nil libvirt chooses one.
-	Place map[int]*GuestAddress
+	// SetMode lists hostdevs that get mode='subsystem'.
+	SetMode []topology.DeviceID
+	// Place has the new address of hostdevs; nil: libvirt chooses one.
+	Place map[topology.DeviceID]*GuestAddress
 	// AddHostdevs are added after the existing hostdevs, in this order.
 	AddHostdevs []Hostdev
-	// HotplugOff lists positions in Controllers, of ports that get target/@hotplug "off".
+	// HotplugOff lists the indexes of ports that get target/@hotplug "off".
 	HotplugOff []int
-	// Chassis maps positions in Controllers, of ports, to a chassis other than the index.
+	// Chassis has a chassis other than the index, by the index of a port.
 	Chassis map[int]int
-	// Complete maps positions in Controllers to the address and bus number that these get where they
-	// have none.
+	// Complete has the address and bus number that controllers get where they have none, by index.
 	Complete map[int]Completion
-	// RemoveControllers lists positions in Controllers.
+	// RemoveControllers lists the indexes of controllers.
 	RemoveControllers []int
-	// AddControllers are added after the existing PCI controllers, in this order.
+	// AddControllers are added after the existing PCI controllers, in this order. Their indexes may be
+	// those of controllers that are removed.
 	AddControllers []Controller
 	// RenameSSIDSizes gives IOMMU.SSIDSize the name that libvirt knows.
 	RenameSSIDSizes bool

@@ -20,17 +20,17 @@ type reader struct {
 // fragment adds a fragment that is at these elements.
 func (r *reader) fragment(f Fragment, at ...*xmledit.Element) {
 	r.domain.Fragments = append(r.domain.Fragments, f)
-	r.domain.doc.fragments = append(r.domain.doc.fragments, at)
+	r.domain.doc.written = append(r.domain.doc.written, written{f, at})
 }
 
 // marked returns the elements of the hook's own fragments.
 func (r *reader) marked() map[*xmledit.Element]bool {
 	own := map[*xmledit.Element]bool{}
-	for i, f := range r.domain.Fragments {
+	for _, f := range r.domain.doc.written {
 		if f.Mark() == "" {
 			continue
 		}
-		for _, element := range r.domain.doc.fragments[i] {
+		for _, element := range f.at {
 			own[element] = true
 		}
 	}

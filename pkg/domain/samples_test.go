@@ -102,14 +102,17 @@ func placement(d *domain.Domain) domain.Changes {
 		next = max(next, c.Index+1)
 	}
 
-	c := domain.Changes{Place: map[int]*domain.GuestAddress{}, AddControllers: []domain.Controller{{
-		Index: next, Model: domain.ExpanderBus, Address: &domain.GuestAddress{Slot: 0x1c},
-		BusNr: ptr(200), Cell: ptr(topology.CellID(0)),
-	}}}
+	c := domain.Changes{
+		Place: map[topology.DeviceID]*domain.GuestAddress{},
+		AddControllers: []domain.Controller{{
+			Index: next, Model: domain.ExpanderBus, Address: &domain.GuestAddress{Slot: 0x1c},
+			BusNr: ptr(200), Cell: ptr(topology.CellID(0)),
+		}},
+	}
 
 	for i, h := range d.Hostdevs {
 		if !h.HasMode {
-			c.SetMode = append(c.SetMode, i)
+			c.SetMode = append(c.SetMode, h.ID)
 		}
 
 		port := next + 1 + i
@@ -119,7 +122,7 @@ func placement(d *domain.Domain) domain.Changes {
 			HotplugOff: true,
 		})
 
-		c.Place[i] = &domain.GuestAddress{Bus: port}
+		c.Place[h.ID] = &domain.GuestAddress{Bus: port}
 	}
 
 	return c
@@ -140,13 +143,13 @@ func TestSamplesAndBack(t *testing.T) {
 				t.Error("the same places change something the second time")
 			}
 
-			back := domain.Changes{Place: map[int]*domain.GuestAddress{}}
-			for i, h := range before.Hostdevs {
-				back.Place[i] = h.Address
+			back := domain.Changes{Place: map[topology.DeviceID]*domain.GuestAddress{}}
+			for _, h := range before.Hostdevs {
+				back.Place[h.ID] = h.Address
 			}
 
-			for i := len(before.Controllers); i < len(after.Controllers); i++ {
-				back.RemoveControllers = append(back.RemoveControllers, i)
+			for _, c := range after.Controllers[len(before.Controllers):] {
+				back.RemoveControllers = append(back.RemoveControllers, c.Index)
 			}
 
 			got := apply(t, after, back)

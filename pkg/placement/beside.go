@@ -125,13 +125,13 @@ func withChassis(s start, placed placing) placing {
 	}
 
 	placed.changes.Chassis = map[int]int{}
-	for i, c := range s.Domain.Controllers {
-		if slices.Contains(placed.changes.RemoveControllers, i) {
+	for _, c := range s.Domain.Controllers {
+		if slices.Contains(placed.changes.RemoveControllers, c.Index) {
 			continue
 		}
 
 		if to := chassis(c); to != nil {
-			placed.changes.Chassis[i] = *to
+			placed.changes.Chassis[c.Index] = *to
 		}
 	}
 

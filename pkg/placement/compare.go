@@ -66,7 +66,7 @@ func withFiner(s start, p proposal, g bus.Guest) proposal {
 
 		// The guest may know where libvirt plugs it in, though the domain does not.
 		there := d
-		there.current = g.Hostdevs[d.position].Address
+		there.current = g.Hostdev(d.ID).Address
 		expander := g.Expander(there.current)
 		if expander != nil && compareCells(bus.CellOf(expander), d.Cell) == 0 && inPort(s, there, g) {
 			p.decisions[i] = d

@@ -80,7 +80,7 @@ func (s start) pluggedIn(d PassthroughDevice) *domain.GuestAddress {
 		return nil
 	}
 
-	at := s.without[0].guest.Hostdevs[d.position].Address
+	at := s.without[0].guest.Hostdev(d.ID).Address
 	if s.current.Expander(at) == nil {
 		return nil
 	}
@@ -279,6 +279,18 @@ func compareCells(x, y *topology.CellID) int {
 		return int(*c)
 	}
 	return cmp.Compare(order(x), order(y))
+}
+
+// inOrder returns decisions in the order of hostdevs.
+func inOrder(hostdevs []domain.Hostdev, decisions []Decision) []Decision {
+	order := make(map[topology.DeviceID]int, len(hostdevs))
+	for i, h := range hostdevs {
+		order[h.ID] = i
+	}
+
+	return slices.SortedFunc(slices.Values(decisions), func(x, y Decision) int {
+		return cmp.Compare(order[x.ID], order[y.ID])
+	})
 }
 
 // managedOf returns the devices that are placed.

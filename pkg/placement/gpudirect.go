@@ -1,7 +1,6 @@
 package placement
 
 import (
-	"cmp"
 	"slices"
 
 	"hook-sidecar/pkg/consumers"
@@ -82,7 +81,7 @@ func (p *Plan) onHost() ncclgraph.Machine {
 // inGuest returns the GPUs and NICs as NCCL finds them in the guest, without the topology file.
 func (p *Plan) inGuest() ncclgraph.Machine {
 	shown := shownBy(p.Host, p.Devices)
-	m := machineOf(byGuestAddress(shown), p.GuestTree.Node, guestLinks(p.Host, p.portLink,
+	m := machineOf(p.byGuestAddress(shown), p.GuestTree.Node, guestLinks(p.Host, p.portLink,
 		func(f *topology.Function) topology.Link { return maxLink(p.Host, f) }))
 	return p.joined(m)
 }
@@ -136,15 +135,12 @@ func (p *Plan) SlowsNCCL() bool { return p.inGuest().IsLimited() }
 
 // byGuestAddress returns devices in the order in which the guest numbers them. libvirt gives those
 // without an address theirs in the order of the domain.
-func byGuestAddress(devices []Decision) []Decision {
-	ordered := slices.Clone(devices)
-	isKnown := !slices.ContainsFunc(ordered, func(d Decision) bool { return d.Predicted == nil })
-	slices.SortFunc(ordered, func(x, y Decision) int {
-		if isKnown {
-			return x.Predicted.Compare(*y.Predicted)
-		}
-		return cmp.Compare(x.position, y.position)
-	})
+func (p *Plan) byGuestAddress(devices []Decision) []Decision {
+	if slices.ContainsFunc(devices, func(d Decision) bool { return d.Predicted == nil }) {
+		return inOrder(p.result.Hostdevs, devices)
+	}
 
-	return ordered
+	return slices.SortedFunc(slices.Values(devices), func(x, y Decision) int {
+		return x.Predicted.Compare(*y.Predicted)
+	})
 }

@@ -69,7 +69,6 @@ type PassthroughDevice struct {
 	// the host's function that it is, or that its parent is; nil when not known
 	Function *topology.Function
 
-	position   int                  // in Domain.Hostdevs; after these, in those to add
 	current    *domain.GuestAddress // in the domain as it came
 	unassigned bool                 // hidden from the guest on purpose
 }
@@ -92,7 +91,7 @@ func inventory(in Input) (
 	for i, h := range slices.Concat(in.Domain.Hostdevs, added) {
 		d := hostDevice(in.Host, h.ID)
 		d.Alias, d.Resource, d.Added = h.Alias, requests.ResourceOf(h), i >= len(in.Domain.Hostdevs)
-		d.position, d.current, d.unassigned = i, h.Address, h.Unassigned
+		d.current, d.unassigned = h.Address, h.Unassigned
 		devices = append(devices, d)
 	}
 

@@ -1,7 +1,6 @@
 package placement
 
 import (
-	"cmp"
 	"fmt"
 	"iter"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	"hook-sidecar/pkg/placement/request"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
+	"hook-sidecar/pkg/topology"
 	"hook-sidecar/pkg/words"
 )
 
@@ -182,19 +182,10 @@ func withAligned(s start, built placing) placing {
 		return built
 	}
 
-	// It would close their ports, too. That is done now: positions in the new guest are translated to
-	// the domain's by index.
+	// It would close their ports, too. That is done now.
 	rep := replacementFor(s, finer, built.ports)
 	rep.Current = g
-	for _, position := range number.PortsToClose(rep) {
-		index := g.Given.Controllers[position].Index
-		if at := slices.IndexFunc(s.Domain.Controllers, func(c domain.Controller) bool {
-			return c.Index == index
-		}); at >= 0 {
-			built.changes.HotplugOff = append(built.changes.HotplugOff, at)
-		}
-	}
-
+	built.changes.HotplugOff = append(built.changes.HotplugOff, number.PortsToClose(rep)...)
 	built.result = s.after(built.changes)
 	return built
 }
@@ -307,16 +298,16 @@ func firstUnmoved(
 	return placing{}, violations
 }
 
-// unaddressed returns the positions of the hostdevs without an address that are not placed: libvirt
-// chooses their ports.
-func unaddressed(decisions []Decision) (positions []int) {
+// unaddressed returns the hostdevs without an address that are not placed: libvirt chooses their
+// ports.
+func unaddressed(decisions []Decision) (ids []topology.DeviceID) {
 	for _, d := range decisions {
 		if d.Outcome != Placed && !d.Added && d.current == nil {
-			positions = append(positions, d.position)
+			ids = append(ids, d.ID)
 		}
 	}
 
-	return positions
+	return ids
 }
 
 // plans yields a layout with each plan, for each version whose addresses may differ.
@@ -359,11 +350,7 @@ func buildWith(s start, p proposal, rep number.Replacement) (placing, []reasons.
 func replacementFor(s start, p proposal, ports bus.Ports) number.Replacement {
 	rep := number.Replacement{Current: s.current, Wanted: p.wanted, Managed: p.managed, Ports: ports}
 	// In the domain's order, in which libvirt plugs in those without an address.
-	inOrder := slices.SortedFunc(slices.Values(p.decisions), func(x, y Decision) int {
-		return cmp.Compare(x.position, y.position)
-	})
-
-	for _, d := range inOrder {
+	for _, d := range inOrder(slices.Concat(s.Domain.Hostdevs, s.base.AddHostdevs), p.decisions) {
 		rep.HotplugOff = rep.HotplugOff || !strings.HasPrefix(d.Alias, request.SRIOVAlias)
 		if d.Outcome != Placed {
 			rep.Unplaced = append(rep.Unplaced, domain.Hostdev{
@@ -382,18 +369,21 @@ func changesFor(s start, decisions []Decision, n number.Numbers) domain.Changes 
 	changes := s.base
 	changes.AddHostdevs = slices.Clone(s.base.AddHostdevs)
 	changes.RemoveControllers, changes.AddControllers = n.Removed, n.Controllers
-	changes.Place = map[int]*domain.GuestAddress{}
-	existing := len(s.Domain.Hostdevs)
+	changes.Place = map[topology.DeviceID]*domain.GuestAddress{}
 	for _, d := range decisions {
 		address, placed := n.Addresses[d.ID]
 		switch {
 		case placed && d.Added:
-			changes.AddHostdevs[d.position-existing].Address = &address
+			added := slices.IndexFunc(changes.AddHostdevs, func(h domain.Hostdev) bool {
+				return h.ID == d.ID
+			})
+			changes.AddHostdevs[added].Address = &address
+
 		case placed:
-			changes.Place[d.position] = &address
+			changes.Place[d.ID] = &address
 		case d.Reason == reasons.Referenced:
 			if at := s.pluggedIn(d.PassthroughDevice); at != nil {
-				changes.Place[d.position] = at
+				changes.Place[d.ID] = at
 			}
 		}
 	}
@@ -482,7 +472,7 @@ func withReferenced(built placing) placing {
 	for i, d := range built.decisions {
 		isOpen := d.current == nil && !d.unassigned &&
 			(d.Outcome == Unplaced || d.Reason == reasons.AlreadyAligned)
-		if isOpen && isReferred(whole.Domain.Hostdevs[d.position].Address) {
+		if isOpen && isReferred(whole.Hostdev(d.ID).Address) {
 			built.decisions[i].Cell = nil
 			built.decisions[i].Outcome, built.decisions[i].Reason = Kept, reasons.Referenced
 		}

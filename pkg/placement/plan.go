@@ -207,13 +207,14 @@ func finish(s start, placed placing) *Plan {
 		d := &p.Devices[i]
 		// The changed domain is asked, and not the decision: a device that stays may have got an address,
 		// and one that is placed has the cell of the expander bus that is above it now.
-		if d.Address = result.Hostdevs[d.position].Address; d.Address != nil {
+		hostdev := result.Hostdev(d.ID)
+		if d.Address = hostdev.Address; d.Address != nil {
 			d.GuestPath = g.Path(d.Address.Bus)
 			d.Predicted = seen(*d.Address)
 		}
 
 		d.Cell = bus.CellOf(g.Expander(d.Address))
-		d.MemoryCells = result.MemoryCells(result.Hostdevs[d.position])
+		d.MemoryCells = result.MemoryCells(*hostdev)
 	}
 
 	return p

@@ -83,7 +83,7 @@ func (s start) completed() (start, bool) {
 		}
 
 		if more != (domain.Completion{}) {
-			open[i] = more
+			open[c.Index] = more
 		}
 	}
 
@@ -92,18 +92,17 @@ func (s start) completed() (start, bool) {
 	return s, len(open) > 0
 }
 
-// withoutMode returns the positions of the PCI hostdevs without a mode. KubeVirt writes none, and
+// withoutMode returns the PCI hostdevs without a mode. KubeVirt writes none, and
 // its own plugin pipeline and libvirtxml then fail (libvirtxml domain.go,
 // DomainHostdev.UnmarshalXML).
-func withoutMode(d *domain.Domain) []int {
-	var positions []int
-	for i, h := range d.Hostdevs {
+func withoutMode(d *domain.Domain) (ids []topology.DeviceID) {
+	for _, h := range d.Hostdevs {
 		if h.ID.Kind() == topology.KindPCI && !h.HasMode {
-			positions = append(positions, i)
+			ids = append(ids, h.ID)
 		}
 	}
 
-	return positions
+	return ids
 }
 
 // guestAsIs returns the guest of the domain as it came.

@@ -60,9 +60,9 @@ type faults struct {
 	renumbered []string // devices that must stay, with their bus numbers
 }
 
-// faultsOf returns the faults of a changed guest. Staying are the positions of the hostdevs without
-// an address that are not placed.
-func faultsOf(all []without, changed bus.Guest, staying []int) (f faults) {
+// faultsOf returns the faults of a changed guest. Staying are the hostdevs without an address
+// that are not placed.
+func faultsOf(all []without, changed bus.Guest, staying []topology.DeviceID) (f faults) {
 	for _, w := range all {
 		// The warning names what the first libvirt renumbers that renumbers anything.
 		if len(f.renumbered) == 0 {
@@ -126,9 +126,9 @@ func (f faults) warnings() (all []reasons.Finding) {
 // maxNamed is how many devices a warning names.
 const maxNamed = 8
 
-// replugs reports whether one of the hostdevs at these positions is in another port in a changed
+// replugs reports whether one of these hostdevs is in another port in a changed
 // guest, but for those in ports of the root bus itself.
-func (w without) replugs(changed bus.Guest, hostdevs []int) bool {
+func (w without) replugs(changed bus.Guest, hostdevs []topology.DeviceID) bool {
 	next, isAccepted := changed.Completed()
 	return isAccepted && alloc.Replugs(w.guest, next, hostdevs)
 }

@@ -50,12 +50,12 @@ func Moves(guest, next libvirt.Guest) (moves []Move) {
 	return moves
 }
 
-// Replugs reports whether one of the hostdevs at these positions is elsewhere in the next of two
+// Replugs reports whether one of these hostdevs is elsewhere in the next of two
 // completed guests, but for those in ports of the root bus itself.
-func Replugs(guest, next libvirt.Guest, positions []int) bool {
+func Replugs(guest, next libvirt.Guest, ids []topology.DeviceID) bool {
 	before, after := controllers(guest), controllers(next)
-	for _, i := range positions {
-		at, then := guest.Hostdevs[i].Address, next.Hostdevs[i].Address
+	for _, id := range ids {
+		at, then := guest.Hostdev(id).Address, next.Hostdev(id).Address
 		if at == nil || then == nil {
 			continue
 		}

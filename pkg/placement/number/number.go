@@ -63,7 +63,7 @@ var Plans = []Plan{
 
 // Numbers are the changes that give a layout its controllers and addresses in the domain.
 type Numbers struct {
-	Removed     []int // positions in Domain.Controllers, of those that the layout replaces
+	Removed     []int // the indexes of the controllers that the layout replaces
 	Controllers []domain.Controller
 	Addresses   map[topology.DeviceID]domain.GuestAddress
 }
@@ -250,7 +250,7 @@ func (n *numberer) plug(index int, children []*topology.Node) {
 	}
 }
 
-// PortsToClose returns the positions of ports that have to get hotplug='off' again in a domain
+// PortsToClose returns the indexes of ports that have to get hotplug='off' again in a domain
 // that is as the layout wants it: KubeVirt 1.9.0 loses it between the calls of a boot
 // (virtwrap/api/schema.go, ControllerTarget). Firmware reserves windows for each slot that can
 // hotplug. With many downstream ports it then ends with no BAR assigned (measured with OVMF
@@ -264,11 +264,11 @@ func PortsToClose(rep Replacement) []int {
 
 	// Open ports of the trees that hold managed devices.
 	var open []int
-	for i, c := range rep.Current.Given.Controllers {
+	for _, c := range rep.Current.Given.Controllers {
 		n := rep.Current.Node(c.Index)
 		isClosable := c.Model == domain.DownstreamPort || c.Model == domain.RootPort
 		if isClosable && !c.HotplugOff && rep.Managed.AnyUnder(n) && slices.Contains(trees, n.Top()) {
-			open = append(open, i)
+			open = append(open, c.Index)
 		}
 	}
 
@@ -277,8 +277,8 @@ func PortsToClose(rep Replacement) []int {
 	}
 
 	// Another tool's: its downstream ports are closed, its root ports are not.
-	return slices.DeleteFunc(open, func(i int) bool {
-		return rep.Current.Given.Controllers[i].Model == domain.RootPort
+	return slices.DeleteFunc(open, func(index int) bool {
+		return rep.Current.Given.Controller(index).Model == domain.RootPort
 	})
 }
 

@@ -14,7 +14,7 @@ import (
 // controllers that the layout replaces, and those that libvirt and KubeVirt add.
 type reservation struct {
 	expanders []*topology.Node // that are wanted, then empty ones
-	removed   []int            // positions in Domain.Controllers, of those that are replaced
+	removed   []int            // the indexes of the controllers that are replaced
 	guest     bus.Guest        // without these and without the placed devices
 	rootBus   bus.RootBus      // of the whole guest
 
@@ -214,14 +214,14 @@ func vacated(current bus.Guest, managed bus.Devices) map[int]bool {
 }
 
 // without returns the guest without the controllers that are gone and without the devices that are
-// placed, and the positions of these controllers. Its domain is a copy.
+// placed, and the indexes of these controllers. Its domain is a copy.
 func without(rep Replacement, gone map[int]bool) (rest libvirt.Guest, removed []int) {
 	d := *rep.Current.Given.Domain
 	rest = libvirt.Guest{Domain: &d, Devices: rep.Current.Devices}
 	rest.Controllers, rest.Hostdevs = nil, rep.Unplaced
-	for i, c := range rep.Current.Given.Controllers {
+	for _, c := range rep.Current.Given.Controllers {
 		if gone[c.Index] {
-			removed = append(removed, i)
+			removed = append(removed, c.Index)
 		} else {
 			rest.Controllers = append(rest.Controllers, c)
 		}
