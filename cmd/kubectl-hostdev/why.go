@@ -126,7 +126,7 @@ func (a *app) why(
 
 // found returns the error that says by the exit status what was found.
 func found(r why.Report) error {
-	if isUnknown(r) {
+	if r.IsUnknown() {
 		return cli.ErrUnknown
 	}
 	return cli.Found(r.Fails())

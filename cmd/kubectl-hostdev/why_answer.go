@@ -38,11 +38,11 @@ func writeAnswer(b *bytes.Buffer, r why.Report) error {
 		writeCause(say, r)
 	case r.State.ToDo != "":
 		say("to do:   %s", r.State.ToDo)
-	case isUnknown(r):
+	case r.IsUnknown():
 		writeUnknown(say, r)
 	}
 
-	if !isUnknown(r) {
+	if !r.IsUnknown() {
 		for _, line := range unexplained(r) {
 			say("error:   %s (%s)", line.Text, line.Where())
 		}
@@ -69,11 +69,6 @@ func writeAnswer(b *bytes.Buffer, r why.Report) error {
 	}
 
 	return nil
-}
-
-// isUnknown reports whether the VM does not run, and nothing says why or what to do.
-func isUnknown(r why.Report) bool {
-	return r.Fails() && len(r.Causes) == 0 && r.State.ToDo == "" && r.State.Name != "migrating"
 }
 
 // unexplained returns the last errors that have no known cause. What a user gives is mentioned,

@@ -3,12 +3,8 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"net/url"
-	"slices"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"hook-sidecar/pkg/kubevirt"
@@ -30,7 +26,7 @@ func (a *app) readEvidence(
 	switch {
 	case client != nil:
 		err = a.readVM(ctx, client, name, e)
-		if len(guestFiles) > 0 && isUnreachable(err) {
+		if len(guestFiles) > 0 && cluster.IsUnreachable(err) {
 			err = nil // Unread says so
 		}
 
@@ -114,40 +110,8 @@ func (a *app) readVM(
 	defer a.Await(fmt.Sprintf("VM %s, at most %s (--timeout)", name, a.timeout))()
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
-	read := func(q cluster.Query) error { return readInto(ctx, client, q, e) }
-
-	if isUnreachable(read(cluster.Object(cluster.VMs, name))) {
-		_, err := client.Instance(ctx, name)
+	if err := e.ReadFrom(ctx, client); err != nil {
 		return err
-	}
-
-	vmiErr := read(cluster.Object(cluster.VMIs, name))
-	read(cluster.Query{Resource: "pods", Namespace: name.Namespace})
-	read(cluster.Query{Resource: "events", Namespace: name.Namespace})
-	readLogs(ctx, client, e.Logs, "5000", e)
-
-	r := e.Diagnose()
-	if vmiErr != nil && r.State.Name == "unknown" &&
-		len(r.Causes)+len(r.History)+len(r.Errors) == 0 {
-		_, err := client.Instance(ctx, name)
-		return err // says what there is
-	}
-
-	if r.State.Name != "running" {
-		for _, q := range cluster.Related(name.Namespace) {
-			read(q)
-		}
-	}
-
-	waitsFor := []string{"no-node", "claim-not-allocated"}
-	switch {
-	case len(r.Causes) > 0 && slices.Contains(waitsFor, r.Causes[0].Name):
-		readProviders(ctx, client, e)
-
-	case isUnknown(r) && r.Node != "": // what does not run there
-		read(cluster.Query{
-			Resource: "pods", Parameters: map[string]string{"fieldSelector": "spec.nodeName=" + r.Node},
-		})
 	}
 
 	if err := a.checkHook(ctx, client, name, e); err != nil {
@@ -155,85 +119,6 @@ func (a *app) readVM(
 	}
 
 	return nil
-}
-
-// readProviders adds who has what the VM lacks, and what makes or offers it: nodes, pods, their events
-// and the ends of their logs.
-func readProviders(ctx context.Context, client *cluster.Client, e *why.Evidence) {
-	read := func(q cluster.Query) error { return readInto(ctx, client, q, e) }
-	read(cluster.Query{Resource: "nodes"})
-	if read(cluster.Query{Resource: "pods"}) != nil {
-		return
-	}
-
-	read(cluster.Query{Group: "kubevirt.io", Resource: "kubevirts"})
-	for _, r := range cluster.Resources {
-		if r.IsProvider {
-			read(r.Query)
-		}
-	}
-
-	logs := e.ProviderLogs()
-	if len(logs) == 0 {
-		return
-	}
-
-	read(cluster.Query{Resource: "events"})
-	if e.HasNodeNetworks() {
-		read(cluster.NodeNetworks)
-	}
-
-	const most = 32
-	readLogs(ctx, client, logs[:min(len(logs), most)], "500", e)
-}
-
-// readLogs adds the last lines of logs.
-func readLogs(
-	ctx context.Context, client *cluster.Client, logs []why.Log, lines string, e *why.Evidence,
-) {
-	for _, l := range logs {
-		err := readInto(ctx, client, cluster.Query{
-			Resource:  "pods",
-			Namespace: l.Namespace,
-			Name:      l.Pod,
-			Part:      "log",
-			Parameters: map[string]string{
-				"container":  l.Container,
-				"previous":   fmt.Sprint(l.Before),
-				"tailLines":  lines,
-				"limitBytes": "8000000",
-			},
-		}, e)
-		if apierrors.IsForbidden(err) {
-			return // so are the others
-		}
-	}
-}
-
-// readInto adds objects or a log of the cluster to the evidence, or why they cannot be read.
-func readInto(
-	ctx context.Context, client *cluster.Client, q cluster.Query, e *why.Evidence,
-) error {
-	data, err := client.Get(ctx, q)
-	switch {
-	case err == nil && q.Part == "log":
-		e.AddLog(fmt.Sprintf("log of container %s of pod %s", q.Parameters["container"],
-			q.Name), string(data))
-
-	case err == nil:
-		e.Add("", data)
-	case !apierrors.IsNotFound(err) && !apierrors.IsBadRequest(err):
-		// a bad request is the log of a container that has none
-		e.Unread = append(e.Unread, reasons.Text(err))
-	}
-
-	return err
-}
-
-// isUnreachable reports whether the API server did not answer at all.
-func isUnreachable(err error) bool {
-	var failed *url.Error
-	return errors.As(err, &failed)
 }
 
 // checkHook checks the cluster for a VM that requests the hook, unless it runs as the hook plans.

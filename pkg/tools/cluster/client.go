@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"path"
 	"strings"
 	"sync"
@@ -111,6 +112,12 @@ type safeError struct{ error }
 func (e safeError) Error() string { return redact.Text(e.error.Error()) }
 
 func (e safeError) Unwrap() error { return e.error }
+
+// IsUnreachable reports whether the API server did not answer at all.
+func IsUnreachable(err error) bool {
+	_, isUnreachable := errors.AsType[*url.Error](err)
+	return isUnreachable
+}
 
 // isUnknownPath reports whether the API server does not serve a path: its error then names
 // no object.

@@ -88,6 +88,11 @@ func (r Report) Fails() bool {
 	return !r.Runs() || r.State.Name == "paused" || isStuck
 }
 
+// IsUnknown reports whether the VM does not run, and nothing says why or what to do.
+func (r Report) IsUnknown() bool {
+	return r.Fails() && len(r.Causes) == 0 && r.State.ToDo == "" && r.State.Name != "migrating"
+}
+
 // Diagnose returns the report with causes and errors. Of several attempts to start, the last
 // counts; of a VM that runs, what its guest reports, and what keeps it from migrating.
 func (e *Evidence) Diagnose() Report {
