@@ -119,6 +119,10 @@ func (l lab) machines(t *testing.T, vm judges.VM) []*machine {
 	all := []*machine{host}
 	for _, g := range judges.Guests() {
 		complete, err := l.libvirt.Readback(g.Domain(t, vm))
+		if err != nil && g.Core != "" { // KubeVirt may put more on a bus than it has slots
+			t.Logf("%s: %v", g.Title(), err)
+			continue
+		}
 		expect.NoError(t, err)
 		guest, err := sys.Guest(vm.Sysfs, complete)
 		expect.NoError(t, err)

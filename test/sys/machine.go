@@ -207,16 +207,16 @@ func passedThrough(host fs.FS, address string) (attributes, error) {
 	return a, nil
 }
 
-// IsMixed reports whether a PCIe root has functions of several nodes: firmware may give a device
-// another one than that of its bus (ACPI 6.5, 6.2.15, _PXM).
+// IsMixed reports whether a PCIe root has devices of several nodes, or of a node and of none: firmware
+// may give a device another one than that of its bus (ACPI 6.5, 6.2.15, _PXM).
 func (m Machine) IsMixed() bool {
-	nodes := map[string]string{} // of the first function, by root
+	nodes := map[string]string{} // of the first function, by root; "" for none
 	for p, a := range m.functions {
 		root, _, _ := strings.Cut(p, "/")
-		known, isKnown := nodes[root]
+		first, isKnown := nodes[root]
 		switch number := a["numa_node"]; {
-		case number == "":
-		case isKnown && number != known:
+		case isBridge(a):
+		case isKnown && number != first:
 			return true
 		default:
 			nodes[root] = number
@@ -225,6 +225,9 @@ func (m Machine) IsMixed() bool {
 
 	return false
 }
+
+// isBridge reports whether a function is a port, or another bridge to a PCI bus.
+func isBridge(a attributes) bool { return strings.HasPrefix(a["class"], "0x0604") }
 
 // Write writes the machine's /sys into a directory.
 func (m Machine) Write(dir string) error {
@@ -307,7 +310,7 @@ func (m Machine) writeLocality(dir, function string, a attributes) error {
 // of the buses behind it (PCI-to-PCI bridge specification 1.2, 3.2).
 func (m Machine) writeBuses(dir, bridge string, a attributes) error {
 	low, high := m.busesBehind(bridge)
-	if !strings.HasPrefix(a["class"], "0x0604") || high == 0 {
+	if !isBridge(a) || high == 0 {
 		return nil
 	}
 
