@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"hook-sidecar/pkg/keys/firmware"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
@@ -22,6 +23,7 @@ func NearPairs(plan *placement.Plan) []peer.Pair {
 	return peer.Near(plan.Host, plan.GuestTree, ids, peer.Guest{
 		UsesIOMMUFD: plan.Domain().UsesIOMMUFD,
 		HasIOMMU:    len(plan.Domain().IOMMUs()) > 0 || plan.Domain().CommandLineIOMMU(),
+		BARsAtHT:    firmware.EndsAt1TiB(plan.Domain()),
 	})
 }
 

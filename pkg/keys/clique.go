@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/domain"
+	"hook-sidecar/pkg/keys/firmware"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
@@ -138,7 +139,9 @@ type peerPaths struct {
 
 func newPeerPaths(plan *placement.Plan, gpus []placement.Decision) peerPaths {
 	p := peerPaths{plan.HostTree, map[[2]topology.DeviceID]peer.Answer{}}
-	guest := peer.Guest{UsesIOMMUFD: plan.Domain().UsesIOMMUFD}
+	guest := peer.Guest{
+		UsesIOMMUFD: plan.Domain().UsesIOMMUFD, BARsAtHT: firmware.EndsAt1TiB(plan.Domain()),
+	}
 	for _, from := range gpus {
 		for _, to := range gpus {
 			if from.ID != to.ID {

@@ -30,6 +30,7 @@ const (
 	CauseVeraPorts          Cause = "vera-ports"
 
 	CauseMappingUnknown     Cause = "mapping-unknown"
+	CauseAddressRange       Cause = "address-range"
 	CauseUnreadable         Cause = "unreadable"
 	CauseNotRecorded        Cause = "not-recorded"
 	CauseEgressControl      Cause = "egress-control"
@@ -99,6 +100,10 @@ var causes = map[Cause]struct {
 		"with iommufd the BARs of the peer are mapped only from Linux 6.19 and QEMU 11.0 on, " +
 			"and one of them is not known here",
 		"leave iommufd out, or update both"},
+	CauseAddressRange: {Unknown,
+		"the guest has 40 address bits, and SeaBIOS may put BARs right below 1 TiB, which AMD's " +
+			"IOMMU does not map",
+		"give the guest a host-passthrough CPU, which has the host's address bits"},
 	CauseUnreadable: {Unknown,
 		"ACS and ATS cannot be read here, which takes root on the node",
 		AsRoot},

@@ -24,6 +24,7 @@ import (
 // the completer.
 type Facts struct {
 	Mapping  Mapping
+	AtHT     bool  // the completer's BARs may be where the IOMMU maps nothing
 	Obstacle Cause // why the rule does not know this kind of path, "" if it does
 
 	// The root ports and the ports of switches above the requester alone, above the completer
@@ -90,6 +91,9 @@ const (
 type Guest struct {
 	UsesIOMMUFD func(topology.DeviceID) bool // how VFIO maps BARs for a device; nil: none does
 	HasIOMMU    bool                         // a vIOMMU, which may translate what devices send
+	// BARsAtHT says that firmware may put BARs at 0xfd00000000 to 1 TiB, which AMD's IOMMU keeps for
+	// HyperTransport (Linux drivers/iommu/amd/iommu.c, HT_RANGE_START).
+	BARsAtHT bool
 }
 
 // Between returns the facts about two devices of a host, with the details of the devices, the ports
@@ -107,6 +111,8 @@ func Between(h *topology.Host, requester, completer topology.DeviceID, guest Gue
 	if guest.UsesIOMMUFD != nil && guest.UsesIOMMUFD(requester) {
 		f.Mapping = iommufdMapping(h.Kernel)
 	}
+
+	f.AtHT = guest.BARsAtHT && h.CPU.IsAMD()
 
 	// All nodes and functions are there from here on: what is missing is an obstacle.
 	if f.Obstacle != "" {

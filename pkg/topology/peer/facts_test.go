@@ -96,6 +96,20 @@ pci0000:10/0000:10:02.0/0000:14:00.0`, "unknown conventional-bridge []"},
 	}
 }
 
+// TestAddressRange: BARs right below 1 TiB are mapped by Intel's IOMMU, and not by AMD's.
+func TestAddressRange(t *testing.T) {
+	for cpu, want := range map[string]peer.Cause{
+		"cpu x86,ven0002fam0019mod0011\n": peer.CauseAddressRange,
+		"cpu x86,ven0000fam0006mod008F\n": peer.CauseRootUnknown,
+	} {
+		read, _ := host.Read(expect.Host(t, cpu+roots), nil, host.All|host.Details)
+		nic := topology.PCIDevice(topology.Address{Bus: 0x13})
+		gpu := topology.PCIDevice(topology.Address{Bus: 0x14})
+		a := peer.Judge(peer.Between(read, nic, gpu, peer.Guest{BARsAtHT: true}))
+		expect.Same(t, want, a.Cause, "%s (-want +got)", cpu)
+	}
+}
+
 // TestBetweenOfVF: a virtual function's own ATS counts (Linux drivers/pci/ats.c, pci_ats_init).
 func TestBetweenOfVF(t *testing.T) {
 	const vf = "pci0000:10/0000:10:01.0/0000:11:00.0/0000:12:00.0/0000:13:00.4 class=0x020700 " +

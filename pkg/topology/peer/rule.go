@@ -32,9 +32,18 @@ type Answer struct {
 const isolating = topology.SourceValidation | topology.RequestRedirect |
 	topology.CompletionRedirect | topology.UpstreamForwarding
 
-// Judge returns what the first row of the rule that applies says about a pair. Which port decides
-// where a request goes is in PCI Express 5.0, 6.12.3.
+// Judge returns what the rule says about a pair. What the ports let through has to be mapped, too.
 func Judge(f Facts) Answer {
+	a := f.judge()
+	if f.AtHT && a.Cause.Readiness().Works() {
+		return Answer{CauseAddressRange, nil}
+	}
+	return a
+}
+
+// judge returns what the first row of the rule that applies says. Which port decides where a
+// request goes is in PCI Express 5.0, 6.12.3.
+func (f Facts) judge() Answer {
 	ports := slices.Concat(f.Own, f.Peers, f.Shared)
 	unreadable, partial := f.unreadable(ports)
 	unknown := slices.Concat(unreadable, partial)

@@ -61,6 +61,8 @@ func factsOf(t *testing.T, columns []string) peer.Facts {
 			f.Mapping = peer.MappingUnknown
 		case "iommufd-old":
 			f.Mapping = peer.NotMapped
+		case "ht":
+			f.AtHT = true
 		case "no-ats-register":
 			f.ATSUnreadable = true
 		case "no-translation":
