@@ -220,11 +220,13 @@ func finish(s start, placed placing) *Plan {
 	return p
 }
 
-// Diagnosed returns the plan after all of its devices' host has been read, with the warnings of
-// that reading.
-func (p *Plan) Diagnosed(host *topology.Host, warnings []reasons.Finding) *Plan {
+// Diagnosed returns the plan after all of its devices' host has been read, with the host's NVLink
+// partitions and the warnings of that reading.
+func (p *Plan) Diagnosed(
+	host *topology.Host, partitions nvlink.List, warnings []reasons.Finding,
+) *Plan {
 	next := *p
-	next.Host, next.Devices = host, slices.Clone(p.Devices)
+	next.Host, next.Partitions, next.Devices = host, partitions, slices.Clone(p.Devices)
 	for i, d := range next.Devices {
 		if now := hostDevice(host, d.ID); now.Function != nil { // else the device is gone by now
 			next.Devices[i].Function, next.Devices[i].IOMMUGroup = now.Function, now.IOMMUGroup

@@ -294,8 +294,7 @@ func (v *VM) handed() *domain.Domain {
 // diagnosed adds the host's facts about the devices to a result, and their warnings.
 func (v *VM) diagnosed(result Result) Result {
 	if result.Plan != nil {
-		plan := result.Plan.Diagnosed(v.shown.host, v.shown.problems)
-		plan.Partitions = v.planner.Partitions
+		plan := result.Plan.Diagnosed(v.shown.host, v.planner.Partitions, v.shown.problems)
 		result.Plan = plan.With(plan.Changes.Marked, keys.NCCLExtras(plan), nil)
 	}
 	return result
