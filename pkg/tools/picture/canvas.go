@@ -51,7 +51,7 @@ rect{stroke-width:1}path{fill:none}
 .wire,.join{stroke:#9aa4af;stroke-width:1.5}
 .gpu rect{fill:#eae4fb;stroke:#8566d6}.nic rect{fill:#ffe4f1;stroke:#bf3989}.other rect{fill:#ffffff;stroke:#59636e}
 rect.same,.swatch.same rect{fill:#6fd08c;stroke:none}rect.farther,.swatch.farther rect{fill:#ffc999;stroke:none}
-rect.nearer,.swatch.nearer rect{fill:#cfe6ff;stroke:none}rect.unknown,.swatch.unknown rect{fill:#d1d9e0;stroke:none}
+rect.nearer,.swatch.nearer rect{fill:#f5e08c;stroke:none}rect.unknown,.swatch.unknown rect{fill:#d1d9e0;stroke:none}
 .frame{fill:none;stroke:#59636e}.unplaced .frame,.device.unplaced rect,.swatch.unplaced rect{stroke:#cf222e;stroke-width:1.5;stroke-dasharray:4 3}
 .swatch.unplaced rect{fill:none}.join.unplaced{stroke:#cf222e;stroke-dasharray:4 3}.join.unknown{stroke-dasharray:4 3}
 @media (prefers-color-scheme:dark){
@@ -61,7 +61,7 @@ text{fill:#e6edf3}.note,.more{fill:#a3adb8}
 .switch rect{fill:#3d444d}.root rect{fill:#262c36}.wire,.join{stroke:#7d8590}
 .gpu rect{fill:#2b2150;stroke:#a187f0}.nic rect{fill:#42062a;stroke:#db61a2}.other rect{fill:#0d1117;stroke:#a3adb8}
 rect.same,.swatch.same rect{fill:#1a7f37}rect.farther,.swatch.farther rect{fill:#9a4b00}
-rect.nearer,.swatch.nearer rect{fill:#0550ae}rect.unknown,.swatch.unknown rect{fill:#3d444d}
+rect.nearer,.swatch.nearer rect{fill:#6b5900}rect.unknown,.swatch.unknown rect{fill:#3d444d}
 .frame{stroke:#a3adb8}.unplaced .frame,.device.unplaced rect,.swatch.unplaced rect,.join.unplaced{stroke:#ff7b72}
 }
 `
