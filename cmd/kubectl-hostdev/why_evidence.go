@@ -110,7 +110,7 @@ func (a *app) readVM(
 	defer a.Await(fmt.Sprintf("VM %s, at most %s (--timeout)", name, a.timeout))()
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
-	if err := e.ReadFrom(ctx, client); err != nil {
+	if err := client.AddEvidence(ctx, e); err != nil {
 		return err
 	}
 

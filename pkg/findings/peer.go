@@ -1,7 +1,6 @@
 package findings
 
 import (
-	"hook-sidecar/pkg/keys/firmware"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
@@ -20,10 +19,12 @@ func NearPairs(plan *placement.Plan) []peer.Pair {
 		}
 	}
 
+	d := plan.Domain()
 	return peer.Near(plan.Host, plan.GuestTree, ids, peer.Guest{
-		UsesIOMMUFD: plan.Domain().UsesIOMMUFD,
-		HasIOMMU:    len(plan.Domain().IOMMUs()) > 0 || plan.Domain().CommandLineIOMMU(),
-		BARsAtHT:    firmware.EndsAt1TiB(plan.Domain()),
+		UsesIOMMUFD: d.UsesIOMMUFD,
+		HasIOMMU:    len(d.IOMMUs()) > 0 || d.CommandLineIOMMU(),
+		PhysBits:    d.Addressing.PhysBits,
+		UEFI:        d.UEFI,
 	})
 }
 

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"hook-sidecar/pkg/domain"
-	"hook-sidecar/pkg/keys/firmware"
 	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
@@ -139,9 +138,11 @@ type peerPaths struct {
 
 func newPeerPaths(plan *placement.Plan, gpus []placement.Decision) peerPaths {
 	p := peerPaths{plan.HostTree, map[[2]topology.DeviceID]peer.Answer{}}
+	d := plan.Domain()
 	guest := peer.Guest{
-		UsesIOMMUFD: plan.Domain().UsesIOMMUFD, BARsAtHT: firmware.EndsAt1TiB(plan.Domain()),
+		UsesIOMMUFD: d.UsesIOMMUFD, PhysBits: d.Addressing.PhysBits, UEFI: d.UEFI,
 	}
+
 	for _, from := range gpus {
 		for _, to := range gpus {
 			if from.ID != to.ID {

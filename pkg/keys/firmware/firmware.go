@@ -402,14 +402,6 @@ func (g Input) Bits() (bits int, source string) {
 
 const modelBits = "the CPU model"
 
-// EndsAt1TiB reports whether firmware may put BARs right below 1 TiB: SeaBIOS in a guest with 40
-// address bits, which since 1.16.3 puts them at the end of the address space. OVMF begins an eighth
-// of the space below (edk2 MdeModulePkg/Bus/Pci/PciHostBridgeDxe/PciHostBridge.c, AllocateResource).
-func EndsAt1TiB(d *domain.Domain) bool {
-	bits, _ := Input{Domain: d}.Bits()
-	return bits == defaultPhysBits && !d.UEFI
-}
-
 // SureBits returns Bits, but the same in all calls of a boot: libvirt replaces "q35" by a version
 // of it, and only then it is known whether the machine is Red Hat's. So with a CPU model's name it
 // counts QEMU's own bits, or the host's where these are fewer.

@@ -74,24 +74,3 @@ func switches(devices int, uefi, hotplugOff, linked bool) firmware.Input {
 
 	return guest
 }
-
-// TestEndsAt1TiB: the guest has 40 address bits by what the domain says, and SeaBIOS.
-func TestEndsAt1TiB(t *testing.T) {
-	for name, test := range map[string]struct {
-		domain domain.Domain
-		want   bool
-	}{
-		"40 bits": {domain.Domain{Addressing: domain.Addressing{PhysBits: 40}}, true},
-		"48 bits": {domain.Domain{Addressing: domain.Addressing{PhysBits: 48}}, false},
-		"40 bits, OVMF": {
-			domain.Domain{UEFI: true, Addressing: domain.Addressing{PhysBits: 40}}, false,
-		},
-		"QEMU's bits of a CPU model": {domain.Domain{Machine: "pc-q35-9.2"}, true},
-		"Red Hat's, the host's":      {domain.Domain{Machine: "pc-q35-rhel9.6.0"}, false},
-		"a machine of any QEMU":      {domain.Domain{Machine: "q35"}, false},
-	} {
-		if got := firmware.EndsAt1TiB(&test.domain); got != test.want {
-			t.Errorf("%s: %t, want %t", name, got, test.want)
-		}
-	}
-}

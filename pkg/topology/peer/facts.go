@@ -91,10 +91,15 @@ const (
 type Guest struct {
 	UsesIOMMUFD func(topology.DeviceID) bool // how VFIO maps BARs for a device; nil: none does
 	HasIOMMU    bool                         // a vIOMMU, which may translate what devices send
-	// BARsAtHT says that firmware may put BARs at 0xfd00000000 to 1 TiB, which AMD's IOMMU keeps for
-	// HyperTransport (Linux drivers/iommu/amd/iommu.c, HT_RANGE_START).
-	BARsAtHT bool
+	PhysBits    int                          // of its addresses, where the domain says so; else 0
+	UEFI        bool                         // its firmware is OVMF, not SeaBIOS
 }
+
+// endsAt1TiB reports whether firmware may put BARs at 0xfd00000000 to 1 TiB, which AMD's IOMMU keeps
+// for HyperTransport (Linux drivers/iommu/amd/iommu.c, HT_RANGE_START). SeaBIOS, since 1.16.3, puts
+// them at the end of the address space; OVMF begins an eighth of it below (edk2
+// MdeModulePkg/Bus/Pci/PciHostBridgeDxe/PciHostBridge.c, AllocateResource).
+func (g Guest) endsAt1TiB() bool { return g.PhysBits == 40 && !g.UEFI }
 
 // Between returns the facts about two devices of a host, with the details of the devices, the ports
 // above them and the first function of their root buses.
@@ -112,7 +117,7 @@ func Between(h *topology.Host, requester, completer topology.DeviceID, guest Gue
 		f.Mapping = iommufdMapping(h.Kernel)
 	}
 
-	f.AtHT = guest.BARsAtHT && h.CPU.IsAMD()
+	f.AtHT = h.CPU.IsAMD() && guest.endsAt1TiB()
 
 	// All nodes and functions are there from here on: what is missing is an obstacle.
 	if f.Obstacle != "" {

@@ -105,7 +105,7 @@ func TestAddressRange(t *testing.T) {
 		read, _ := host.Read(expect.Host(t, cpu+roots), nil, host.All|host.Details)
 		nic := topology.PCIDevice(topology.Address{Bus: 0x13})
 		gpu := topology.PCIDevice(topology.Address{Bus: 0x14})
-		a := peer.Judge(peer.Between(read, nic, gpu, peer.Guest{BARsAtHT: true}))
+		a := peer.Judge(peer.Between(read, nic, gpu, peer.Guest{PhysBits: 40}))
 		expect.Same(t, want, a.Cause, "%s (-want +got)", cpu)
 	}
 }
