@@ -107,7 +107,7 @@ func (r *reader) attrNumber(
 	if !ok || n < low || n > high {
 		return 0, false, r.xml.Errorf(a.Text().Start,
 			"attribute %s of <%s>: invalid number %q: must be between %d and %d",
-			name, e.Name, words.Abridge(a.Value), low, high)
+			name, e.Name, words.Misread(a.Value), low, high)
 	}
 
 	return n, true, nil
@@ -143,7 +143,7 @@ func (r *reader) textNumber(e *xmledit.Element, high uint64) (uint64, error) {
 	if !ok || n > high {
 		return 0, r.xml.Errorf(e.Open().End,
 			"text of <%s>: invalid number %q: must be between 0 and %d",
-			e.Name, words.Abridge(text), high)
+			e.Name, words.Misread(text), high)
 	}
 
 	return n, nil

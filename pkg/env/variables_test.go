@@ -183,9 +183,9 @@ func TestParseVariables(t *testing.T) {
 		}, []string{"mdev X " + uuid}, nil},
 		{
 			"one bad element does not affect the others",
-			[]string{"PCI_RESOURCE_X=0000:01:00.0,0bad0pci0address0,0000:02:00.0"},
+			[]string{"PCI_RESOURCE_X=0000:01:00.0,bad:address,0000:02:00.0"},
 			[]string{"pci X 0000:01:00.0 0000:02:00.0"},
-			[]string{`bad-variable-value PCI_RESOURCE_X: "0bad0pci0address0"`},
+			[]string{`bad-variable-value PCI_RESOURCE_X: "bad:address"`},
 		},
 		{"UUID in a PCI variable", []string{
 			"PCI_RESOURCE_X=" + uuid,

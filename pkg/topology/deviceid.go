@@ -24,7 +24,7 @@ func ParseUUID(s string) (UUID, error) {
 	if !isValid {
 		return "",
 			fmt.Errorf("invalid UUID %q: want 32 hex digits, such as "+
-				"4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01", words.Abridge(s))
+				"4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01", words.Misread(s))
 	}
 
 	return UUID(strings.ToLower(s)), nil
@@ -107,7 +107,7 @@ func ParseAddress(s string) (Address, error) {
 	if !okDomain || !okBus || !okDevice || !okFunction || device > 0x1f || function > 7 {
 		return Address{},
 			fmt.Errorf("invalid PCI address %q: want domain:bus:device.function, such as "+
-				"0000:17:00.0", words.Abridge(s))
+				"0000:17:00.0", words.Misread(s))
 	}
 
 	return Address{

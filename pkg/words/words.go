@@ -22,6 +22,31 @@ func AbridgeTo(s string, limit int) string {
 	return strings.ToValidUTF8(s[:limit], "") + "…"
 }
 
+// Misread shortens input in the place of a number or an address for a message. A long word of other
+// letters may be a password, so "…" stands for it.
+func Misread(s string) string {
+	const long = 8
+	var b strings.Builder
+	isOther := func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
+	for s != "" {
+		end := strings.IndexFunc(s, isOther)
+		if end < 0 {
+			end = len(s)
+		}
+
+		word, isHex := s[:end], strings.Trim(s[:end], "0123456789abcdefABCDEF") == ""
+		if len(word) > long && !isHex {
+			word = "…"
+		}
+
+		_, size := utf8.DecodeRuneInString(s[end:])
+		b.WriteString(word + s[end:end+size])
+		s = s[end+size:]
+	}
+
+	return Abridge(b.String())
+}
+
 // OfPanic returns what a panic says, cut: it may contain a domain.
 func OfPanic(cause any) string { return AbridgeTo(fmt.Sprint(cause), 256) }
 

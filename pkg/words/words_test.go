@@ -24,3 +24,24 @@ func TestDidYouMean(t *testing.T) {
 		}
 	}
 }
+
+// TestMisread: what may be an address stays readable, what may be a password does not.
+func TestMisread(t *testing.T) {
+	for in, want := range map[string]string{
+		"":                           "",
+		"gpu0":                       "gpu0",
+		"0000:1g:00.0":               "0000:1g:00.0",
+		"../etc/passwd":              "../etc/passwd",
+		"deadbeefdeadbeef":           "deadbeefdeadbeef",
+		"hunter2xyz":                 "…",
+		"token:hunter2xyz, 0x9d":     "token:…, 0x9d",
+		"\xff é\x00hunter2xyz":       "\xff é\x00…",
+		strings.Repeat("1", 41):      strings.Repeat("1", 40) + "…",
+		strings.Repeat("0:", 40):     strings.Repeat("0:", 20) + "…",
+		"x" + strings.Repeat("é", 9): "…",
+	} {
+		if got := words.Misread(in); got != want {
+			t.Errorf("%q: got %q, want %q", in, got, want)
+		}
+	}
+}

@@ -128,7 +128,7 @@ func (r *ncclReader) pci(e element, at *topology.Function) (err error) {
 		if numbers[i], err = strconv.ParseUint(strings.TrimPrefix(value, "0x"), 16,
 			24); err != nil {
 			return fmt.Errorf("%s: %s: invalid number %q: want hex", at.Address, name,
-				words.Abridge(value))
+				words.Misread(value))
 		}
 	}
 

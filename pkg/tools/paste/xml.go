@@ -95,7 +95,7 @@ func onNode(number string) (topology.Affinity, error) {
 	var node topology.NodeID
 	ids, err := topology.ParseIDs(number)
 	if err != nil || strings.ContainsAny(number, ",-^ ") || ids.IsEmpty() {
-		return topology.Affinity{}, fmt.Errorf("invalid NUMA node %q", words.Abridge(number))
+		return topology.Affinity{}, fmt.Errorf("invalid NUMA node %q", words.Misread(number))
 	}
 
 	for id := range ids.All() {
