@@ -390,6 +390,66 @@ var Lines = []string{
 	`alice : EAP "hunter2xyz"`,
 	`rocommunity hunter2xyz 10.0.0.0/8`,
 	`snmp-server community hunter2xyz RO`,
+	// tables, files and blocks of YAML
+	"| user | password |\n|---|---|\n| admin | hunter2xyz |\n| guest | hunter2xyz |",
+	"+---+---+\n| user | password |\n+---+---+\n| admin | hunter2xyz |\n+---+---+",
+	"NAME    PASSWORD     NODE\nvm1     hunter2xyz   a\n        hunter2xyz   b",
+	"username,password\nadmin,hunter2xyz\nguest,hunter2xyz",
+	"user\ttoken\nadmin\thunter2xyz\nguest\thunter2xyz",
+	`db.example.com:5432:orders:app:hunter2xyz`,
+	`*:*:*:app:hunter2xyz`,
+	`[smtp.example.com]:587 relay@example.com:hunter2xyz`,
+	"password=ab\\\n  hunter2xyz",
+	"snap:\n  commands:\n    - snap login-with hunter2xyz",
+	"late-commands:\n  - curtin in-target -- activate hunter2xyz",
+	`encrypt: hunter2xyz`,
+	"/registry/secrets/ml/db Secret\x12\x08password\x12\x0ahunter2xyz\x1a\x06Opaque",
+	`/registry/secrets/ml/db Secret\u0012\u000ahunter2xyz`,
+	"2026-11-22T10:00:00Z chpasswd:\n2026-11-22T10:00:00Z   list: |\n2026-11-22T10:00:00Z     root:hunter2xyz",
+	"Nov 22 10:00:00 vm cloud-init[812]: chpasswd:\nNov 22 10:00:00 vm cloud-init[812]:   list: |\n" +
+		"Nov 22 10:00:00 vm cloud-init[812]:     root:hunter2xyz",
+	// XML and values with a sign before them or in parentheses
+	`<key>Password</key><string>hunter2xyz</string>`,
+	`<password><![CDATA[hunter2xyz]]></password>`,
+	`<param name=\"password\">hunter2xyz</param>`,
+	`requests.get(url, auth=('admin', 'hunter2xyz'))`,
+	`{'Authorization': b'a hunter2xyz'}`,
+	`New-PSSession -Credential (Get-Cred admin hunter2xyz)`,
+	`if password == "hunter2xyz"`,
+	// addresses
+	`postgres://app:ab@hunter2xyz@db:5432/x`,
+	`Get "https://cloud.example.com/s/hunter2xyz/download": 403`,
+	`GET http://10.0.0.1/MAAS/metadata/by-key/hunter2xyz/x`,
+	`GET https://storage.example.com/p/hunter2xyz/n/ns`,
+	`"GET /api/v1/token/hunter2xyz HTTP/1.1" 200`,
+	`https://h/artifacts/token:hunter2xyz/x`,
+	`https://share.example.com/file/abc#hunter2xyzhunter2xyz`,
+	`image r/x?hunter2xyz`,
+	`redirecting to https%3A%2F%2Fadmin%3Ahunter2xyz%40h%2F`,
+	`source data:;base64,hunter2xyz fetched`,
+	`_json_key:hunter2xyz@10.0.0.1:5000/x`,
+	// commands, protocols and sentences
+	`username admin password 7 hunter2xyz`,
+	`enable secret 5 hunter2xyz`,
+	`ldap_bind cn=admin,dc=x with hunter2xyz failed`,
+	`ipmipower -p hunter2xyz -u ADMIN -h bmc`,
+	`redfish: login ADMIN/hunter2xyz at bmc refused`,
+	`redis: AUTH default hunter2xyz`,
+	`1732269600.1 [0 10.0.0.1:1] "AUTH" "hunter2xyz"`,
+	`1732269600.1 [0 10.0.0.1:1] "AUTH" "default" "hunter2xyz"`,
+	`user admin, pass hunter2xyz refused`,
+	`auth: admin/hunter2xyz`,
+	`authenticating as admin:hunter2xyz`,
+	`hunter2xyz  # root password`,
+	`hunter2xyz (admin password)`,
+	`reg add HKLM\Winlogon /v DefaultPassword /t REG_SZ /d hunter2xyz /f`,
+	`schtasks /create /tn x /ru admin /rp hunter2xyz`,
+	`composer config http-basic.repo.example.com u hunter2xyz`,
+	`expect "*?assword:*"; send -- "hunter2xyz\r"; send "hunter2xyz"`,
+	`VNC ticket hunter2xyz for vm`,
+	`wandb: Appending key for api.wandb.ai to your netrc file: hunter2xyz`,
+	`level=error msg="alice : XAUTH \"hunter2xyz\""`,
+	`level=error msg="db.auth(\"admin\", \"hunter2xyz\")"`,
 }
 
 // Kept returns the words of an object that have to stay: those that begin with "kept-".
@@ -446,6 +506,24 @@ const Domain = `<domain type='kvm' xmlns:qemu='http://libvirt.org/schemas/domain
     <disk type='network' device='disk'>
       <source protocol='rbd' name='pool/image:key=hunter2xyz'/>
     </disk>
+    <disk type='network' device='disk'>
+      <source protocol='https' name='p/hunter2xyz/n/ns/b/disk.img'/>
+    </disk>
+    <disk type='network' device='disk'>
+      <source protocol='https' name='disk.img?hunter2xyz'/>
+    </disk>
+    <disk type='network' device='disk'>
+      <source protocol='ssh' name='/disk.img'>
+        <identity username='admin:hunter2xyz'/>
+      </source>
+    </disk>
+    <interface type='ethernet'>
+      <filterref filter='clean-traffic'>
+        <parameter name='IP' value='10.0.0.5'/>
+        <parameter name='PSK' value='hunter2xyz'/>
+      </filterref>
+    </interface>
+    <graphics &#x70;asswd='hunter2xyz'/>
     <filesystem type='mount'>
       <binary path='/usr/libexec/virtiofsd --token hunter2xyz'/>
     </filesystem>
@@ -466,6 +544,10 @@ const Domain = `<domain type='kvm' xmlns:qemu='http://libvirt.org/schemas/domain
     <qemu:arg value='name=opt/ovmf/X-PciMmio64Mb,string=65536'/>
     <qemu:arg value='-fw_cfg'/>
     <qemu:arg value='name=opt/com.coreos/config,string=hunter2xyz'/>
+    <qemu:arg value='-fw_cfg'/>
+    <qemu:arg value='name=opt/ovmf/X-PciMmio64Mb,hunter2xyz,id=hook-sidecar-mmio-window'/>
+    <qemu:arg value='-machine'/>
+    <qemu:arg value='q35,greeting=token hunter2xyz'/>
     <qemu:arg value='-object'/>
     <qemu:arg value='{"qom-type":"secret","id":"a","data":"hunter2xyz"}'/>
     <qemu:arg value='-device'/>
@@ -553,6 +635,12 @@ spec:
       volumes: [{name: c, cloudInitNoCloud: {userData: hunter2xyz}}]
       domain: {devices: {hostDevices: [{name: kept-nic, deviceName: mellanox.com/cx7}]}}
 `,
+	"PersistentVolume": `
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: kept-volume}
+spec: {mountOptions: ["username=a,pass=x hunter2xyz"]}
+`,
 	"PersistentVolumeClaim": `
 apiVersion: v1
 kind: PersistentVolumeClaim
@@ -594,6 +682,8 @@ spec:
     - {name: kept-name, value: "a\nhunter2xyz"}
     - {name: A, valueFrom: {secretKeyRef: {name: kept-ref, key: kept-key}}}
     lifecycle: {postStart: {exec: {command: [sh, -c, echo hunter2xyz]}}}
+    startupProbe: {httpGet: {path: /health/token/hunter2xyz, port: 1}}
+    readinessProbe: {httpGet: {path: /s/hunter2xyz/kept-end, port: 1}}
     livenessProbe: {httpGet: {path: "/kept-path?token=hunter2xyz", port: 1, httpHeaders: [{name: Authorization, value: Basic hunter2xyz}]}}
     resources: {requests: {nvidia.com/kept-gpu: "1"}}
   tolerations: [{key: kept-taint, operator: Equal, value: kept-value}]
@@ -654,7 +744,7 @@ kind: ResourceClaim
 metadata: {name: kept-claim}
 spec:
   devices:
-    requests: [{name: gpus, exactly: {deviceClassName: kept-class, selectors: [{cel: {expression: 'device.driver == "kept-driver"'}}]}}]
+    requests: [{name: gpus, exactly: {deviceClassName: kept-class, selectors: [{cel: {expression: 'device.driver == "kept-driver" && device.attributes["kept-a"].password == "hunter2xyz"'}}]}}]
     config: [{opaque: {driver: kept-driver, parameters: {greeting: hunter2xyz}}}]
 status:
   devices: [{driver: kept-driver, device: kept-device, data: {greeting: hunter2xyz}}]

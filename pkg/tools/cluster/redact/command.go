@@ -47,7 +47,8 @@ var programs = []struct{ names, command, flags string }{
 // secretCommands are commands of which all arguments are removed: where the password is, only their
 // manual pages say.
 var secretCommands = []string{
-	"acl setuser", "ACL SETUSER", "add_user", "alias set", "block_passwd", "cargo login", "change_password", "chpasswd", "com2sec", "configure set", "createUser",
+	"acl setuser", "ACL SETUSER", "add_user", "alias set", "block_passwd", "cargo login", "change_password", "chpasswd", "com2sec",
+	"composer config", "configure set", "createUser",
 	"bindpw", "config host add", "ConvertTo-SecureString", "htpasswd", "incominguser", "isakmp key",
 	"lan set 1 snmp", "masterauth", "microk8s join",
 	"mkpasswd", "net use", "net user", "openssl passwd", "operator unseal", "outgoinguser",
@@ -98,6 +99,9 @@ var (
 			`(?:=|\\*["'],?\s*|\s+)()`),
 		lazyregexp.New(`[\s"',\[]--?user(?:name)?(?:=|\\*["'],?\s*|\s+)[A-Za-z][\w.@-]*:()`),
 	}
+	// beforeUser is a password that comes before its user, which a port does not: -p PASSWORD -u USER.
+	beforeUser = lazyregexp.New(`([\s"',\[](?:-p|-P|-pw)\s+)[0-9]*[^\s0-9-]\S*` +
+		`(\s+(?:-u|-U|--?user(?:name)?)[\s=])`)
 	// secretCommand is a command that has one, with what is after it.
 	secretCommand = lazyregexp.New(`(\b(?:` + anyOf(secretCommands) + `)\s+)[^\n|;&]+`)
 )
@@ -120,6 +124,7 @@ func commandHints() []string {
 func removeArguments(text string) string {
 	text = piped.ReplaceAllString(text, "${1}"+Mark+" |")
 	text = secretCommand.ReplaceAllString(text, "${1}"+Mark)
+	text = beforeUser.ReplaceAllString(text, "${1}"+Mark+"${2}")
 	for _, form := range withUser {
 		text = removeAfter(form, text, func(string, string) bool { return true })
 	}
@@ -171,9 +176,10 @@ func removeAfter(
 	return b.String()
 }
 
-// argumentEnd returns the end of an argument: of the quoted text, else of the word.
+// argumentEnd returns the end of an argument: of the quoted text or what is in parentheses, else of
+// the word.
 func argumentEnd(text string) int {
-	if end := quotedEnd(text); end > 0 {
+	if end := max(quotedEnd(text), inParentheses(text)); end > 0 {
 		return end
 	}
 	if end := strings.IndexAny(text, whitespace+"\"'`])}"); end >= 0 {

@@ -11,7 +11,7 @@ import (
 // attribute's value may have a ">".
 var (
 	part      = lazyregexp.New(`(?s)<!--.*?-->|<!\[CDATA\[.*?\]\]>|<[^<>"']*(?:"[^"]*"[^<>"']*|'[^']*'[^<>"']*)*>`)
-	attribute = lazyregexp.New(`([\w:.-]+)\s*=\s*("[^"]*"|'[^']*')`)
+	attribute = lazyregexp.New(`([\w:.&#;-]+)\s*=\s*("[^"]*"|'[^']*')`)
 	tag       = lazyregexp.New(`^</?([\w:.-]+)`)
 )
 
@@ -132,15 +132,28 @@ func (d *domain) attribute(element, name, value string) {
 	case element == "arg" && name == "value":
 		d.argument(value)
 	case element == "env" && name == "value", name == "query",
+		strings.Contains(name, "&"), // which hides a name
+		name == "username" && strings.Contains(value, ":"),
+		element == "parameter" && name == "value" && !isFiltered(value),
 		name != "value" && isSecretOf(localName(name), value),
 		element == "property" && name == "value" && !publicValue.MatchString(value),
 		d.foreign && !strings.HasPrefix(name, "xmlns"):
 		d.mark()
+	case element == "source" && name == "name": // which has the path of an address
+		d.out.WriteString(d.removed.message(Domains, value, func(value string) string {
+			return addressSecrets(optionSecrets(value))
+		}))
 	default:
 		d.out.WriteString(d.removed.message(Domains, value, func(value string) string {
 			return removeFlags(optionSecrets(value))
 		}))
 	}
+}
+
+// isFiltered reports whether a parameter of a network filter is an address or a setting (libvirt
+// docs/formatnwfilter.rst).
+func isFiltered(value string) bool {
+	return publicValue.MatchString(value) || devices.MatchString(value)
 }
 
 // isSecretOf reports whether a value of a name is a secret.
@@ -167,6 +180,8 @@ func (d *domain) argument(value string) {
 		d.out.WriteString(d.removed.message(Domains, value, bareSecrets))
 	case firmwareNumber.MatchString(value):
 		d.out.WriteString(value)
+	case strings.TrimLeft(d.option, "-") == "fw_cfg":
+		d.out.WriteString(d.removed.message(Domains, value, firmwareSecrets))
 	default:
 		d.out.WriteString(d.removed.message(Domains, value, optionSecrets))
 	}
@@ -177,11 +192,27 @@ func (d *domain) argument(value string) {
 	}
 }
 
+// firmwareSecrets removes secrets from the argument of -fw_cfg. A text ends at a comma, and what comes
+// after it has no key.
+func firmwareSecrets(value string) string {
+	parts := strings.Split(optionSecrets(value), ",")
+	for i, part := range parts {
+		if i > 0 && part != "" && !strings.Contains(part, "=") {
+			parts[i] = Mark
+		}
+	}
+	return strings.Join(parts, ",")
+}
+
 // optionSecrets removes secrets from the argument of an option, in the form key=value or JSON.
 func optionSecrets(value string) string {
 	isEscaped := strings.Contains(value, "&quot;")
 	value = bareSecrets(strings.ReplaceAll(value, "&quot;", `"`))
 	value = optionPairs(optionPair, optionPairs(optionField, value))
+	if strings.Contains(value, " ") && !strings.Contains(value, "{") {
+		value = removeSpoken(value)
+	}
+
 	if isEscaped {
 		value = strings.ReplaceAll(value, `"`, "&quot;")
 	}

@@ -23,21 +23,34 @@ func removeElements(text string) string {
 	}
 
 	var b strings.Builder
-	at, end := 0, 0 // the outermost such element ends at end
+	at, end := 0, 0  // the outermost such element ends at end
+	isNamed := false // the element before is the name of a secret
 	for _, found := range parts {
-		writeText(&b, text[at:found[0]], at < end)
-		markup := text[found[0]:found[1]]
+		inner, markup := text[at:found[0]], text[found[0]:found[1]]
+		writeText(&b, inner, at < end)
+		if strings.HasPrefix(markup, "<![") { // a text, too
+			writeText(&b, markup, at < end)
+			at = found[1]
+			continue
+		}
+
 		b.WriteString(markup)
 		at = found[1]
-		if name := opened(markup); at >= end && (doubtOf(localName(name)) != unknown ||
-			name != "" && isParameter(markup)) {
+		name := opened(markup)
+		isSecret := doubtOf(localName(name)) != unknown || isNamed || isParameter(markup)
+		if name != "" && at >= end && isSecret {
 			end = elementEnd(text, at, ends[name])
 		}
+
+		isNamed = nameEnd.MatchString(markup) && doubtOf(strings.TrimSpace(inner)) == certain
 	}
 
 	writeText(&b, text[at:], at < end)
 	return b.String()
 }
+
+// nameEnd ends the element that names the next one: <key>Password</key><string>…</string>.
+var nameEnd = lazyregexp.New(`^</(?:\w+:)?(?:key|name)\s*>`)
 
 // writeText writes the text between two tags.
 func writeText(b *strings.Builder, text string, isSecret bool) {
@@ -57,12 +70,12 @@ func opened(markup string) string {
 }
 
 // parameter is the attribute that names a parameter: <param name="password">, <entry key="db.password">.
-var parameter = lazyregexp.New(`\s(?:name|key)=(` + Mark + `|"[^"]*"|'[^']*')`)
+var parameter = lazyregexp.New(`\s(?:name|key)=\\*(` + Mark + `|"[^"]*"|'[^']*')`)
 
 // isParameter reports whether such an attribute names a secret, also where its value was removed.
 func isParameter(markup string) bool {
 	found := parameter.FindStringSubmatch(markup)
-	return found != nil && (found[1] == Mark || doubtOf(strings.Trim(found[1], `"'`)) == certain)
+	return found != nil && (found[1] == Mark || doubtOf(strings.Trim(found[1], `"'\`)) == certain)
 }
 
 // localName returns the name of an element without its namespace's prefix.

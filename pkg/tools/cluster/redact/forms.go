@@ -70,11 +70,11 @@ var bare = []rule{
 		"$1" + Mark, newHints("{", "grub.pbkdf2"),
 	},
 	{ // of k3s: the hash of the cluster's certificates, a user, and the secret
-		lazyregexp.New(`\b(K10[0-9a-f]{16,}::)[^\s"']+`),
+		lazyregexp.New(`\b(K10[0-9a-f]+::)[^\s"']+`),
 		"$1" + Mark, newHints("k10"),
 	},
-	{
-		lazyregexp.New(`://[^/\s@]+@`),
+	{ // also with an "@" in the password
+		lazyregexp.New(`://(?:[^/\s"'<>]+|[^/\s@]+)@`),
 		"://" + Mark + "@", newHints("@"),
 	},
 	{ // with a slash in the password, so not a port and an image's digest
@@ -82,31 +82,67 @@ var bare = []rule{
 		"$1" + Mark + "@", newHints("@"),
 	},
 	{
-		lazyregexp.New(`(^|[\s"'=,(/])[A-Za-z][\w.+-]*:[^\s:@/"']+@((?:[A-Za-z][\w-]*|\d+\.\d+\.\d+\.\d+|\[[0-9a-f:.]+\])(?:[.:/][\w.:/-]*)?(?:$|[\s"'(),;]))`),
+		lazyregexp.New(`(^|[\s"'=,(/])[A-Za-z_][\w.+-]*:[^\s:@/"']+@((?:[A-Za-z][\w-]*|\d+\.\d+\.\d+\.\d+|\[[0-9a-f:.]+\])(?:[.:/][\w.:/-]*)?(?:$|[\s"'(),;]))`),
 		"$1" + Mark + "@$2", newHints("@"),
 	},
-	{
-		lazyregexp.New(`(?i)(://[^\s"']*/_?(?:password|passwd|token|apikey|api-key|access-key|secret)/)[^\s/?#"']+`),
-		"$1" + Mark, newHints("://"),
+	{ // in the path of an address, or of a request
+		lazyregexp.New(`(?i)((?:://|\b(?-i:GET|HEAD|POST|PUT|PATCH|DELETE) )[^\s"']*/_?` +
+			`(?:password|passwd|token|apikey|api-key|access-key|secret)[/:])[^\s/?#"']+`),
+		"$1" + Mark, newHints("://", "get /", "head /", "post /", "put /", "patch /", "delete /"),
+	},
+	{ // a link to a share, and a machine's address of MAAS
+		lazyregexp.New(`(://(?:[^\s/"']+/(?:index\.php/)?(?:s|sh|share|shared|sharing)/|` +
+			`[^\s"']*/by-key/))[^\s/?#"']{6,}`),
+		"$1" + Mark, newHints("/s/", "/sh/", "/share", "/sharing/", "/by-key/"),
 	},
 	{
 		lazyregexp.New(`(://hooks\.[\w.-]+/|://[^\s/"']+/(?:hooks|integration)/|://[^\s"']*/(?:webhooks/[0-9]+/|webhookb2/|IncomingWebhook/|bot[0-9]+:))[^\s"']+`),
 		"$1" + Mark, newHints("://hooks.", "webhook", "/hooks/", "/integration/", "/bot"),
 	},
 	{ // of Oracle's pre-authenticated requests
-		lazyregexp.New(`(://objectstorage\.[\w.-]+/p/)[^\s/"']+`),
-		"$1" + Mark, newHints("/p/"),
+		lazyregexp.New(`(://[^\s/"']+/p/)[^\s/"']+(/n/)`),
+		"$1" + Mark + "$2", newHints("/p/"),
 	},
 	{ // a query that is no name with a value
-		lazyregexp.New(`(://[^\s"'?]*\?)[\w.~+-]{8,}([\s"']|$)`),
+		lazyregexp.New(`(/[^\s"'?]*\?)[\w.~+-]{8,}([\s"'\\]|$)`),
 		"$1" + Mark + "$2", newHints("?"),
+	},
+	{ // a key after the address, which a heading of a page does not look like
+		lazyregexp.New(`(://[^\s"'#]*#)(?:[A-Za-z]+[0-9]|[0-9]+[A-Za-z])[\w!~+-]{6,}([\s"'\\]|$)`),
+		"$1" + Mark + "$2", newHints("#"),
+	},
+	{ // a user in an escaped address
+		lazyregexp.New(`(?i)(%(?:25)*3A%(?:25)*2F%(?:25)*2F)[^\s"'&]*?(%(?:25)*40)`),
+		"$1" + Mark + "$2", newHints("3a%"),
+	},
+	{
+		lazyregexp.New(`\b(data:[\w/+.;=-]*;base64,)[\w+/=%-]+`),
+		"$1" + Mark, newHints(";base64,"),
+	},
+	{ // a Secret as etcd has it
+		lazyregexp.New(`(?s)(/registry/secrets/[^\s"'\x00-\x1f]+)[^\n]{0,80}?` +
+			`(?:[\x00-\x08\x0e-\x1f]|\\u00[01]|\\x[01]).*`),
+		"$1 " + Mark, newHints("/registry/secrets/"),
+	},
+	{ // PostgreSQL's .pgpass
+		lazyregexp.New(`((?:^|[\s"'=])(?:\*|localhost|[\w-]+\.[\w.-]+):(?:\*|5432|5433|6432):` +
+			`[\w*-]+:[A-Za-z_*][\w.-]*:)[^\s"'` + Mark + `]+`),
+		"$1" + Mark, newHints(":*:", ":5432:", ":5433:", ":6432:"),
+	},
+	{ // Postfix's sasl_passwd
+		lazyregexp.New(`(\[[\w-]+\.[\w.-]+\]:(?:25|465|587|2525)\s+[\w.@+-]+:)[^\s"']+`),
+		"$1" + Mark, newHints("]:25", "]:465", "]:587"),
+	},
+	{ // what expect(1) sends
+		lazyregexp.New(`(\bexpect\s[^\n]*?\bsend\s+(?:--?\w*\s+)*\\*["'{])[^\n]+`),
+		"$1" + Mark, newHints("expect"),
 	},
 	{ // keys of ip xfrm and ip macsec
 		lazyregexp.New(`\b(?:0x[0-9a-fA-F]{32,}|(?:key [0-9]{2} )[0-9a-fA-F]{32,})`),
 		Mark, newHints("0x", "key "),
 	},
 	{
-		lazyregexp.New(`(?m)^(\S+:\d+:[0-9a-f]{32}:)[0-9a-f]{32}:::`), // a dump of Windows' accounts
+		lazyregexp.New(`([\w.$-]+:\d+:[0-9a-f]{32}:)[0-9a-f]{32}:::`), // a dump of Windows' accounts
 		"$1" + Mark + ":::", newHints(":::"),
 	},
 	{
@@ -178,6 +214,21 @@ func bareHints() (texts []string) {
 	return texts
 }
 
+// addressSecrets removes the secrets of what is a part of an address, from its path on.
+func addressSecrets(path string) string {
+	const host = "://host/"
+	slash := strings.TrimLeft(path, "/")
+	return path[:len(path)-len(slash)] + strings.TrimPrefix(bareSecrets(host+slash), host)
+}
+
+// comparison is a name in an expression of CEL that is compared with a value.
+var comparison = lazyregexp.New(`([\w-]+)(?:\\*["']\])?\s*[=!]=\s*`)
+
+// comparedSecrets removes the secrets of an expression.
+func comparedSecrets(text string) string {
+	return removeAfter(comparison, bareSecrets(text), isSecretOf)
+}
+
 // bareSecrets removes the secrets that need no name.
 func bareSecrets(text string) string {
 	lower := strings.ToLower(text)
@@ -186,7 +237,9 @@ func bareSecrets(text string) string {
 			continue
 		}
 		text = b.form.ReplaceAllStringFunc(text, func(found string) string {
-			return b.form.ReplaceAllString(found, b.with) + lineEnds(found)
+			safe := b.form.ReplaceAllString(found, b.with)
+			missing := strings.Count(found, "\n") - strings.Count(safe, "\n")
+			return safe + strings.Repeat("\n", missing)
 		})
 	}
 

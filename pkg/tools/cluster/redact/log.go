@@ -35,7 +35,7 @@ func Log(text string) (string, Removed) {
 			continue
 		}
 
-		if begins.MatchString(line) && !l.isInKey() {
+		if begins.MatchString(line) && !l.isInKey() && !l.isInBlock(line) {
 			l.flush()
 		}
 
@@ -66,6 +66,16 @@ func (l *log) isInKey() bool {
 	}
 
 	return len(keyBegins.FindAllStringIndex(text, -1)) > len(keyEnds.FindAllStringIndex(text, -1))
+}
+
+// isInBlock reports whether a line with a time goes on with the entry, as a line of YAML does that is
+// indented or an item.
+func (l *log) isInBlock(line string) bool {
+	found := stamp.FindString(line)
+	rest := line[len(found):]
+	isDeeper := strings.HasPrefix(rest, " ") || strings.HasPrefix(rest, "- ")
+	return found != "" && isDeeper && l.block.Len() > 0 &&
+		strings.Count(l.block.String(), "\n") < keyLines
 }
 
 // flush writes the entry that was read.

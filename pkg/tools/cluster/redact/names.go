@@ -24,7 +24,7 @@ var (
 
 	// doubtfulWords are last words of names whose values are secrets or what a log cannot do
 	// without: the key of a queue is "namespace/name".
-	doubtfulWords = strings.Fields(`auth community hmac key seed session sid sig`)
+	doubtfulWords = strings.Fields(`auth community encrypt hmac key seed session sid sig`)
 
 	// secretEnds are ends of last words that have no sign before them: dbpass, wpapsk, tlskey.
 	secretEnds   = strings.Fields(`pass psk`)
@@ -40,8 +40,9 @@ var (
 
 // lists are names whose values are lists or maps of variables, arguments, headers or data, of any
 // form, as YAML and kubectl describe print them, and the files and commands of cloud-init.
-var lists = strings.Fields(`annotations args arguments binarydata bootcmd command content data env
-	environment envvars headers httpheaders runcmd stringdata variables write_files`)
+var lists = strings.Fields(`annotations args arguments binarydata bootcmd command commands content
+	data early-commands env environment envvars error-commands headers httpheaders late-commands runcmd
+	stringdata variables write_files`)
 
 // variableName is a name that nothing but a variable has, headerName one of a header that no
 // standard has.
@@ -89,7 +90,8 @@ func doubtOf(name string) doubt {
 	switch {
 	case slices.Contains(referenceWords, last):
 		return unknown
-	case slices.ContainsFunc(secretParts, isPart), slices.Contains(secretWords, last):
+	case slices.ContainsFunc(secretParts, isPart), slices.Contains(secretWords, last),
+		slices.Contains(secretWords, single) && single != "value" && single != "passe":
 		return certain
 	case slices.ContainsFunc(otherEnds, isEnd):
 		return unknown

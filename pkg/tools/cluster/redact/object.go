@@ -138,7 +138,9 @@ func (r Removed) object(object map[string]any, isCEL bool) {
 		case isSecret(name, object):
 			object[name] = r.secret(name, value)
 		case isText && isCEL && name == "expression":
-			object[name] = r.message(Messages, text, bareSecrets)
+			object[name] = r.message(Messages, text, comparedSecrets)
+		case isText && name == "path" && object["port"] != nil: // of a probe
+			object[name] = r.text(name, r.message(Messages, text, addressSecrets))
 		case isText:
 			object[name] = r.text(name, text)
 		default:
@@ -262,10 +264,25 @@ var messages = []string{"message", "reason", "note", "description"}
 // text removes secrets from a text of an object: those that a message may have and, of what is a
 // name or an address, those of a known form.
 func (r Removed) text(name, text string) string {
+	if name == "mountOptions" {
+		text = r.message(Messages, text, mountSecrets)
+	}
+
 	if slices.Contains(messages, name) || strings.ContainsAny(text, " \t\n=\"'<[{") {
 		return r.message(Messages, text, Text)
 	}
 	return r.message(Messages, text, bareSecrets)
+}
+
+// mountSecrets removes secrets from options of mount(8), whose values end at a comma.
+func mountSecrets(options string) string {
+	all := strings.Split(options, ",")
+	for i, option := range all {
+		if name, value, isPair := strings.Cut(option, "="); isPair && isSecretOf(name, value) {
+			all[i] = name + "=" + Mark
+		}
+	}
+	return strings.Join(all, ",")
 }
 
 // structured removes secrets from a text that may be JSON, as from an object.

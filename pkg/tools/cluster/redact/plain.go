@@ -75,7 +75,8 @@ func allHints() []string {
 // isPlain reports whether a text has nothing that a rule may match.
 func isPlain(text string) bool {
 	return !textHints.isIn(strings.ToLower(text)) &&
-		(!strings.Contains(text, ":") || !hasVariable(text)) && !hasKey(text)
+		(!strings.Contains(text, ":") || !hasVariable(text)) && !hasKey(text) &&
+		!hasEncoded(text)
 }
 
 // hasVariable reports whether a text may have the name of a variable: an underscore after a capital

@@ -1,6 +1,8 @@
 package redact
 
 import (
+	"bytes"
+	"encoding/base64"
 	"strings"
 
 	"hook-sidecar/pkg/words/lazyregexp"
@@ -39,18 +41,74 @@ const keyLength = 32
 // key matches a text that is as long, and no path from the root.
 var key = lazyregexp.New(`[A-Za-z0-9+][A-Za-z0-9+/]{31,}={0,2}`)
 
-// removeKeys removes long texts in base64 that are as random as keys.
+// encoded matches a word that may be base64, also that of an address (RFC 4648, 5).
+var encoded = lazyregexp.New(`[\w+/-]{12,}={0,2}`)
+
+// removeKeys removes long texts in base64 that are as random as keys, and shorter ones of a name
+// and a value.
 func removeKeys(text string) string {
-	if !hasKey(text) {
-		return text
+	if hasKey(text) {
+		text = key.ReplaceAllStringFunc(text, func(word string) string {
+			if isKey(word) {
+				return Mark
+			}
+			return word
+		})
 	}
 
-	return key.ReplaceAllStringFunc(text, func(word string) string {
-		if isKey(word) {
-			return Mark
+	if hasEncoded(text) {
+		text = encoded.ReplaceAllStringFunc(text, func(word string) string {
+			if isEncoded(word) {
+				return Mark
+			}
+			return word
+		})
+	}
+
+	return text
+}
+
+// hasEncoded reports whether a text has a word that is a name and a value in base64.
+func hasEncoded(text string) bool {
+	begin := 0
+	for i := range len(text) + 1 {
+		if i < len(text) && isEncoding(text[i]) {
+			continue
 		}
-		return word
-	})
+		if isEncoded(text[begin:i]) {
+			return true
+		}
+		begin = i + 1
+	}
+
+	return false
+}
+
+func isEncoding(c byte) bool {
+	return isNamePart(c) && c != '.' && c != '$' || c == '+'
+}
+
+// decodedPair is a name with a value, of one line or as the first of several.
+var decodedPair = lazyregexp.New(`^[\w.@-]+[:=] ?[^\s:=]`)
+
+// isEncoded reports whether a word is a name with a value in base64, in ASCII.
+func isEncoded(word string) bool {
+	word = strings.TrimRight(word, "=")
+	if len(word) < 12 {
+		return false
+	}
+
+	// the first of each four characters has the upper bits of a byte of ASCII
+	for i := 0; i < len(word); i += 4 {
+		if c := word[i]; (c < 'I' || c > 'Z') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+
+	word = strings.NewReplacer("-", "+", "_", "/").Replace(word)
+	text, err := base64.RawStdEncoding.DecodeString(word)
+	isOther := func(r rune) bool { return r < ' ' && r != '\n' || r > '~' }
+	return err == nil && !bytes.ContainsFunc(text, isOther) && decodedPair.MatchString(string(text))
 }
 
 // isKey reports whether a long word is a key: a path has more signs, or words that are not random.

@@ -112,11 +112,27 @@ func TestLogSplits(t *testing.T) {
 	const at, after = "2026-11-22T10:00:00Z ", "2026-11-22T10:00:01Z cannot attach 0000:1b:00.0\n"
 	key := at + "-----BEGIN PRIVATE KEY-----\n" + at + secrets.Planted + "\n" + at +
 		"-----END PRIVATE KEY-----\n"
-	const number = `{"level":"info","msg":"unlock","pin":482913,"vm":{"password":482913},"attempt":3}` + "\n"
+	const number = `{"level":"info","msg":"unlock","pin":482913,"pins":[482913],` +
+		`"vm":{"password":482913},"attempt":3}` + "\n"
 	safe, removed := Log(key + number + after)
 	if strings.Contains(safe, secrets.Planted) || strings.Contains(safe, "482913") ||
 		!strings.Contains(safe, `"attempt":3`) || !strings.HasSuffix(safe, after) {
 		t.Errorf("%v: %s", removed, safe)
+	}
+}
+
+// TestLogBlocks: a block of YAML of which each line has a time is removed; the entry after it stays.
+func TestLogBlocks(t *testing.T) {
+	const at, after = "2026-11-22T10:00:00Z ", "2026-11-22T10:00:01Z cannot attach 0000:1b:00.0\n"
+	for _, block := range []string{
+		"chpasswd:\n  list: |\n    root:%\n", "late-commands:\n- activate %\n",
+		"I1122 10:00:00.1 1 a.go:1] chpasswd:\n  list: |\n    root:%\n",
+	} {
+		block = strings.ReplaceAll(strings.TrimSuffix(block, "\n"), "\n", "\n"+at) + "\n"
+		safe, _ := Log(at + strings.ReplaceAll(block, "%", secrets.Planted) + after)
+		if strings.Contains(safe, secrets.Planted) || !strings.HasSuffix(safe, after) {
+			t.Errorf("%s", safe)
+		}
 	}
 }
 

@@ -26,21 +26,35 @@ var (
 	stated = lazyregexp.New(`^\s*(?:(?:is|was|now|set to|changed to|to be|as|:=?|=>?|->|→|\||,|\(|\[)\s*)*\s*`)
 	// turned is a secret before what says that it is one.
 	turned = lazyregexp.New(`(?i)\S+(\s+is (?:the|its|my|your) (?:passw(?:or)?d|passphrase|token|secret))`)
+	// remarked is a secret, with a digit in it, before a remark that says so.
+	remarked = lazyregexp.New(`(?i)(?:\S{5,}[0-9]\S*|\S*[0-9]\S{5,}|\S{3,}[0-9]\S{3,})` +
+		`(\s+(?:#|//|\()\s*(?:[\w']+\s+){0,3}(?:passw(?:or)?d|passphrase|token|secret)\b)`)
 )
 
 // protocols are what is before a secret in SQL, FTP (RFC 959, 4.1.1), SMTP (RFC 4954, 4), JDBC, a
 // shell, and in sentences about a user and a password.
 var protocols = []lazyregexp.Regexp{
 	lazyregexp.New(`(?i)\bidentified\s+(?:with\s+\S+\s+)?by\s+()`),
+	lazyregexp.New(`(?m)(?:^|[<>:] )AUTH [\w.-]+ ()`), // Redis
 	lazyregexp.New(`(?m)(?:^|[<>] )(?:PASS|AUTH(?: LOGIN| PLAIN)?) ()`),
+	lazyregexp.New(`"AUTH\\*" (?:\\*"[^"]*" )?()\\*"`), // as MONITOR of Redis prints it
 	lazyregexp.New(`(?i)\b(?:login|user|username)\s+[^\s/]+\s+/\s+()`),
-	lazyregexp.New(`(?i)\b(?:auth|creds|credentials)\s+(?:are |is |as )?[\w.@-]+[:/]()`),
+	lazyregexp.New(`(?i)\blogin\s+[\w.@-]+/()`),
+	lazyregexp.New(`(?i)\buser(?:name)?\s+[^\s,]+,?\s+(?:and\s+)?pass\s+()`),
+	lazyregexp.New(`(?i)\b(?:auth|creds|credentials|authenticat(?:ed|ing) (?:as|with))\s+` +
+		`(?:are |is |as )?[\w.@-]+[:/]()`),
+	lazyregexp.New(`(?i)bind(?:ing)?\s+(?:as\s+)?\S+=\S+\s+with\s+()`), // LDAP, after a name's DN
+	lazyregexp.New(`(?i)\b(?:password|secret|key) [0-9] ()`),           // IOS: how it is hashed
+	lazyregexp.New(`(?i)\b(?:vnc|spice) ticket ()`),
+	lazyregexp.New(`\bnetrc\b[^\n:]*:\s+()`),
+	lazyregexp.New(`(?i)\breg(?:\.exe)? add [^\n]*\s/d\s+()`), // Windows
+	lazyregexp.New(`(?i)\s/rp ()`),
 	lazyregexp.New(`(?i)\b(?:otp|pin|secret) (?:is|was) ()`),
 	lazyregexp.New(`(?i)\b(?:otp|verification|one-time)\s+code(?:\s+is|:)?\s+()`),
 	lazyregexp.New(`(?i)\b(?:unseal key \d+:|totp seed|conda token set)\s+()`),
 	lazyregexp.New(`(?i)\b(?:connect|expdp|impdp|target|logged in with|logged in as)\s+[\w.-]+/()`),
-	lazyregexp.New(`(?:HTTPBasicAuth|\.auth|auth=)\(["'][^"']*["'],\s*()`),
-	lazyregexp.New(`(?m):\s+(?:EAP|XAUTH|PSK)\s+()"`),
+	lazyregexp.New(`(?:HTTPBasicAuth|\.auth|auth=)\(\\*["'][^"']*["'],\s*()`),
+	lazyregexp.New(`(?m):\s+(?:EAP|XAUTH|PSK)\s+()\\*"`),
 	lazyregexp.New(`(?i)\bjdbc:[^\s"']*:[\w-]+/()`),
 	lazyregexp.New(`<<<\s*()`),
 	lazyregexp.New(`(?i)\b(?:contrase\S{1,4}|mot de passe)\s*:\s*()`),
@@ -66,6 +80,7 @@ func isProse(word string) bool {
 // removeSpoken removes the secrets that a sentence, a table or a line of a protocol names.
 func removeSpoken(text string) string {
 	text = turned.ReplaceAllString(text, Mark+"${1}")
+	text = remarked.ReplaceAllString(text, Mark+"${1}")
 	for _, form := range protocols {
 		text = removeAfter(form, text, func(string, string) bool { return true })
 	}
@@ -119,6 +134,7 @@ func secretAfter(rest string) int {
 func spokenHints() []string {
 	return slices.Concat(spokenWords, keyWords, []string{
 		"secret", "otp ", "pin ", "login", "user", "auth", "cred", "identified", "pass", "jdbc:", "<<<",
-		"contrase", "unseal", "code", "seed", "connect", "expdp", "impdp", "target", "logged in", " eap ", "xauth", "psk",
+		"contrase", "unseal", "bind", " key ", "password ", "ticket", "netrc", "reg add", "reg.exe add", "/rp ",
+		"code", "seed", "connect", "expdp", "impdp", "target", "logged in", " eap ", "xauth", "psk",
 	})
 }

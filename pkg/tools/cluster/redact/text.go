@@ -66,6 +66,7 @@ var textRules = []struct {
 	{newHints("#", "data", "passw", "recovery"), func(text string) string { return cutAt(cloudInit, text) }},
 	{newHints("[", "{", "binarydata", "===="), func(text string) string { return cutAt(dump, text) }},
 	{newHints(bareHints()...), bareSecrets},
+	{nameHints, removeColumns},
 	{newHints(append(pairHints(), ":")...), removeNamed},
 	{newHints(commandHints()...), removeArguments},
 	{nameHints, removeFlags},
@@ -87,7 +88,7 @@ func pairHints() []string {
 // removeAll applies the rules that may match a text. It leaves out the others: what
 // a rule removes gives none of the later ones more to find.
 func removeAll(text string) string {
-	text = escapes.Replace(text)
+	text, stamps := withoutStamps(escapes.Replace(text))
 	lower := strings.ToLower(text)
 	for _, r := range textRules {
 		if r.hints == nil || r.hints.isIn(lower) {
@@ -95,7 +96,7 @@ func removeAll(text string) string {
 		}
 	}
 
-	return text
+	return stamps.with(text)
 }
 
 // escapes are those of JSON and XML for what a secret is told by: the end of a line, and signs that
@@ -125,6 +126,7 @@ func removeNamed(text string) string {
 			return b.String()
 		}
 
+		p.compare(text)
 		end := p.valueEnd(text)
 		b.WriteString(text[at:p.value])
 		if end > p.value {
@@ -132,6 +134,19 @@ func removeNamed(text string) string {
 		}
 
 		at = end
+	}
+}
+
+// compared is the sign of a pair that an expression compares.
+const compared = "=="
+
+// compare makes a pair with two or three signs in turn, and a blank or a quote after them, one that
+// an expression compares.
+func (p *pair) compare(text string) {
+	rest := strings.TrimLeft(text[p.value:], "=")
+	isMore := strings.HasSuffix(p.sign, "=") && len(rest) < len(text)-p.value
+	if isMore && rest != "" && strings.ContainsAny(rest[:1], ` "'`) {
+		p.sign, p.value = compared, len(text)-len(strings.TrimLeft(rest, " "))
 	}
 }
 
@@ -151,12 +166,14 @@ func (p pair) valueEnd(text string) int {
 
 	isSecret := doubt != unknown
 	switch {
+	case p.sign == compared && !isSecret:
+		return at
 	case value == "" || !isSecret && isColon || strings.HasPrefix(value, Mark):
 		return at
 	case !isSecret && p.isPublic(value):
 		return at
 	case doubt != certain && publicValue.MatchString(value),
-		doubt == doubtful && objectKey.MatchString(value), emptyValue.MatchString(value),
+		doubt == doubtful && p.isObjectKey(value), emptyValue.MatchString(value),
 		isColon && p.isRemark(value):
 		return at
 
@@ -165,7 +182,7 @@ func (p pair) valueEnd(text string) int {
 		return at
 	}
 
-	if quoted := quotedEnd(value); quoted > 0 {
+	if quoted := max(quotedEnd(value), inParentheses(value)); quoted > 0 {
 		return at + quoted
 	}
 
@@ -188,6 +205,12 @@ func (p pair) valueEnd(text string) int {
 	}
 
 	return at + wordEnd(value)
+}
+
+// isObjectKey reports whether the value is the name of an object with its namespace. After "auth" it
+// is a user with a password.
+func (p pair) isObjectKey(value string) bool {
+	return objectKey.MatchString(value) && !strings.HasSuffix(strings.ToLower(p.name), "auth")
 }
 
 // isRemark reports whether a sentence goes on after the colon.
@@ -234,7 +257,7 @@ func (p pair) isPublic(value string) bool {
 func quotedEnd(value string) int {
 	escapes := len(value) - len(strings.TrimLeft(value, `\`))
 	if escapes == len(value) || value[escapes] != '"' && value[escapes] != '\'' {
-		return 0
+		return prefixedEnd(value)
 	}
 
 	quote, run := value[escapes], 0
@@ -259,6 +282,32 @@ func quotedEnd(value string) int {
 	return len(value)
 }
 
+// prefixedEnd returns the end of a quoted text with a sign before it, such as b'…' of Python, N'…' of
+// SQL and $'…' of a shell; 0 if there is none, or it does not end.
+func prefixedEnd(value string) int {
+	isPrefixed := len(value) > 1 && strings.IndexByte("bBrRuUfFNL@$", value[0]) >= 0 &&
+		strings.IndexByte(`"'\`, value[1]) >= 0
+	if !isPrefixed {
+		return 0
+	}
+
+	end := 1 + quotedEnd(value[1:])
+	if end == 1 || end == len(value) && value[end-1] != '"' && value[end-1] != '\'' {
+		return 0
+	}
+
+	return end
+}
+
+// inParentheses returns the end of what a value has in parentheses at its begin, such as a tuple; 0 if
+// it has nothing there.
+func inParentheses(value string) int {
+	if !strings.HasPrefix(value, "(") {
+		return 0
+	}
+	return 1 + strings.IndexByte(value, ')')
+}
+
 // joinedEnd returns the end of what follows a quoted text without a sign between.
 func joinedEnd(rest string) int {
 	if rest == "" || strings.ContainsAny(rest[:1], " \t\r\n,;:)]}>\\/") {
@@ -277,6 +326,9 @@ func wordEnd(value string) int {
 		switch value[i] {
 		case '\\':
 			i++
+			if line := strings.TrimLeft(value[i:], `\`); strings.HasPrefix(line, "\n") {
+				i = len(value) - len(strings.TrimLeft(line, whitespace)) - 1 // on the next line
+			}
 		case ' ', '\t', '\n', '\r':
 			return i
 		}

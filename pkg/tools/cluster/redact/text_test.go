@@ -1,6 +1,7 @@
 package redact
 
 import (
+	"encoding/base64"
 	"maps"
 	"strings"
 	"testing"
@@ -93,6 +94,43 @@ func TestRandom(t *testing.T) {
 	} {
 		if text := "secret " + name + "; key not found: " + name; isRandom(name) {
 			t.Errorf("%s is taken", text)
+		}
+	}
+}
+
+// TestEncoded: a name with a value in base64 is removed, whatever its length; another word stays.
+func TestEncoded(t *testing.T) {
+	for _, pair := range []string{
+		"admin:" + secrets.Planted, "password=" + secrets.Planted, "a:" + secrets.Planted + "~~??\nb",
+	} {
+		for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.RawURLEncoding} {
+			word := encoding.EncodeToString([]byte(pair))
+			if got := Text("got " + word + " back"); got != "got … back" {
+				t.Errorf("%s: %s", pair, got)
+			}
+		}
+	}
+
+	for _, text := range []string{
+		"opened /usr/lib/virtualization/SeaBIOS", "MDEV_PCI_RESOURCE_NVIDIA_COM", "YWRtaW46",
+		"YWRtaW4gcGFzc3dvcmQ=",
+	} {
+		if got := Text("got " + text); got != "got "+text {
+			t.Errorf("%s is taken: %s", text, got)
+		}
+	}
+}
+
+// TestColumns: of a table only the cells of a password go.
+func TestColumns(t *testing.T) {
+	for in, want := range map[string]string{
+		"NAME   SECRETS   AGE\ngpu    12        5d\n":     "NAME   SECRETS   AGE\ngpu    12        5d\n",
+		"id,token,node\na,hunter2xyz,n1\nb,,n2\nend\n":    "id,token,node\na,…,n1\nb,,n2\nend\n",
+		"name | PASSWORD\n-----+-----\n vm1 | hunter2xyz": "name | PASSWORD\n-----+-----\n vm1 | …",
+		"KEY   VALUE\na     b":                            "KEY   VALUE\na     b",
+	} {
+		if got := removeColumns(in); got != want {
+			t.Errorf("got  %q\nwant %q", got, want)
 		}
 	}
 }

@@ -1,0 +1,148 @@
+package redact
+
+import (
+	"slices"
+	"strings"
+
+	"hook-sidecar/pkg/words/lazyregexp"
+)
+
+var (
+	// wide is a cell of a table whose cells have two blanks between them, or more.
+	wide = lazyregexp.New(`\S+(?: \S+)*`)
+	// capitals is the name of a column, as kubectl prints it, and heading that of other tables.
+	capitals = lazyregexp.New(`^[A-Z][A-Z0-9_-]*$`)
+	heading  = lazyregexp.New(`^[\w.*-]+(?: [\w.*-]+)?$`)
+	// border is a line that a table draws, and shortCell what no password is.
+	border    = lazyregexp.New(`^[-+|:= ]+$`)
+	shortCell = lazyregexp.New(`^(?:\d{0,3}|-*|<none>|true|false|yes|no|` + Mark + `)$`)
+)
+
+// separators are what is between the cells of a table: of Markdown and SQL's programs, of CSV, or
+// blanks.
+var separators = []string{"|", ",", ";", "\t", ""}
+
+// cell is where a table has one in its line.
+type cell struct{ begin, end int }
+
+// table is a table of which the header was read.
+type table struct {
+	separator string
+	cells     []cell // of the header
+	secret    []bool // which columns have secrets
+}
+
+// removeColumns removes the cells under a header that names a secret.
+func removeColumns(text string) string {
+	if strings.Count(strings.TrimSuffix(text, "\n"), "\n") == 0 {
+		return text
+	}
+
+	var b strings.Builder
+	var t *table
+	for line := range strings.Lines(text) {
+		row := strings.TrimRight(line, " \r\n")
+		if t != nil && t.isRow(row) {
+			b.WriteString(t.row(row) + line[len(row):])
+			continue
+		}
+
+		t = headerOf(row)
+		b.WriteString(line)
+	}
+
+	return b.String()
+}
+
+// headerOf returns the table whose header a line is; nil if it is none that names a secret. A quote
+// or a colon may be before it, where a program logs it.
+func headerOf(line string) *table {
+	if !nameHints.isIn(strings.ToLower(line)) {
+		return nil
+	}
+
+	line = line[strings.LastIndexAny(line, `"'`)+1:]
+	if at := strings.LastIndex(line, ": "); at >= 0 {
+		line = line[at+2:]
+	}
+	for _, separator := range separators {
+		t := &table{separator: separator, cells: cellsOf(line, separator)}
+		isName := heading.MatchString
+		if separator == "" {
+			isName = capitals.MatchString
+		}
+
+		hasSecret := false
+		for _, c := range t.cells {
+			name := strings.Trim(line[c.begin:c.end], " *")
+			isSecret := doubtOf(strings.ToLower(name)) == certain && !strings.EqualFold(name, "value")
+			hasSecret = hasSecret || isSecret
+			t.secret = append(t.secret, isSecret)
+			if name != "" && !isName(name) {
+				hasSecret = false
+				break
+			}
+		}
+
+		if len(t.cells) > 1 && hasSecret {
+			return t
+		}
+	}
+
+	return nil
+}
+
+// cellsOf returns the cells of a line.
+func cellsOf(line, separator string) (cells []cell) {
+	if separator == "" {
+		for _, found := range wide.FindAllStringIndex(line, -1) {
+			cells = append(cells, cell{found[0], found[1]})
+		}
+		return cells
+	}
+
+	at := 0
+	for part := range strings.SplitSeq(line, separator) {
+		cells = append(cells, cell{at, at + len(part)})
+		at += len(part) + len(separator)
+	}
+
+	return cells
+}
+
+// isRow reports whether a line is a row of the table.
+func (t *table) isRow(line string) bool {
+	switch t.separator {
+	case "":
+		return strings.TrimSpace(line) != ""
+	case "|":
+		return strings.Contains(line, "|") || border.MatchString(line)
+	}
+	return len(cellsOf(line, t.separator)) >= len(t.cells)
+}
+
+// row returns a row without the secrets of its cells.
+func (t *table) row(line string) string {
+	cells := cellsOf(line, t.separator)
+	for i, c := range slices.Backward(cells) {
+		text := strings.TrimSpace(line[c.begin:c.end])
+		if !t.isSecret(i, c) || shortCell.MatchString(text) || border.MatchString(text) {
+			continue
+		}
+		line = line[:c.begin] + strings.Replace(line[c.begin:c.end], text, Mark, 1) + line[c.end:]
+	}
+
+	return line
+}
+
+// isSecret reports whether a cell is in a column of secrets. In a table with blanks the name above a
+// cell says in which it is.
+func (t *table) isSecret(i int, c cell) bool {
+	if t.separator == "" {
+		i = 0
+		for i+1 < len(t.cells) && t.cells[i+1].begin <= c.begin {
+			i++
+		}
+	}
+	return i < len(t.secret) && t.secret[i]
+}
