@@ -408,6 +408,15 @@ var Lines = []string{
 	"2026-11-22T10:00:00Z chpasswd:\n2026-11-22T10:00:00Z   list: |\n2026-11-22T10:00:00Z     root:hunter2xyz",
 	"Nov 22 10:00:00 vm cloud-init[812]: chpasswd:\nNov 22 10:00:00 vm cloud-init[812]:   list: |\n" +
 		"Nov 22 10:00:00 vm cloud-init[812]:     root:hunter2xyz",
+	"┌──────┬──────────┐\n│ user │ password │\n├──────┼──────────┤\n│ a    │ hunter2xyz │",
+	"USER PASSWORD\nadmin hunter2xyz",
+	"\"user\",\"password\"\n\"a\",\"hunter2xyz\"",
+	"[   12.345678] cloud-init[812]: chpasswd:\n[   12.345679] cloud-init[812]:   list: |\n" +
+		"[   12.345680] cloud-init[812]:     root:hunter2xyz",
+	"2026-11-22 10:00:00,123 - util.py[DEBUG]: chpasswd:\n2026-11-22 10:00:00,123 - util.py[DEBUG]:   hunter2xyz",
+	"2026-11-22T10:00:00.1Z stdout F chpasswd:\n2026-11-22T10:00:00.1Z stdout F   hunter2xyz",
+	`[::1]:15432:db:u:hunter2xyz`,
+	`tool -p "a b hunter2xyz" -u x`,
 	// XML and values with a sign before them or in parentheses
 	`<key>Password</key><string>hunter2xyz</string>`,
 	`<password><![CDATA[hunter2xyz]]></password>`,
@@ -423,6 +432,9 @@ var Lines = []string{
 	`GET https://storage.example.com/p/hunter2xyz/n/ns`,
 	`"GET /api/v1/token/hunter2xyz HTTP/1.1" 200`,
 	`https://h/artifacts/token:hunter2xyz/x`,
+	`GET /s/hunter2xyz/download HTTP/1.1`,
+	`https://drive.example.com/file/d/hunter2xyz/view`,
+	`https://acme.example.com/:u:/g/personal/a/hunter2xyz`,
 	`https://share.example.com/file/abc#hunter2xyzhunter2xyz`,
 	`image r/x?hunter2xyz`,
 	`redirecting to https%3A%2F%2Fadmin%3Ahunter2xyz%40h%2F`,
@@ -431,6 +443,11 @@ var Lines = []string{
 	// commands, protocols and sentences
 	`username admin password 7 hunter2xyz`,
 	`enable secret 5 hunter2xyz`,
+	`enable secret level 15 5 hunter2xyz`,
+	`wpa-psk ascii 0 hunter2xyz`,
+	`password != "hunter2xyz"`,
+	`simple_bind_s("cn=a,dc=x", "hunter2xyz")`,
+	`logging in as admin:hunter2xyz`,
 	`ldap_bind cn=admin,dc=x with hunter2xyz failed`,
 	`ipmipower -p hunter2xyz -u ADMIN -h bmc`,
 	`redfish: login ADMIN/hunter2xyz at bmc refused`,

@@ -47,14 +47,17 @@ var programs = []struct{ names, command, flags string }{
 // secretCommands are commands of which all arguments are removed: where the password is, only their
 // manual pages say.
 var secretCommands = []string{
-	"acl setuser", "ACL SETUSER", "add_user", "alias set", "block_passwd", "cargo login", "change_password", "chpasswd", "com2sec",
-	"composer config", "configure set", "createUser",
-	"bindpw", "config host add", "ConvertTo-SecureString", "htpasswd", "incominguser", "isakmp key",
-	"lan set 1 snmp", "masterauth", "microk8s join",
-	"mkpasswd", "net use", "net user", "openssl passwd", "operator unseal", "outgoinguser",
-	"pro attach", "rclone obscure", "requirepass", "rocommunity", "rootpw", "rwcommunity",
-	"secret-set-value", "set-user-password", "set_password", "secret store", "slmgr /ipk", "SMCIPMITool", "snmp-server community",
-	"sqlplus", "user add", "user set password", "vault login", "vault token", "wandb login",
+	"acl setuser", "ACL SETUSER", "add_user", "alias set", "authentication-key", "bindpw",
+	"block_passwd", "cargo login", "change_password", "chpasswd", "com2sec", "com2sec6",
+	"composer config", "config host add", "configure set", "ConvertTo-SecureString", "createUser",
+	"htpasswd", "incominguser", "informsink", "isakmp key", "key-string", "lan set 1 snmp",
+	"masterauth", "message-digest-key", "microk8s join", "mkpasswd", "net use", "net user",
+	"openssl passwd", "operator unseal", "outgoinguser", "pro attach", "radius-server",
+	"rclone obscure", "requirepass", "rocommunity", "rocommunity6", "rootpw", "rwcommunity",
+	"rwcommunity6", "secret store", "secret-set-value", "set-user-password", "set_password",
+	"slmgr /ipk", "SMCIPMITool", "snmp community", "snmp-server community", "snmp-server host",
+	"snmp-server user", "sqlplus", "tacacs-server", "trap2sink", "trapcommunity", "trapsink",
+	"user add", "user set password", "vault login", "vault token", "wandb login",
 	"wpa_passphrase",
 }
 
@@ -100,8 +103,8 @@ var (
 		lazyregexp.New(`[\s"',\[]--?user(?:name)?(?:=|\\*["'],?\s*|\s+)[A-Za-z][\w.@-]*:()`),
 	}
 	// beforeUser is a password that comes before its user, which a port does not: -p PASSWORD -u USER.
-	beforeUser = lazyregexp.New(`([\s"',\[](?:-p|-P|-pw)\s+)[0-9]*[^\s0-9-]\S*` +
-		`(\s+(?:-u|-U|--?user(?:name)?)[\s=])`)
+	beforeUser = lazyregexp.New(`((?:^|[\s"',\[])(?:-p|-P|-pw)\s+)` +
+		`(?:"[^"\n]*"|'[^'\n]*'|[0-9]*[^\s0-9"'-]\S*)(\s+(?:-u|-U|--?user(?:name)?)[\s=])`)
 	// secretCommand is a command that has one, with what is after it.
 	secretCommand = lazyregexp.New(`(\b(?:` + anyOf(secretCommands) + `)\s+)[^\n|;&]+`)
 )

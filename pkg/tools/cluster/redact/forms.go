@@ -29,6 +29,9 @@ const (
 // schemes are those of the header Authorization (IANA, HTTP Authentication Scheme Registry).
 var schemes = strings.Fields(`apikey basic bearer digest negotiate ntlm`)
 
+// request is what is before the path of an address in a request.
+const request = `\b(?-i:GET|HEAD|POST|PUT|PATCH|DELETE) |\b(?:uri|url)=\\*["']?`
+
 // rule is a form of a secret that needs no name, and what is written in its place.
 type rule struct {
 	form  lazyregexp.Regexp
@@ -86,18 +89,19 @@ var bare = []rule{
 		"$1" + Mark + "@$2", newHints("@"),
 	},
 	{ // in the path of an address, or of a request
-		lazyregexp.New(`(?i)((?:://|\b(?-i:GET|HEAD|POST|PUT|PATCH|DELETE) )[^\s"']*/_?` +
-			`(?:password|passwd|token|apikey|api-key|access-key|secret)[/:])[^\s/?#"']+`),
-		"$1" + Mark, newHints("://", "get /", "head /", "post /", "put /", "patch /", "delete /"),
+		lazyregexp.New(`(?i)((?:://|` + request + `)[^\s"']*/_?` +
+			`(?:password|passwd|tokens?|apikey|api-key|access-key|secret)[/:])[^\s/?#"']+`),
+		"$1" + Mark, newHints("://", "get /", "head /", "post /", "put /", "patch /", "delete /",
+			"uri=", "url="),
 	},
 	{ // a link to a share, and a machine's address of MAAS
-		lazyregexp.New(`(://(?:[^\s/"']+/(?:index\.php/)?(?:s|sh|share|shared|sharing)/|` +
-			`[^\s"']*/by-key/))[^\s/?#"']{6,}`),
-		"$1" + Mark, newHints("/s/", "/sh/", "/share", "/sharing/", "/by-key/"),
+		lazyregexp.New(`((?:://[^\s/"']+|` + request + `)/(?:[^\s"']*/?by-key/|` +
+			`(?:index\.php/)?(?:s|sh|share|shared|sharing|file/d)/)|://1drv\.ms/\w/)[^\s/?#"']{6,}`),
+		"$1" + Mark, newHints("/s/", "/sh/", "/share", "/sharing/", "/file/d/", "1drv", "/by-key/"),
 	},
 	{
-		lazyregexp.New(`(://hooks\.[\w.-]+/|://[^\s/"']+/(?:hooks|integration)/|://[^\s"']*/(?:webhooks/[0-9]+/|webhookb2/|IncomingWebhook/|bot[0-9]+:))[^\s"']+`),
-		"$1" + Mark, newHints("://hooks.", "webhook", "/hooks/", "/integration/", "/bot"),
+		lazyregexp.New(`(://hooks\.[\w.-]+/|://[^\s/"']+/(?:hooks|integration|:[a-z]:)/|://[^\s"']*/(?:webhooks/[0-9]+/|webhookb2/|IncomingWebhook/|bot[0-9]+:))[^\s"']+`),
+		"$1" + Mark, newHints("://hooks.", "webhook", "/hooks/", "/integration/", "/:", "/bot"),
 	},
 	{ // of Oracle's pre-authenticated requests
 		lazyregexp.New(`(://[^\s/"']+/p/)[^\s/"']+(/n/)`),
@@ -125,13 +129,14 @@ var bare = []rule{
 		"$1 " + Mark, newHints("/registry/secrets/"),
 	},
 	{ // PostgreSQL's .pgpass
-		lazyregexp.New(`((?:^|[\s"'=])(?:\*|localhost|[\w-]+\.[\w.-]+):(?:\*|5432|5433|6432):` +
+		lazyregexp.New(`((?:^|[\s"'=])(?:[\w*./-]+|\[[0-9a-f:]+\]):(?:\*|\d?5432|5433|6432):` +
 			`[\w*-]+:[A-Za-z_*][\w.-]*:)[^\s"'` + Mark + `]+`),
-		"$1" + Mark, newHints(":*:", ":5432:", ":5433:", ":6432:"),
+		"$1" + Mark, newHints(":*:", "5432:", "5433:", "6432:"),
 	},
 	{ // Postfix's sasl_passwd
-		lazyregexp.New(`(\[[\w-]+\.[\w.-]+\]:(?:25|465|587|2525)\s+[\w.@+-]+:)[^\s"']+`),
-		"$1" + Mark, newHints("]:25", "]:465", "]:587"),
+		lazyregexp.New(`(\[[\w-]+\.[\w.-]+\]:(?:25|465|587|2525|smtps?|submissions?)\s+` +
+			`[\w.@+-]+:)[^\s"']+`),
+		"$1" + Mark, newHints("]:25", "]:465", "]:587", "]:s"),
 	},
 	{ // what expect(1) sends
 		lazyregexp.New(`(\bexpect\s[^\n]*?\bsend\s+(?:--?\w*\s+)*\\*["'{])[^\n]+`),
@@ -162,8 +167,8 @@ var bare = []rule{
 		"$1" + Mark, newHints("<("),
 	},
 	{
-		lazyregexp.New(`(\b(?:PS|Network)Credential\()[^)\n]*`),
-		"$1" + Mark, newHints("credential"),
+		lazyregexp.New(`(\b(?:(?:PS|Network)Credential|simple_bind\w*)\()[^)\n]*`),
+		"$1" + Mark, newHints("credential", "simple_bind"),
 	},
 	{
 		lazyregexp.New(`(?i)\b(` + anyOf(schemes) + `) +[\w.~+/=-]{6,}`),
@@ -221,13 +226,11 @@ func addressSecrets(path string) string {
 	return path[:len(path)-len(slash)] + strings.TrimPrefix(bareSecrets(host+slash), host)
 }
 
-// comparison is a name in an expression of CEL that is compared with a value.
-var comparison = lazyregexp.New(`([\w-]+)(?:\\*["']\])?\s*[=!]=\s*`)
+// comparison is a name in an expression, of CEL or of a program, that is compared with a value.
+var comparison = lazyregexp.New(`([\w-]+)(?:\\*["'])?\]?[ \t]*[=!]==?[ \t]*`)
 
-// comparedSecrets removes the secrets of an expression.
-func comparedSecrets(text string) string {
-	return removeAfter(comparison, bareSecrets(text), isSecretOf)
-}
+// removeCompared removes the values with which secrets are compared.
+func removeCompared(text string) string { return removeAfter(comparison, text, isSecretOf) }
 
 // bareSecrets removes the secrets that need no name.
 func bareSecrets(text string) string {

@@ -51,6 +51,7 @@ type log struct {
 	removed Removed
 	out     strings.Builder
 	block   strings.Builder // of lines that are not JSON, of one entry
+	table   *table          // whose header the entry is, with secrets in a column
 }
 
 // keyLines are the most lines of a private key, with those around it: one of RSA with 16384 bits.
@@ -69,13 +70,19 @@ func (l *log) isInKey() bool {
 }
 
 // isInBlock reports whether a line with a time goes on with the entry, as a line of YAML does that is
-// indented or an item.
+// indented or an item, and a table's row. If not, it may be the header of a table.
 func (l *log) isInBlock(line string) bool {
 	found := stamp.FindString(line)
 	rest := line[len(found):]
 	isDeeper := strings.HasPrefix(rest, " ") || strings.HasPrefix(rest, "- ")
-	return found != "" && isDeeper && l.block.Len() > 0 &&
-		strings.Count(l.block.String(), "\n") < keyLines
+	isRow := l.table != nil && l.table.isRow(strings.TrimRight(rest, " \r\n"))
+	if found != "" && (isDeeper || isRow) && l.block.Len() > 0 &&
+		strings.Count(l.block.String(), "\n") < keyLines {
+		return true
+	}
+
+	l.table = headerOf(strings.TrimRight(rest, " \r\n"))
+	return false
 }
 
 // flush writes the entry that was read.

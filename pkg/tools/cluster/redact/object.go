@@ -138,7 +138,9 @@ func (r Removed) object(object map[string]any, isCEL bool) {
 		case isSecret(name, object):
 			object[name] = r.secret(name, value)
 		case isText && isCEL && name == "expression":
-			object[name] = r.message(Messages, text, comparedSecrets)
+			object[name] = r.message(Messages, text, func(text string) string {
+				return removeCompared(bareSecrets(text))
+			})
 		case isText && name == "path" && object["port"] != nil: // of a probe
 			object[name] = r.text(name, r.message(Messages, text, addressSecrets))
 		case isText:

@@ -89,7 +89,7 @@ func isEncoding(c byte) bool {
 }
 
 // decodedPair is a name with a value, of one line or as the first of several.
-var decodedPair = lazyregexp.New(`^[\w.@-]+[:=] ?[^\s:=]`)
+var decodedPair = lazyregexp.New(`^\s*[{\[]?\s*"?[\w.@-]+"?\s*[:=]\s*[^\s:=]`)
 
 // isEncoded reports whether a word is a name with a value in base64, in ASCII.
 func isEncoded(word string) bool {

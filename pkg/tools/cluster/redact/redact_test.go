@@ -125,7 +125,8 @@ func TestLogSplits(t *testing.T) {
 func TestLogBlocks(t *testing.T) {
 	const at, after = "2026-11-22T10:00:00Z ", "2026-11-22T10:00:01Z cannot attach 0000:1b:00.0\n"
 	for _, block := range []string{
-		"chpasswd:\n  list: |\n    root:%\n", "late-commands:\n- activate %\n",
+		"NAME   PASSWORD\nvm1    %\nvm2    %\n", "chpasswd:\n  list: |\n    root:%\n",
+		"late-commands:\n- activate %\n",
 		"I1122 10:00:00.1 1 a.go:1] chpasswd:\n  list: |\n    root:%\n",
 	} {
 		block = strings.ReplaceAll(strings.TrimSuffix(block, "\n"), "\n", "\n"+at) + "\n"

@@ -28,7 +28,7 @@ var (
 	turned = lazyregexp.New(`(?i)\S+(\s+is (?:the|its|my|your) (?:passw(?:or)?d|passphrase|token|secret))`)
 	// remarked is a secret, with a digit in it, before a remark that says so.
 	remarked = lazyregexp.New(`(?i)(?:\S{5,}[0-9]\S*|\S*[0-9]\S{5,}|\S{3,}[0-9]\S{3,})` +
-		`(\s+(?:#|//|\()\s*(?:[\w']+\s+){0,3}(?:passw(?:or)?d|passphrase|token|secret)\b)`)
+		`(\s+(?:#|//|\(|<-)\s*(?:[\w']+\s+){0,3}(?:passw(?:or)?d|passphrase|token|secret)\b)`)
 )
 
 // protocols are what is before a secret in SQL, FTP (RFC 959, 4.1.1), SMTP (RFC 4954, 4), JDBC, a
@@ -39,13 +39,15 @@ var protocols = []lazyregexp.Regexp{
 	lazyregexp.New(`(?m)(?:^|[<>] )(?:PASS|AUTH(?: LOGIN| PLAIN)?) ()`),
 	lazyregexp.New(`"AUTH\\*" (?:\\*"[^"]*" )?()\\*"`), // as MONITOR of Redis prints it
 	lazyregexp.New(`(?i)\b(?:login|user|username)\s+[^\s/]+\s+/\s+()`),
-	lazyregexp.New(`(?i)\blogin\s+[\w.@-]+/()`),
+	lazyregexp.New(`(?i)\blog(?:in|ging in)\s+(?:as\s+)?[\w.@-]+/()`),
 	lazyregexp.New(`(?i)\buser(?:name)?\s+[^\s,]+,?\s+(?:and\s+)?pass\s+()`),
-	lazyregexp.New(`(?i)\b(?:auth|creds|credentials|authenticat(?:ed|ing) (?:as|with))\s+` +
-		`(?:are |is |as )?[\w.@-]+[:/]()`),
-	lazyregexp.New(`(?i)bind(?:ing)?\s+(?:as\s+)?\S+=\S+\s+with\s+()`), // LDAP, after a name's DN
-	lazyregexp.New(`(?i)\b(?:password|secret|key) [0-9] ()`),           // IOS: how it is hashed
-	lazyregexp.New(`(?i)\b(?:vnc|spice) ticket ()`),
+	lazyregexp.New(`(?i)\b(?:auth|creds|credentials|authenticat(?:ed|ing) (?:as|with)|` +
+		`log(?:in|ging in) as)\s+(?:are |is |as )?[\w.@-]+[:/]()`),
+	// LDAP, after a DN
+	lazyregexp.New(`(?i)bind(?:ing)?\s+(?:as\s+)?\S+=\S+\s+with\s+(?:password\s+)?()`),
+	// IOS, after a number for its hash
+	lazyregexp.New(`(?i)\b(?:password|secret|key|ascii) (?:level [0-9]+ )?(?:[0-9]|sha512) ()`),
+	lazyregexp.New(`(?i)\b(?:vnc|spice) ticket(?: is|:)? ()`),
 	lazyregexp.New(`\bnetrc\b[^\n:]*:\s+()`),
 	lazyregexp.New(`(?i)\breg(?:\.exe)? add [^\n]*\s/d\s+()`), // Windows
 	lazyregexp.New(`(?i)\s/rp ()`),
@@ -134,7 +136,8 @@ func secretAfter(rest string) int {
 func spokenHints() []string {
 	return slices.Concat(spokenWords, keyWords, []string{
 		"secret", "otp ", "pin ", "login", "user", "auth", "cred", "identified", "pass", "jdbc:", "<<<",
-		"contrase", "unseal", "bind", " key ", "password ", "ticket", "netrc", "reg add", "reg.exe add", "/rp ",
-		"code", "seed", "connect", "expdp", "impdp", "target", "logged in", " eap ", "xauth", "psk",
+		"contrase", "unseal", "bind", " key ", "password ", "ticket", "netrc", "reg add",
+		"reg.exe add", "/rp ", "code", "seed", "connect", "expdp", "impdp", "target",
+		"logged in", "logging in", " eap ", "xauth", "psk",
 	})
 }

@@ -7,8 +7,11 @@ import (
 )
 
 // stamp is what a program that prints a log puts before a line: a time as "kubectl logs
-// --timestamps" has it, klog's header, or what journalctl prints.
-var stamp = lazyregexp.New(`^(?:\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)? |` +
+// --timestamps", a container's runtime, Python's logging or the kernel has it, klog's header, or what
+// journalctl prints.
+var stamp = lazyregexp.New(`^(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)? ` +
+	`(?:std(?:out|err) [FP] |(?:[\w.-]+|-) [\w.-]+\[(?:\d{2,}|[A-Z]+)\]: )?|` +
+	`\[ *\d+\.\d+\] (?:[\w.-]+\[\d{2,}\]: )?|` +
 	`[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ [\w.-]+:\d+\] |` +
 	`[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d [\w.-]+ [\w.-]+(?:\[\d+\])?: )+`)
 

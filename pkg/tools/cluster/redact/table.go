@@ -10,17 +10,24 @@ import (
 var (
 	// wide is a cell of a table whose cells have two blanks between them, or more.
 	wide = lazyregexp.New(`\S+(?: \S+)*`)
+	// word is a cell of one whose cells have one.
+	word = lazyregexp.New(`\S+`)
 	// capitals is the name of a column, as kubectl prints it, and heading that of other tables.
 	capitals = lazyregexp.New(`^[A-Z][A-Z0-9_-]*$`)
-	heading  = lazyregexp.New(`^[\w.*-]+(?: [\w.*-]+)?$`)
+	heading  = lazyregexp.New(`^"?[\w.*-]+(?: [\w.*-]+)?"?$`)
 	// border is a line that a table draws, and shortCell what no password is.
-	border    = lazyregexp.New(`^[-+|:= ]+$`)
+	border    = lazyregexp.New(`^[-+|:= \x{2500}-\x{257f}]+$`)
 	shortCell = lazyregexp.New(`^(?:\d{0,3}|-*|<none>|true|false|yes|no|` + Mark + `)$`)
 )
 
-// separators are what is between the cells of a table: of Markdown and SQL's programs, of CSV, or
-// blanks.
-var separators = []string{"|", ",", ";", "\t", ""}
+// separators are what is between the cells of a table: of Markdown and SQL's programs, of CSV,
+// several blanks, or one.
+const (
+	blanks, blank = "", " "
+	rule1, rule2  = "|", "│"
+)
+
+var separators = []string{rule1, rule2, ",", ";", "\t", blanks, blank}
 
 // cell is where a table has one in its line.
 type cell struct{ begin, end int }
@@ -61,41 +68,55 @@ func headerOf(line string) *table {
 		return nil
 	}
 
-	line = line[strings.LastIndexAny(line, `"'`)+1:]
-	if at := strings.LastIndex(line, ": "); at >= 0 {
-		line = line[at+2:]
-	}
-	for _, separator := range separators {
-		t := &table{separator: separator, cells: cellsOf(line, separator)}
-		isName := heading.MatchString
-		if separator == "" {
-			isName = capitals.MatchString
-		}
-
-		hasSecret := false
-		for _, c := range t.cells {
-			name := strings.Trim(line[c.begin:c.end], " *")
-			isSecret := doubtOf(strings.ToLower(name)) == certain && !strings.EqualFold(name, "value")
-			hasSecret = hasSecret || isSecret
-			t.secret = append(t.secret, isSecret)
-			if name != "" && !isName(name) {
-				hasSecret = false
-				break
+	for _, begin := range []int{
+		0, strings.LastIndex(line, ": ") + len(": "), strings.LastIndexAny(line, `"'`) + 1,
+	} {
+		for _, separator := range separators {
+			if t := newTable(line[min(begin, len(line)):], separator); t != nil {
+				return t
 			}
-		}
-
-		if len(t.cells) > 1 && hasSecret {
-			return t
 		}
 	}
 
 	return nil
 }
 
+// newTable returns the table whose header a line is with a separator.
+func newTable(line, separator string) *table {
+	t := &table{separator: separator, cells: cellsOf(line, separator)}
+	isName := heading.MatchString
+	if separator == blanks || separator == blank {
+		isName = capitals.MatchString
+	}
+
+	hasSecret := false
+	for _, c := range t.cells {
+		name := strings.Trim(line[c.begin:c.end], " *")
+		if name != "" && !isName(name) {
+			return nil
+		}
+
+		name = strings.ToLower(strings.Trim(name, `"`))
+		isSecret := doubtOf(name) == certain && name != "value"
+		hasSecret = hasSecret || isSecret
+		t.secret = append(t.secret, isSecret)
+	}
+
+	if len(t.cells) < 2 || !hasSecret {
+		return nil
+	}
+
+	return t
+}
+
 // cellsOf returns the cells of a line.
 func cellsOf(line, separator string) (cells []cell) {
-	if separator == "" {
-		for _, found := range wide.FindAllStringIndex(line, -1) {
+	if separator == blanks || separator == blank {
+		form := wide
+		if separator == blank {
+			form = word
+		}
+		for _, found := range form.FindAllStringIndex(line, -1) {
 			cells = append(cells, cell{found[0], found[1]})
 		}
 		return cells
@@ -113,10 +134,12 @@ func cellsOf(line, separator string) (cells []cell) {
 // isRow reports whether a line is a row of the table.
 func (t *table) isRow(line string) bool {
 	switch t.separator {
-	case "":
-		return strings.TrimSpace(line) != ""
-	case "|":
-		return strings.Contains(line, "|") || border.MatchString(line)
+	case blanks:
+		return len(cellsOf(line, blanks)) > 1 || strings.HasPrefix(line, "  ")
+	case blank:
+		return len(cellsOf(line, blank)) == len(t.cells)
+	case rule1, rule2:
+		return strings.Contains(line, t.separator) || border.MatchString(line)
 	}
 	return len(cellsOf(line, t.separator)) >= len(t.cells)
 }
@@ -138,7 +161,7 @@ func (t *table) row(line string) string {
 // isSecret reports whether a cell is in a column of secrets. In a table with blanks the name above a
 // cell says in which it is.
 func (t *table) isSecret(i int, c cell) bool {
-	if t.separator == "" {
+	if t.separator == blanks {
 		i = 0
 		for i+1 < len(t.cells) && t.cells[i+1].begin <= c.begin {
 			i++

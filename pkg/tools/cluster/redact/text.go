@@ -67,6 +67,7 @@ var textRules = []struct {
 	{newHints("[", "{", "binarydata", "===="), func(text string) string { return cutAt(dump, text) }},
 	{newHints(bareHints()...), bareSecrets},
 	{nameHints, removeColumns},
+	{nameHints, removeCompared},
 	{newHints(append(pairHints(), ":")...), removeNamed},
 	{newHints(commandHints()...), removeArguments},
 	{nameHints, removeFlags},
@@ -126,7 +127,6 @@ func removeNamed(text string) string {
 			return b.String()
 		}
 
-		p.compare(text)
 		end := p.valueEnd(text)
 		b.WriteString(text[at:p.value])
 		if end > p.value {
@@ -134,19 +134,6 @@ func removeNamed(text string) string {
 		}
 
 		at = end
-	}
-}
-
-// compared is the sign of a pair that an expression compares.
-const compared = "=="
-
-// compare makes a pair with two or three signs in turn, and a blank or a quote after them, one that
-// an expression compares.
-func (p *pair) compare(text string) {
-	rest := strings.TrimLeft(text[p.value:], "=")
-	isMore := strings.HasSuffix(p.sign, "=") && len(rest) < len(text)-p.value
-	if isMore && rest != "" && strings.ContainsAny(rest[:1], ` "'`) {
-		p.sign, p.value = compared, len(text)-len(strings.TrimLeft(rest, " "))
 	}
 }
 
@@ -166,8 +153,6 @@ func (p pair) valueEnd(text string) int {
 
 	isSecret := doubt != unknown
 	switch {
-	case p.sign == compared && !isSecret:
-		return at
 	case value == "" || !isSecret && isColon || strings.HasPrefix(value, Mark):
 		return at
 	case !isSecret && p.isPublic(value):
@@ -204,6 +189,11 @@ func (p pair) valueEnd(text string) int {
 		return len(text)
 	}
 
+	isSetting := (p.before == "" || p.before == "\n") && p.sign == " = " // as a file has it
+	if doubt == certain && isSetting {
+		return at + lineEnd(value)
+	}
+
 	return at + wordEnd(value)
 }
 
@@ -231,8 +221,8 @@ func (p pair) isList(text string) bool {
 		return true
 	}
 
-	const most = 100 // of a line, which may be long and have many pairs
-	line := text[max(0, p.value-most):p.value]
+	const near = 100 // of a line, which may be long and have many pairs
+	line := text[max(0, p.value-near):p.value]
 	line = line[strings.LastIndexByte(line, '\n')+1:]
 	before := strings.TrimSpace(line[:max(0, strings.LastIndex(line, p.name))])
 	isCapital := p.name[0] >= 'A' && p.name[0] <= 'Z' // kubectl describe
@@ -282,6 +272,10 @@ func quotedEnd(value string) int {
 	return len(value)
 }
 
+// most is how long a value in a sign's quote or in parentheses is at most: a text may begin many that
+// do not end.
+const most = 10_000
+
 // prefixedEnd returns the end of a quoted text with a sign before it, such as b'…' of Python, N'…' of
 // SQL and $'…' of a shell; 0 if there is none, or it does not end.
 func prefixedEnd(value string) int {
@@ -291,6 +285,7 @@ func prefixedEnd(value string) int {
 		return 0
 	}
 
+	value = value[:min(len(value), most)]
 	end := 1 + quotedEnd(value[1:])
 	if end == 1 || end == len(value) && value[end-1] != '"' && value[end-1] != '\'' {
 		return 0
@@ -305,7 +300,7 @@ func inParentheses(value string) int {
 	if !strings.HasPrefix(value, "(") {
 		return 0
 	}
-	return 1 + strings.IndexByte(value, ')')
+	return 1 + strings.IndexByte(value[:min(len(value), most)], ')')
 }
 
 // joinedEnd returns the end of what follows a quoted text without a sign between.
@@ -318,6 +313,15 @@ func joinedEnd(rest string) int {
 		return end
 	}
 	return wordEnd(rest)
+}
+
+// lineEnd returns the end of a value that may have blanks.
+func lineEnd(value string) int {
+	end := wordEnd(value)
+	for end < len(value) && value[end] != '\n' && value[end] != '\r' {
+		end += max(1, wordEnd(value[end:]))
+	}
+	return end
 }
 
 // wordEnd returns the end of an unquoted value: the first blank that no backslash escapes.

@@ -121,6 +121,15 @@ func TestEncoded(t *testing.T) {
 	}
 }
 
+// TestSetting: the value of a setting in a file may have blanks, that of a variable has none.
+func TestSetting(t *testing.T) {
+	const in = "password = a b hunter2xyz\nPASSWORD=hunter2xyz kept\n"
+	const want = "password = …\nPASSWORD=… kept\n"
+	if got := Text(in); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // TestColumns: of a table only the cells of a password go.
 func TestColumns(t *testing.T) {
 	for in, want := range map[string]string{
