@@ -132,12 +132,24 @@ func (j judge) guest(
 ) consumers.Machine {
 	port := silentPort
 	if j.switchPortsSpeak() {
-		port = unlimited
+		port = j.speakingPort
 	}
 
 	own := func(*topology.Function) topology.Link { return ncclgraph.Unlimited }
 	m := machineOf(devices, node, guestLinks(j.Host, port, own))
 	return asGuest(m, j.onHost, j.Domain, j.Policy)
+}
+
+// speakingPort returns the link of a port in the tree that a layout wants, with port-speed=host. A
+// port above a device that the host has directly on a root bus has no link of the host to show, and
+// stays as QEMU's ports are.
+func (j judge) speakingPort(n *topology.Node) topology.Link {
+	for e := range n.Endpoints() {
+		if on := j.hostTree.Node(e.ID); on != nil && on.Parent != nil && on.Parent.Kind != topology.Root {
+			return ncclgraph.Unlimited
+		}
+	}
+	return silentPort(n)
 }
 
 // candidates returns what auto may take, the finest layout first.

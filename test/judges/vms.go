@@ -3,6 +3,7 @@ package judges
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -38,9 +39,11 @@ func VMs(tb testing.TB, seed uint64, random int) (all []VM) {
 	for i := range uint64(random) {
 		c := nccl.RandomCase(tb, seed+i, []string{nccl.Intel, nccl.AMD}[i%2])
 		shown, _ := host.Read(c.Sysfs, nil, host.All)
+		// In the host's order, in which auto measures the tree without the hook: NCCL breaks ties by
+		// order, so that a domain in another order may have fewer wrong decisions.
 		all = append(all, vmOf(atlas.VM{
-			Machine: atlas.Machine{Title: c.Name}, Sysfs: c.Sysfs, Devices: c.Devices,
-			NUMA: matrix.CellPerNode(shown.Nodes),
+			Machine: atlas.Machine{Title: c.Name}, Sysfs: c.Sysfs,
+			Devices: slices.Sorted(slices.Values(c.Devices)), NUMA: matrix.CellPerNode(shown.Nodes),
 		}))
 	}
 
