@@ -37,6 +37,7 @@ var programs = []struct{ names, command, flags string }{
 	{"rar unrar", "", "hp p"},
 	{"SUSEConnect", "", "r"},
 	{"rpcclient smbclient", "", "U"},
+	{"tpm2 tpm2_*", "", "p P"},
 	{"net", "join", "U"},
 	{"nvme", "connect", "C S"},
 	{"snmp*", "", "c A X"},
@@ -96,6 +97,9 @@ func compilePrograms() (forms []commandForm) {
 var (
 	// piped is what a shell writes to a command that reads a password.
 	piped = lazyregexp.New(`(\b(?:echo|printf)\s+)[^|\n]+\|`)
+	// traced is the same in a shell's trace (set -x), where each command has its line: an only word that
+	// is written without a line's end.
+	traced = lazyregexp.New(`(?m)((?:^|\s)\++ (?:echo -\w*n\w*|printf '?%s'?) )\S+$`)
 	// withUser is a password after a user, in any command: -u USER -p PASSWORD, --user USER:PASSWORD.
 	withUser = []lazyregexp.Regexp{
 		lazyregexp.New(`[\s"',\[](?:-u|-U|--?user(?:name)?)(?:=|\\*["'],?\s*|\s+)?\S+\s+(?:-p|-P|-pw)` +
@@ -126,6 +130,7 @@ func commandHints() []string {
 // removeArguments removes the passwords of commands.
 func removeArguments(text string) string {
 	text = piped.ReplaceAllString(text, "${1}"+Mark+" |")
+	text = traced.ReplaceAllString(text, "${1}"+Mark)
 	text = secretCommand.ReplaceAllString(text, "${1}"+Mark)
 	text = beforeUser.ReplaceAllString(text, "${1}"+Mark+"${2}")
 	for _, form := range withUser {
