@@ -12,6 +12,69 @@ import (
 	"hook-sidecar/pkg/words/lazyregexp"
 )
 
+// CommandLine is what qemu:commandline has of the guest's PCI buses. libvirt does not read it, so
+// what libvirt chooses leaves no room for it.
+type CommandLine struct {
+	// Devices are the PCI devices in the order in which QEMU makes them: first those with options,
+	// before any of libvirt's, then those in JSON, after all of libvirt's (softmmu/vl.c,
+	// qemu_create_cli_devices; asked of QEMU 7.2 and 10.0).
+	Devices []ArgumentDevice
+
+	// Unclear has a text for each argument that names a PCI device, a bus, a chassis or a bus
+	// number in a form that is not understood. It quotes what names the place, and nothing else.
+	Unclear []string
+}
+
+// ArgumentDevice is a PCI device that an argument of QEMU adds.
+type ArgumentDevice struct {
+	Driver   string
+	ID       string // "" without one
+	IsBridge bool   // takes a bus number after that of the bus that it is on
+	BusNr    *int   // of an expander bus
+	Chassis  *int   // of a port, nil for QEMU's default of 0, which libvirt gives to none
+
+	Parent int // position of the device whose bus it is on, or NoParent
+	Bus    int // without a parent: index of the controller whose bus it is on
+	Slot   int // topology.NoSlot where QEMU takes one that libvirt has left
+}
+
+// NoParent is the Parent of a device on a bus of libvirt's.
+const NoParent = -1
+
+// String quotes what names the device and its place.
+func (a ArgumentDevice) String() string {
+	return quoteDevice(properties{"driver": a.Driver, "id": a.ID})
+}
+
+// IsOnRootBus reports whether the device is on the root bus itself.
+func (a ArgumentDevice) IsOnRootBus() bool { return a.Parent == NoParent && a.Bus == 0 }
+
+// BusNumbers returns how many bus numbers a device takes with all that is under it.
+func (l CommandLine) BusNumbers(position int) (count int) {
+	if d := l.Devices[position]; d.IsBridge || d.BusNr != nil {
+		count++
+	}
+
+	for i := position + 1; i < len(l.Devices); i++ { // QEMU makes a bus before what is on it
+		if l.Devices[i].Parent == position {
+			count += l.BusNumbers(i)
+		}
+	}
+
+	return count
+}
+
+// IDs returns the ids of the devices: QEMU refuses a second device of an id.
+func (l CommandLine) IDs() (ids []string) {
+	for _, d := range l.Devices {
+		if d.ID != "" {
+			ids = append(ids, d.ID)
+		}
+	}
+
+	return ids
+}
+
 // properties are the properties of a device in qemu:commandline that its place depends on, as
 // QEMU's options spell them. Others are not kept: one can be a secret.
 type properties map[string]string
@@ -40,22 +103,6 @@ func (a ArgumentDevice) isExpander() bool { return slices.Contains(expanderDrive
 func (p properties) namePlace() bool {
 	return p.isBridge() || slices.Contains(expanderDrivers, p["driver"]) ||
 		slices.ContainsFunc(placeProperties, func(name string) bool { return p[name] != "" })
-}
-
-// optionProperties reads DRIVER,KEY=VALUE,…
-func optionProperties(value string) properties {
-	p := properties{}
-	if first, _, _ := strings.Cut(value, ","); !strings.Contains(first, "=") {
-		p["driver"] = first
-	}
-
-	for name, set := range (Option{Value: value}).keys() {
-		if slices.Contains(deviceProperties, name) {
-			p[name] = set
-		}
-	}
-
-	return p
 }
 
 // jsonProperties reads JSON. Of one that is no JSON it returns what looks like a property, too.

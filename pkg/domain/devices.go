@@ -78,8 +78,6 @@ func (r *reader) other(e *xmledit.Element) (d Device, err error) {
 	return d, err
 }
 
-func alias(e *xmledit.Element) string { return e.Child("alias").Value("name") }
-
 // addressType returns the type of an address. KubeVirt's may lack it, libvirt's never does.
 func addressType(e *xmledit.Element) string { return cmp.Or(e.Value("type"), "pci") }
 

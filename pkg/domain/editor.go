@@ -7,22 +7,6 @@ import (
 	"hook-sidecar/pkg/domain/xmledit"
 )
 
-// editor collects the edits of one call of Apply.
-type editor struct {
-	domain  *Domain
-	xml     *xmledit.Document
-	changes Changes
-	edits   []xmledit.Edit
-
-	gone  map[*xmledit.Element]bool // of fragments
-	added []Fragment                // those with no place yet
-
-	// Elements for parents that several parts of the domain share: the end of <devices>, and
-	// the elements of qemuParents.
-	devices []string
-	qemu    map[string][]string
-}
-
 func (e *editor) edit(edit xmledit.Edit) { e.edits = append(e.edits, edit) }
 
 // insertBefore inserts an element before the root's first of these names that it has, else last.

@@ -115,6 +115,15 @@ type VCPUPin struct {
 	CPUSet string // @cpuset as written: a list of host CPUs
 }
 
+// Addressing has the physical address bits of the guest. A value that libvirt would refuse
+// counts as absent, because placement does not need it.
+type Addressing struct {
+	CPUMode   string // cpu/@mode, "" when absent
+	PhysBits  int    // cpu/maxphysaddr/@bits, 0 when absent
+	HostBits  bool   // cpu/maxphysaddr/@mode is "passthrough"
+	LimitBits int    // cpu/maxphysaddr/@limit, 0 when absent
+}
+
 // Model is the model of a PCI controller as libvirt spells it.
 type Model string
 
@@ -243,4 +252,46 @@ func (c Changes) IsZero() bool {
 	return len(c.SetMode)+len(c.Place)+len(c.AddHostdevs)+len(c.HotplugOff)+len(c.Chassis)+
 		len(c.Complete)+len(c.RemoveControllers)+len(c.AddControllers)+len(c.Marked) == 0 &&
 		!c.RenameSSIDSizes
+}
+
+// Fragment is a part outside the PCI tree that a hook may write for a policy key. The domain may
+// have its own. Each kind is a type that can be compared, in a file of its own.
+type Fragment interface {
+	// Mark returns the mark of a fragment that a hook wrote, "" for the user's own.
+	Mark() Mark
+	// replace writes the fragment in the place of one at these elements.
+	replace(e *editor, at []*xmledit.Element)
+}
+
+// Mark marks the fragments of a policy key: the id of an Option, the name of a FirmwareEntry,
+// the alias of an IOMMU, a property of a Clique or PortOverride. Without a mark a fragment is the
+// user's.
+type Mark string
+
+// Marked lists the fragments that a domain has to have with a mark.
+type Marked struct {
+	Fragments []Fragment // all that bear the mark; none removes them
+	Instead   []Fragment // unmarked ones that they replace
+}
+
+// written is a fragment with its elements in the document.
+type written struct {
+	Fragment
+	at []*xmledit.Element
+}
+
+// editor collects the edits of one call of Apply.
+type editor struct {
+	domain  *Domain
+	xml     *xmledit.Document
+	changes Changes
+	edits   []xmledit.Edit
+
+	gone  map[*xmledit.Element]bool // of fragments
+	added []Fragment                // those with no place yet
+
+	// Elements for parents that several parts of the domain share: the end of <devices>, and
+	// the elements of qemuParents.
+	devices []string
+	qemu    map[string][]string
 }

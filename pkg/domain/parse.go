@@ -173,15 +173,6 @@ func (r *reader) pins(root *xmledit.Element) error {
 	return nil
 }
 
-// Addressing has the physical address bits of the guest. A value that libvirt would refuse
-// counts as absent, because placement does not need it.
-type Addressing struct {
-	CPUMode   string // cpu/@mode, "" when absent
-	PhysBits  int    // cpu/maxphysaddr/@bits, 0 when absent
-	HostBits  bool   // cpu/maxphysaddr/@mode is "passthrough"
-	LimitBits int    // cpu/maxphysaddr/@limit, 0 when absent
-}
-
 // WindowEntry is the fw_cfg entry with the least size of OVMF's 64-bit window, in MiB (edk2
 // OvmfPkg/Library/PlatformInitLib/MemDetect.c).
 const WindowEntry = "opt/ovmf/X-PciMmio64Mb"

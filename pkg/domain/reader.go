@@ -4,7 +4,6 @@ import (
 	"iter"
 	"math"
 	"math/bits"
-	"strconv"
 	"strings"
 
 	"hook-sidecar/pkg/domain/xmledit"
@@ -84,6 +83,8 @@ func first(e *xmledit.Element, path ...string) *xmledit.Element {
 	return nil
 }
 
+func alias(e *xmledit.Element) string { return e.Child("alias").Value("name") }
+
 // required reads a decimal number from an attribute that libvirt requires.
 func (r *reader) required(e *xmledit.Element, name string) (int, error) {
 	n, ok, err := r.attrNumber(e, name, 10, 0, math.MaxInt32)
@@ -147,55 +148,4 @@ func (r *reader) textNumber(e *xmledit.Element, high uint64) (uint64, error) {
 	}
 
 	return n, nil
-}
-
-// number reads an unsigned number as C's strtoul (libvirt src/util/virstring.c, virStrToLong_ui):
-// whitespace and a plus sign may come first, and with base 0 the prefix 0x means hex and 0 octal.
-func number(s string, base int) (n uint64, ok bool) {
-	s = strings.TrimPrefix(strings.TrimLeft(s, " \t\n\v\f\r"), "+")
-	if base == 0 {
-		switch {
-		case len(s) > 1 && (s[:2] == "0x" || s[:2] == "0X"):
-			s, base = s[2:], 16
-		case len(s) > 1 && s[0] == '0':
-			s, base = s[1:], 8
-		default:
-			base = 10
-		}
-	}
-
-	n, err := strconv.ParseUint(s, base, 64) // with a base it takes no sign and no underscore
-	return n, err == nil
-}
-
-// unit returns the bytes of a unit (libvirt src/util/virutil.c, virScaleInteger): a letter alone
-// or with iB is a power of 1024, with B a power of 1000.
-func unit(s string) (scale uint64, ok bool) {
-	s = strings.ToLower(s)
-	switch s {
-	case "":
-		return 1 << 10, true
-	case "b", "byte", "bytes":
-		return 1, true
-	}
-
-	var base uint64
-	switch s[1:] {
-	case "", "ib":
-		base = 1024
-	case "b":
-		base = 1000
-	}
-
-	power := strings.IndexByte("kmgtpe", s[0])
-	if base == 0 || power < 0 {
-		return 0, false
-	}
-
-	scale = base
-	for range power {
-		scale *= base
-	}
-
-	return scale, true
 }
