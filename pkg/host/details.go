@@ -3,7 +3,6 @@ package host
 import (
 	"encoding/binary"
 	"fmt"
-	"io/fs"
 	"maps"
 	"path"
 	"slices"
@@ -244,14 +243,6 @@ func listedACS(capable, control topology.ACSBits) *topology.ACS {
 	return &topology.ACS{
 		Capable: capable, Control: control, Partial: !capable.Has(topology.SourceValidation),
 	}
-}
-
-// HasRegisters reports whether a sysfs shows the registers of a function.
-func HasRegisters(sysfs fs.FS) bool {
-	h, _ := Read(sysfs, nil, All|Details)
-	return slices.ContainsFunc(h.Functions, func(f topology.Function) bool {
-		return f.Details != nil && f.Details.ExtendedConfig
-	})
 }
 
 // modaliasFile names the CPUs' vendor, family and model, and their features. Any user may read it

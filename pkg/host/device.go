@@ -1,7 +1,6 @@
 package host
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"path"
@@ -152,22 +151,6 @@ func isRoot(name string) bool {
 	return err == nil
 }
 
-// hex reads a number like "0x10de" of at most bits bits; 0 when it is absent.
-func (r *hostReader) hex(name string, bits int) uint64 {
-	n := parsed(r, name, r.file(name), func(text string) (uint64, error) {
-		return parseHex(text, bits)
-	})
-	return *cmp.Or(n, new(uint64))
-}
-
-func parseNumber(text string) (int, error) {
-	n, err := strconv.ParseUint(text, 10, 31)
-	if err != nil {
-		return 0, fmt.Errorf("invalid number %q: want a decimal number", words.Abridge(text))
-	}
-	return int(n), nil
-}
-
 // iommuGroup reads the link to the IOMMU group; nil without one.
 func (r *hostReader) iommuGroup(name string) *int {
 	return parsed(r, name, r.linkBase(name), parseNumber)
@@ -245,16 +228,6 @@ func parseBAR(line string) (bar topology.BAR, used bool, err error) {
 	}, true, nil
 }
 
-func parseHex(text string, bits int) (uint64, error) {
-	n, err := strconv.ParseUint(strings.TrimPrefix(text, "0x"), 16, bits)
-	if err != nil {
-		return 0, fmt.Errorf("invalid number %q: want hex of at most %d bits",
-			words.Abridge(text), bits)
-	}
-
-	return n, nil
-}
-
 const nodesDir = "devices/system/node"
 
 // maxNode is the highest NUMA node of Linux: MAX_NUMNODES is at most 1024
@@ -313,22 +286,6 @@ func (r *hostReader) affinity(name string) topology.Affinity {
 	}
 
 	return topology.OnNode(*node)
-}
-
-// parsed returns the value of a text that a file or a link has; nil for no text, and with a
-// warning for one that is not valid.
-func parsed[T any](r *hostReader, name, text string, parse func(string) (T, error)) *T {
-	if text == "" {
-		return nil
-	}
-
-	value, err := parse(text)
-	if err != nil {
-		r.problem(reasons.CodeBadSysfs, name, err.Error())
-		return nil
-	}
-
-	return &value
 }
 
 func parseNode(text string) (topology.NodeID, error) {

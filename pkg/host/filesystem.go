@@ -59,6 +59,16 @@ func (s *fileSystem) add(name string, mode fs.FileMode, data string) error {
 	return nil
 }
 
+// maxPathDepth bounds the components of a path: real ones have about 6, and 2 per PCIe
+// switch.
+const maxPathDepth = 64
+
+// isPath reports whether a path is clean, inside the tree, and not too long.
+func isPath(name string) bool {
+	return fs.ValidPath(name) && len(name) <= maxLinkBytes &&
+		strings.Count(name, "/") < maxPathDepth
+}
+
 // directory returns a directory. It adds it, and those above it, where they are missing.
 func (s *fileSystem) directory(name string) (*file, error) {
 	if known := s.files[name]; known != nil {

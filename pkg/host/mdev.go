@@ -1,56 +1,12 @@
 package host
 
 import (
-	"fmt"
 	"path"
 	"strconv"
 	"strings"
 
-	"hook-sidecar/pkg/reasons"
 	"hook-sidecar/pkg/topology"
 )
-
-// addMDEV reads a mediated device and its parent.
-func (r *hostReader) addMDEV(u topology.UUID) {
-	if _, seen := r.mdevs[u]; seen {
-		return
-	}
-
-	r.mdevs[u] = nil
-	dir, shown := r.deviceDir(path.Join(mdevDevices, u.String()))
-	if !shown {
-		r.notShown(topology.MediatedDevice(u), mdevDevices)
-	}
-
-	if dir == "" {
-		return
-	}
-
-	m := &topology.MDEV{
-		UUID:       u,
-		Type:       r.linkBase(dir + "/mdev_type"),
-		IOMMUGroup: r.iommuGroup(dir + "/iommu_group"),
-	}
-
-	r.mdevs[u] = m
-
-	// Under devices/virtual the parent is a driver, such as mtty (kernel
-	// samples/vfio-mdev).
-	parent, err := topology.ParseAddress(path.Base(path.Dir(dir)))
-	if err != nil {
-		return
-	}
-
-	m.Parent = &parent
-
-	if _, shown := r.add(parent); !shown {
-		r.problem(reasons.CodeBadSysfs, dir,
-			fmt.Sprintf("the parent %s of this mediated device is not in %s", parent, pciDevices))
-		return
-	}
-
-	r.addRequested(parent)
-}
 
 // Directories of a PCI function: mdevTypes has its types of mediated device
 // (Documentation/ABI/testing/sysfs-bus-vfio-mdev), vgpuDir is of NVIDIA's driver, on a

@@ -18,10 +18,6 @@ import (
 // maxSnapshotBytes bounds a snapshot file; one of 100 devices has 160 KB.
 const maxSnapshotBytes = 16 << 20
 
-// maxPathDepth bounds the components of a path: real ones have about 6, and 2 per PCIe
-// switch.
-const maxPathDepth = 64
-
 // linkArrow separates the path of a symbolic link from " " and its target.
 const linkArrow = " ->"
 
@@ -94,12 +90,6 @@ func ParseSnapshot(data []byte) (fs.FS, error) {
 
 	files.sort()
 	return files, nil
-}
-
-// isPath reports whether a path is clean, inside the tree, and not too long.
-func isPath(name string) bool {
-	return fs.ValidPath(name) && len(name) <= maxLinkBytes &&
-		strings.Count(name, "/") < maxPathDepth
 }
 
 // checkLink accepts only links that tree, which resolves ".." by name, and the kernel

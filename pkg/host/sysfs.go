@@ -14,55 +14,6 @@ import (
 	"hook-sidecar/pkg/words"
 )
 
-// The directories where sysfs lists devices (kernel
-// Documentation/ABI/testing/sysfs-bus-pci, sysfs-bus-vfio-mdev,
-// sysfs-kernel-iommu_groups).
-const (
-	pciDevices  = "bus/pci/devices"
-	mdevDevices = "bus/mdev/devices"
-	iommuGroups = "kernel/iommu_groups"
-)
-
-// Needs is a set of files to read of a host, in addition to those that decide where devices
-// are placed: the online NUMA nodes, and of each device the NUMA node, the path, the size
-// of the configuration space and, of a function other than 0, the physical function.
-type Needs uint8
-
-// The needs.
-const (
-	// Classes of the functions, which NCCL needs to pair devices; the ids of a GPU, and whether one
-	// of AMD is a physical function; whether a virtual function of a NIC shows a link. With them the
-	// model of the CPUs, by which Linux and UCX decide.
-	Classes Needs = 1 << iota
-	// Groups are the IOMMU groups, which hold the functions of a device together, and the physical
-	// functions of all virtual ones.
-	Groups
-	// LinkSpeeds are the fastest links that the functions support, and the functions at both
-	// ends of a device's link.
-	LinkSpeeds
-
-	details
-	warnings
-	related
-	all
-
-	// Details of each function that is read, the number of CPU packages, and the first function of
-	// each device's root bus. A hook reads them only for a policy key, because the kernel wakes a
-	// device to read the state of its link.
-	Details = details | LinkSpeeds
-	// Warnings are the inputs of a plan's warnings: drivers, BARs, the ids of vendor and device,
-	// the members of the IOMMU groups, and beside NVIDIA GPUs the host's NVSwitches.
-	Warnings = warnings | Classes | Groups
-	// Related are the functions that belong to a device: the bridges above it, the other
-	// functions of the same device and its physical function.
-	Related = related | Warnings
-	// All is all PCI functions and mediated devices.
-	All = all | Related
-)
-
-// Has reports whether n includes others.
-func (n Needs) Has(others Needs) bool { return n&others == others }
-
 // Read reads devices, and the parents of mediated devices, from a sysfs tree. A device
 // without an entry becomes a warning with the code no-sysfs. A file that cannot be read or
 // parsed becomes a warning and counts as absent; an absent file is not a warning. For no
@@ -103,16 +54,12 @@ func Read(fsys fs.FS, ids []topology.DeviceID, needs Needs) (*topology.Host, []r
 	return r.fill(host)
 }
 
-// hostReader reads a host. It reads each device once.
-type hostReader struct {
-	tree     *tree
-	needs    Needs
-	problems []reasons.Finding
-
-	nodes   []topology.NUMANode
-	devices map[topology.Address]*topology.Function // nil: cannot be read
-	mdevs   map[topology.UUID]*topology.MDEV        // nil: cannot be read
-	groups  map[int]bool                            // whose members are read
+// HasRegisters reports whether a sysfs shows the registers of a function.
+func HasRegisters(sysfs fs.FS) bool {
+	h, _ := Read(sysfs, nil, All|Details)
+	return slices.ContainsFunc(h.Functions, func(f topology.Function) bool {
+		return f.Details != nil && f.Details.ExtendedConfig
+	})
 }
 
 // newHostReader returns a reader that has read the NUMA nodes, which every device needs.
@@ -200,32 +147,6 @@ func listed[ID fmt.Stringer](r *hostReader, dir string, parse func(string) (ID, 
 	return ids
 }
 
-func (r *hostReader) problem(code reasons.Code, source, text string) {
-	r.problems = append(r.problems, reasons.NewProblem(code, source, text))
-}
-
-// notShown adds the problem that a device has no entry in its directory.
-func (r *hostReader) notShown(id topology.DeviceID, dir string) {
-	text := path.Join(dir, id.String()) + ": sysfs does not show this device"
-	r.problems = append(r.problems, reasons.NewFinding(reasons.CodeNoSysfs, &id, text))
-}
-
-// file returns the content of a file, or "" when it is absent or cannot be read.
-func (r *hostReader) file(name string) string {
-	content, err := r.tree.file(name)
-	r.check(name, err)
-	return content
-}
-
-// linkBase returns the last component of a link's target, or "" without a readable link.
-func (r *hostReader) linkBase(name string) string {
-	target, err := r.tree.link(name)
-	if r.check(name, err); err != nil {
-		return ""
-	}
-	return path.Base(target)
-}
-
 // addRequested reads a PCI function and the functions that belong to it.
 func (r *hostReader) addRequested(a topology.Address) {
 	device, shown := r.add(a)
@@ -260,6 +181,48 @@ func (r *hostReader) addRequested(a topology.Address) {
 	if r.needs.Has(Details) {
 		r.addRootComplex(device)
 	}
+}
+
+// addMDEV reads a mediated device and its parent.
+func (r *hostReader) addMDEV(u topology.UUID) {
+	if _, seen := r.mdevs[u]; seen {
+		return
+	}
+
+	r.mdevs[u] = nil
+	dir, shown := r.deviceDir(path.Join(mdevDevices, u.String()))
+	if !shown {
+		r.notShown(topology.MediatedDevice(u), mdevDevices)
+	}
+
+	if dir == "" {
+		return
+	}
+
+	m := &topology.MDEV{
+		UUID:       u,
+		Type:       r.linkBase(dir + "/mdev_type"),
+		IOMMUGroup: r.iommuGroup(dir + "/iommu_group"),
+	}
+
+	r.mdevs[u] = m
+
+	// Under devices/virtual the parent is a driver, such as mtty (kernel
+	// samples/vfio-mdev).
+	parent, err := topology.ParseAddress(path.Base(path.Dir(dir)))
+	if err != nil {
+		return
+	}
+
+	m.Parent = &parent
+
+	if _, shown := r.add(parent); !shown {
+		r.problem(reasons.CodeBadSysfs, dir,
+			fmt.Sprintf("the parent %s of this mediated device is not in %s", parent, pciDevices))
+		return
+	}
+
+	r.addRequested(parent)
 }
 
 // addRootComplex reads the first function of a device's root bus, by which Linux knows the root
@@ -303,13 +266,6 @@ func (r *hostReader) addGroup(device *topology.Function) {
 	}
 }
 
-// entries lists the names in a directory; none when it is absent.
-func (r *hostReader) entries(dir string) []string {
-	names, err := r.tree.list(dir)
-	r.check(dir, err)
-	return names
-}
-
 // add reads a PCI function, and the bridges above it. It returns false when sysfs does not
 // show the function, and nil when it cannot be read, which is a warning.
 func (r *hostReader) add(a topology.Address) (device *topology.Function, shown bool) {
@@ -343,44 +299,6 @@ func (r *hostReader) add(a topology.Address) (device *topology.Function, shown b
 	return device, true
 }
 
-// deviceDir returns the directory that an entry of pciDevices or mdevDevices links to, or
-// "" and a warning when the target is not a real directory of the same name. It is false
-// when there is no such entry.
-func (r *hostReader) deviceDir(link string) (dir string, shown bool) {
-	parent, base := split(link)
-	if _, err := r.tree.dir(parent); err != nil {
-		r.check(parent, err)
-		return "", false
-	}
-
-	dir, err := r.tree.link(link)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", false
-	}
-
-	if err == nil && path.Base(dir) != base {
-		err = fmt.Errorf("links to another device, %q", words.Abridge(path.Base(dir)))
-	}
-
-	if err == nil {
-		_, err = r.tree.dir(dir)
-	}
-
-	if err != nil {
-		r.problem(reasons.CodeBadSysfs, link, err.Error())
-		return "", true
-	}
-
-	return dir, true
-}
-
-// check adds the problem of reading a file, unless it is absent.
-func (r *hostReader) check(name string, err error) {
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		r.problem(reasons.CodeBadSysfs, name, err.Error())
-	}
-}
-
 // fill adds the devices that were read to the host, sorted.
 func (r *hostReader) fill(host *topology.Host) (*topology.Host, []reasons.Finding) {
 	r.close()
@@ -397,11 +315,4 @@ func (r *hostReader) fill(host *topology.Host) (*topology.Host, []reasons.Findin
 	}
 
 	return host, reasons.Sort(r.problems)
-}
-
-// close closes the open directories. The reader stays usable.
-func (r *hostReader) close() {
-	if err := r.tree.close(); err != nil {
-		r.problem(reasons.CodeBadSysfs, ".", err.Error())
-	}
 }
