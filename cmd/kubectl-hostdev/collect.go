@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/types"
@@ -199,60 +198,4 @@ func (a *app) writeIn(directory string, f archive.File) error {
 		return err
 	}
 	return a.Write(name, f.Data)
-}
-
-// open makes archives what commands read, in place of a cluster.
-func (a *app) open(names []string) (err error) {
-	a.archives, err = a.readInputs(names, cli.MaxInput)
-	return err
-}
-
-// readInputs reads a user's files, archives and directories. A file that is no archive has a limit
-// of its own.
-func (a *app) readInputs(names []string, limit int) (inputs []archive.Input, err error) {
-	for _, name := range names {
-		var in archive.Input
-		if info, statErr := os.Stat(name); statErr == nil && info.IsDir() {
-			in, err = archive.ReadDirectory(name, os.DirFS(name), maxObjects)
-		} else {
-			var data []byte
-			data, err = a.ReadFileOf(name, func(head []byte) int {
-				if archive.IsTar(head) {
-					return maxObjects
-				}
-				return limit
-			})
-			if err == nil {
-				in, err = archive.Parse(cli.InputName(name), data)
-			}
-		}
-
-		if err != nil {
-			return nil, err
-		}
-
-		inputs = append(inputs, in)
-	}
-
-	return inputs, nil
-}
-
-// archived returns the namespace of the VMs in the archives: the only one, or that of a VM with a
-// name; "" for several.
-func archived(archives []archive.Input, name string) string {
-	found := ""
-	for _, in := range archives {
-		for _, vm := range in.Collected.VMs {
-			namespace, archivedName, _ := strings.Cut(vm, "/")
-			switch {
-			case name != "" && archivedName != name:
-			case found != "" && found != namespace:
-				return ""
-			default:
-				found = namespace
-			}
-		}
-	}
-
-	return found
 }

@@ -25,10 +25,6 @@ import (
 	"hook-sidecar/pkg/words"
 )
 
-// maxObjects limits the bytes of a file of a cluster's objects: some thousand nodes with their
-// pods.
-const maxObjects = 1 << 30
-
 // readFleet reads the files and, where they are not the cluster's, the cluster: as far as the user
 // may.
 func (a *app) readFleet(ctx context.Context, flags fitFlags) (objects fit.Objects, err error) {
