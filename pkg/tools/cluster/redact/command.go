@@ -97,8 +97,8 @@ func compilePrograms() (forms []commandForm) {
 var (
 	// piped is what a shell writes to a command that reads a password.
 	piped = lazyregexp.New(`(\b(?:echo|printf)\s+)[^|\n]+\|`)
-	// traced is the same in a shell's trace (set -x), where each command has its line: an only word that
-	// is written without a line's end.
+	// traced is the same in a shell's trace (set -x), in which each command has a line: a single word
+	// that is printed without a line's end.
 	traced = lazyregexp.New(`(?m)((?:^|\s)\++ (?:echo -\w*n\w*|printf '?%s'?) )\S+$`)
 	// withUser is a password after a user, in any command: -u USER -p PASSWORD, --user USER:PASSWORD.
 	withUser = []lazyregexp.Regexp{
