@@ -12,8 +12,8 @@ import (
 // Apply returns the bytes of the domain with the changes. It edits as little as it can: a value
 // that is already right keeps its spelling, and no changes give a copy of the parsed bytes.
 //
-// Values are written as they are: the caller parses the result, which
-// refuses the numbers that libvirt would, and compares it with After.
+// Values are written as they are: the caller parses the result, which refuses the numbers that
+// libvirt would, and compares it with After.
 func (d *Domain) Apply(c Changes) ([]byte, error) {
 	e := editor{
 		domain: d, xml: d.doc.xml, changes: c,

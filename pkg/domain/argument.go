@@ -12,8 +12,8 @@ import (
 	"hook-sidecar/pkg/words/lazyregexp"
 )
 
-// CommandLine is what qemu:commandline has of the guest's PCI buses. libvirt does not read it, so
-// what libvirt chooses leaves no room for it.
+// CommandLine lists the PCI devices that qemu:commandline adds to the guest. libvirt does not read
+// it, so the addresses that libvirt chooses leave no room for these devices.
 type CommandLine struct {
 	// Devices are the PCI devices in the order in which QEMU makes them: first those with options,
 	// before any of libvirt's, then those in JSON, after all of libvirt's (softmmu/vl.c,

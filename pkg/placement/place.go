@@ -34,7 +34,8 @@ func placeDevices(s start) placing {
 	chosen, placed, violations := placeAll(s)
 
 	// A port for each companion is worth less than a layout that fits: only then do they share one.
-	if companions := withOwnPort(chosen.decisions); exceedsBudget(violations) && companions != "" {
+	companions := withOwnPort(chosen.decisions)
+	if companions != "" && reasons.CodeBudget.IsIn(violations) {
 		s.companionsShare = true
 		if _, fewer, tooMuch := placeAll(s); len(tooMuch) == 0 {
 			placed, violations = fewer, nil
@@ -230,7 +231,7 @@ func build(s start, p proposal, ports bus.Ports) (placing, []reasons.Finding) {
 	built, violations := buildAny(s, p, ports)
 
 	// More room does not come from addresses, so that an exceeded budget is the answer.
-	if len(violations) == 0 || exceedsBudget(violations) {
+	if len(violations) == 0 || reasons.CodeBudget.IsIn(violations) {
 		return built, violations
 	}
 
@@ -248,7 +249,7 @@ func buildAny(s start, p proposal, ports bus.Ports) (placing, []reasons.Finding)
 	return firstUnmoved(s, func(yield func(placing, []reasons.Finding) bool) {
 		for rep := range plans(s, replacementFor(s, p, ports)) {
 			next, broken := buildWith(s, p, rep)
-			if !yield(next, broken) || exceedsBudget(broken) {
+			if !yield(next, broken) || reasons.CodeBudget.IsIn(broken) {
 				return // another plan does not need less
 			}
 		}
@@ -442,7 +443,7 @@ func nextLayout(s start, p proposal, violations []reasons.Finding) (placing, []r
 // giveUp leaves every device where it is.
 func giveUp(s start, p proposal, violations []reasons.Finding) placing {
 	reason := reasons.BrokenRule
-	if exceedsBudget(violations) {
+	if reasons.CodeBudget.IsIn(violations) {
 		reason = reasons.Budget
 	}
 
@@ -479,12 +480,6 @@ func withReferenced(built placing) placing {
 	}
 
 	return built
-}
-
-func exceedsBudget(violations []reasons.Finding) bool {
-	return slices.ContainsFunc(violations, func(v reasons.Finding) bool {
-		return v.Code == reasons.CodeBudget
-	})
 }
 
 // withOutcome returns the decisions, with another outcome for devices that were placed.

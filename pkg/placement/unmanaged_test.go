@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 
@@ -247,11 +246,7 @@ func TestBudgetOfUnplaced(t *testing.T) {
 
 	result := m.Read(plan.Request{Domain: []byte(in)}).Plan()
 	expect.NoError(t, result.Err)
-	gpu, isNamed := result.Plan.Devices[0], slices.ContainsFunc(result.Plan.Warnings,
-		func(w reasons.Finding) bool {
-			return w.Code == reasons.CodeBudget
-		})
-
+	gpu, isNamed := result.Plan.Devices[0], reasons.CodeBudget.IsIn(result.Plan.Warnings)
 	if gpu.Reason != reasons.NoGuestNUMA || gpu.GuestPath[0] != bus || !isNamed {
 		t.Errorf("%s is %s, %s, under %v, warnings %v", gpu.ID, gpu.Outcome, gpu.Reason,
 			gpu.GuestPath, result.Plan.Warnings)

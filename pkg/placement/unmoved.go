@@ -83,8 +83,8 @@ func faultsOf(all []without, changed bus.Guest, staying []topology.DeviceID) (f 
 		}
 	}
 
-	// No rule says where a hostdev without an address is placed: libvirts differ. Only the first is
-	// asked, for which the guest is planned.
+	// No rule says where a hostdev without an address is placed: libvirts differ. So only the first
+	// counts: the plan is made for it.
 	if len(all) > 0 {
 		f.replugged = all[0].replugs(changed, staying)
 	}

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"hook-sidecar/pkg/placement"
 	"hook-sidecar/pkg/plan"
 	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/reasons"
@@ -51,7 +50,7 @@ func TestNothingElseMoves(t *testing.T) {
 				}
 
 				before, after := want, unmoved(got.Tree)
-				if isRenumbered(planned.Plan) { // the warning says which devices
+				if reasons.CodeBusNumber.IsIn(planned.Plan.Warnings) { // it says which devices
 					before, after = slotsOf(before), slotsOf(after)
 				}
 
@@ -196,13 +195,6 @@ func laidOut(s policy.Source, layout policy.Layout) policy.Source {
 // ownExpander matches the line of a device under an expander bus of the user's own. Its bus
 // numbers may change, where devices beside it leave or the expander bus has no busNr.
 var ownExpander = regexp.MustCompile(`^(expander bus) \d+( .*) at .*`)
-
-// isRenumbered reports whether a plan warns that devices which stay change their bus number.
-func isRenumbered(p *placement.Plan) bool {
-	return slices.ContainsFunc(p.Warnings, func(f reasons.Finding) bool {
-		return f.Code == reasons.CodeBusNumber
-	})
-}
 
 // slotsOf returns places without the addresses in the guest's kernel.
 func slotsOf(seen map[string]string) map[string]string {

@@ -114,6 +114,11 @@ func (c Code) Remedy() string { return find(codeTable, c).remedy }
 // Check returns the check of doctor that reports findings of this code; "" stands for warnings.
 func (c Code) Check() string { return find(codeTable, c).check }
 
+// IsIn reports whether one of the findings has the code.
+func (c Code) IsIn(all []Finding) bool {
+	return slices.ContainsFunc(all, func(f Finding) bool { return f.Code == c })
+}
+
 // Severity says how bad a finding is, in the words of libvirt's virt-host-validate.
 type Severity string
 

@@ -111,9 +111,7 @@ func answer(
 		t.Fatal(result.Err)
 	}
 
-	return result.Domain, !slices.ContainsFunc(result.Plan.Warnings, func(w reasons.Finding) bool {
-		return w.Code == reasons.CodeBudget
-	})
+	return result.Domain, !reasons.CodeBudget.IsIn(result.Plan.Warnings)
 }
 
 func withLayout(layout policy.Layout) map[policy.Key]string {

@@ -166,9 +166,7 @@ func (c checker) check(domain []byte, devices []string) bool {
 		c.Fatal(result.Err)
 	}
 
-	if slices.ContainsFunc(result.Plan.Warnings, func(w reasons.Finding) bool {
-		return w.Code == reasons.CodeBudget
-	}) {
+	if reasons.CodeBudget.IsIn(result.Plan.Warnings) {
 		return false
 	}
 

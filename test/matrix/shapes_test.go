@@ -43,13 +43,6 @@ func newShape(t *testing.T, seed uint64) mixed {
 	return m
 }
 
-// movesWithLibvirt9 reports whether the plan says what libvirt 9.0 moves.
-func movesWithLibvirt9(result plan.Result) bool {
-	return slices.ContainsFunc(result.Plan.Warnings, func(f reasons.Finding) bool {
-		return f.Code == reasons.CodeLibvirt9
-	})
-}
-
 // TestShapes: a random domain has with the hook every disk, NIC, filesystem and controller where
 // libvirt puts it without, and every device where the hook predicts it. Later calls change
 // nothing, but where the first could place nothing: what the user left open is then known, such as
@@ -85,7 +78,7 @@ func TestShapes(t *testing.T) {
 			}
 
 			predicted += comparePredictions(t, result, with)
-			if !libvirt.IsByIndex() && movesWithLibvirt9(result) {
+			if !libvirt.IsByIndex() && reasons.CodeLibvirt9.IsIn(result.Plan.Warnings) {
 				return
 			}
 

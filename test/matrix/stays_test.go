@@ -228,7 +228,7 @@ func TestBesideStaying(t *testing.T) {
 
 			m.compareAddresses(t, result)
 			named += m.comparePairs(t, result, without, with)
-			if !libvirt.IsByIndex() && movesWithLibvirt9(result) {
+			if !libvirt.IsByIndex() && reasons.CodeLibvirt9.IsIn(result.Plan.Warnings) {
 				return
 			}
 

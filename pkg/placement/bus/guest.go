@@ -28,7 +28,7 @@ type Guest struct {
 
 // New returns the guest that a libvirt makes of a given one.
 func New(given libvirt.Guest, by alloc.Libvirt) Guest {
-	return Guest{Guest: given, Given: given}.by(by).With(given.Domain)
+	return Guest{Guest: given, Given: given, Libvirt: by}.With(given.Domain)
 }
 
 // With returns the guest of another domain, which has the same devices.

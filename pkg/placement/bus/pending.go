@@ -218,8 +218,8 @@ func (g Guest) Settled() Guest {
 	return settled
 }
 
-// as returns the guest with the tree of another one, in which more devices have addresses. Given
-// stays: it is what is rewritten, and what libvirt completes.
+// as returns the guest with the tree of another one, in which more devices have addresses. Given is
+// not changed: the hook rewrites it, and libvirt completes it.
 func (g Guest) as(other libvirt.Guest) Guest { return g.seen(other, other.Holes()) }
 
 // plug describes one use of a free port: libvirt plugs in a device, a hostdev, a bridge of the

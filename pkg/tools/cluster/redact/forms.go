@@ -29,7 +29,7 @@ const (
 // schemes are those of the header Authorization (IANA, HTTP Authentication Scheme Registry).
 var schemes = strings.Fields(`apikey basic bearer digest negotiate ntlm`)
 
-// request is what is before the path of an address in a request.
+// request matches the start of an HTTP request in a log, before the path: "GET ", "uri=".
 const request = `\b(?-i:GET|HEAD|POST|PUT|PATCH|DELETE) |\b(?:uri|url)=\\*["']?`
 
 // rule is a form of a secret that needs no name, and what is written in its place.

@@ -74,14 +74,15 @@ func (l *log) isInKey() bool {
 func (l *log) isInBlock(line string) bool {
 	found := stamp.FindString(line)
 	rest := line[len(found):]
+	row := strings.TrimRight(rest, " \r\n")
 	isDeeper := strings.HasPrefix(rest, " ") || strings.HasPrefix(rest, "- ")
-	isRow := l.table != nil && l.table.isRow(strings.TrimRight(rest, " \r\n"))
+	isRow := l.table != nil && l.table.isRow(row)
 	if found != "" && (isDeeper || isRow) && l.block.Len() > 0 &&
 		strings.Count(l.block.String(), "\n") < keyLines {
 		return true
 	}
 
-	l.table = headerOf(strings.TrimRight(rest, " \r\n"))
+	l.table = headerOf(row)
 	return false
 }
 

@@ -6,9 +6,8 @@ import (
 	"hook-sidecar/pkg/words/lazyregexp"
 )
 
-// stamp is what a program that prints a log puts before a line: a time as "kubectl logs
-// --timestamps", a container's runtime, Python's logging or the kernel has it, klog's header, or what
-// journalctl prints.
+// stamp matches the time at the start of a log's line, with what a logger prints beside it: kubectl
+// logs --timestamps, a container's runtime, Python's logging, the kernel, klog, journalctl.
 var stamp = lazyregexp.New(`^(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)? ` +
 	`(?:std(?:out|err) [FP] |(?:[\w.-]+|-) [\w.-]+\[(?:\d{2,}|[A-Z]+)\]: )?|` +
 	`\[ *\d+\.\d+\] (?:[\w.-]+\[\d{2,}\]: )?|` +

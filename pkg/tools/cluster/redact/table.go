@@ -20,8 +20,8 @@ var (
 	shortCell = lazyregexp.New(`^(?:\d{0,3}|-*|<none>|true|false|yes|no|` + Mark + `)$`)
 )
 
-// separators are what is between the cells of a table: of Markdown and SQL's programs, of CSV,
-// several blanks, or one.
+// The separators of cells: a rule as Markdown and SQL's programs print it, CSV's signs, several
+// blanks, one blank.
 const (
 	blanks, blank = "", " "
 	rule1, rule2  = "|", "│"
