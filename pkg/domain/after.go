@@ -18,9 +18,7 @@ func (d *Domain) After(c Changes) *Domain {
 	for i := range next.Hostdevs {
 		h := &next.Hostdevs[i]
 		h.HasMode = h.HasMode || slices.Contains(c.SetMode, h.ID)
-		if address, isPlaced := c.Place[h.ID]; isPlaced {
-			h.Address = address
-		}
+		h.Address = h.addressAfter(c)
 	}
 
 	next.Hostdevs = append(next.Hostdevs, c.AddHostdevs...)
@@ -33,6 +31,11 @@ func (d *Domain) After(c Changes) *Domain {
 	}
 
 	next.Controllers = append(next.Controllers, c.AddControllers...)
+	next.Others = slices.Clone(d.Others)
+	for i := range next.Others {
+		next.Others[i].complete(c)
+	}
+
 	if c.RenameSSIDSizes {
 		next.Fragments = withoutSSIDSizes(next.Fragments)
 	}
@@ -47,11 +50,27 @@ func (c Controller) after(changes Changes) Controller {
 		c.Chassis = &chassis
 	}
 
-	more := changes.Complete[c.Index]
+	more := changes.Complete[c.Entry()]
 	c.Address = cmp.Or(c.Address, more.Address)
 	c.BusNr = cmp.Or(c.BusNr, more.BusNr)
 
 	return c
+}
+
+// addressAfter returns the address of the hostdev after changes. A place that is planned, or taken
+// away, counts before the one that completes it.
+func (h Hostdev) addressAfter(changes Changes) *GuestAddress {
+	if to, isPlaced := changes.Place[h.ID]; isPlaced {
+		return to
+	}
+	return cmp.Or(h.Address, changes.Complete[h.Entry()].Address)
+}
+
+// complete gives the device the address that changes have for it.
+func (d *Device) complete(changes Changes) {
+	if at := changes.Complete[d.Entry()].Address; d.Address == nil && at != nil {
+		d.Address, d.AddressType = at, "pci"
+	}
 }
 
 // withFragments returns the read model after changes of fragments: they are in the place of
@@ -93,11 +112,33 @@ func (d *Domain) Verify(after *Domain) error {
 		}
 	}
 
+	if err := verifyOthers(after.Others, d.Others); err != nil {
+		return err
+	}
+
 	if err := verifyFragments(d, after); err != nil {
 		return err
 	}
 
 	return verifyControllers(after.Controllers, d.Controllers)
+}
+
+// verifyOthers compares the devices that are no fragments: a vIOMMU is one.
+func verifyOthers(want, have []Device) error {
+	isFragment := func(o Device) bool { return o.Element == "iommu" }
+	want = slices.DeleteFunc(slices.Clone(want), isFragment)
+	have = slices.DeleteFunc(slices.Clone(have), isFragment)
+	if len(want) != len(have) {
+		return fmt.Errorf("the result has %d other devices, the plan %d", len(have), len(want))
+	}
+
+	for i, w := range want {
+		if h := have[i]; h.Element != w.Element || !topology.Same(h.Address, w.Address) {
+			return fmt.Errorf("the address of a %s is not in the result as planned", w.Element)
+		}
+	}
+
+	return nil
 }
 
 func verifyFragments(got, want *Domain) error {

@@ -24,8 +24,15 @@ func (d *Domain) Apply(c Changes) ([]byte, error) {
 		if !h.HasMode && slices.Contains(c.SetMode, h.ID) {
 			e.edit(e.xml.SetAttr(h.at, "mode", "subsystem"))
 		}
-		if to, isPlaced := c.Place[h.ID]; isPlaced {
-			e.place(h, to)
+		if _, isPlaced := c.Place[h.ID]; isPlaced || c.Complete[h.Entry()] != (Completion{}) {
+			e.place(h.at, h.Address, h.addressAfter(c))
+		}
+	}
+
+	for _, now := range d.Others {
+		to := now
+		if to.complete(c); to.Address != now.Address {
+			e.place(now.at, nil, to.Address)
 		}
 	}
 
@@ -59,36 +66,37 @@ func (d *Domain) Apply(c Changes) ([]byte, error) {
 	return e.xml.Apply(e.edits)
 }
 
-func (e *editor) place(h Hostdev, to *GuestAddress) {
-	address := h.at.Child("address")
+// place gives an element the address to in place of now; nil for none.
+func (e *editor) place(at *xmledit.Element, now, to *GuestAddress) {
+	address := at.Child("address")
 	kind := address.Attr("type")
 	switch { // an address that is of another type is replaced, one of PCI is edited in place
 	case to == nil && address == nil:
 	case to == nil:
 		e.edit(e.xml.Remove(address))
 	case address == nil:
-		e.edit(e.insertAddress(h.at, printAddress(to)))
+		e.edit(e.insertAddress(at, printAddress(to)))
 	case kind != nil && kind.Value != "pci":
 		e.edit(e.xml.Replace(address, printAddress(to)))
-	case kind == nil || h.Address == nil || *h.Address != *to:
+	case kind == nil || now == nil || *now != *to:
 		e.editAddress(address, *to)
 	}
 }
 
-// insertAddress adds an address to a hostdev, where virt-launcher puts it (KubeVirt
-// pkg/virt-launcher/virtwrap/api/schema.go, HostDevice).
-func (e *editor) insertAddress(hostdev *xmledit.Element, address string) xmledit.Edit {
-	if alias := hostdev.Child("alias"); alias != nil {
+// insertAddress adds an address to an element, in a hostdev where virt-launcher puts it (KubeVirt
+// pkg/virt-launcher/virtwrap/api/schema.go, HostDevice). Elsewhere libvirt takes any order.
+func (e *editor) insertAddress(at *xmledit.Element, address string) xmledit.Edit {
+	if alias := at.Child("alias"); alias != nil {
 		return e.xml.InsertBefore(alias, address)
 	}
 
 	for _, name := range []string{"boot", "source"} {
-		if before := hostdev.Child(name); before != nil {
+		if before := at.Child(name); before != nil {
 			return e.xml.InsertAfter(before, address)
 		}
 	}
 
-	return e.xml.InsertLast(hostdev, address)
+	return e.xml.InsertLast(at, address)
 }
 
 // editAddress changes the attributes of an address that differ, and adds those that are missing.
@@ -125,11 +133,8 @@ func (e *editor) change(now, to Controller) {
 		e.setTarget(now.at, to)
 	}
 
-	if address := now.at.Child("address"); now.Address == nil && to.Address != nil {
-		if address != nil {
-			e.edit(e.xml.Remove(address))
-		}
-		e.edit(e.xml.InsertLast(now.at, printAddress(to.Address)))
+	if now.Address == nil && to.Address != nil {
+		e.place(now.at, nil, to.Address)
 	}
 }
 

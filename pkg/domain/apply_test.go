@@ -274,45 +274,80 @@ func TestApplyReplacesController(t *testing.T) {
 	}
 }
 
-// No value that a caller gives reaches the document as markup.
-// TestComplete: controllers get what they lack, in place; what they have stays as it is written.
+// TestComplete: what has no address gets one, in place; what it has stays as it is written.
 func TestComplete(t *testing.T) {
-	const address = `<address type="pci" domain="0x0000" bus="0x05" slot="0x01" function="0x0">` +
-		`</address>`
+	const numbers = `domain="0x0000" bus="0x05" slot="0x01" function="0x0"`
+	const address = `<address type="pci" ` + numbers + `></address>`
 	const expander = "\n\t\t<controller type='pci' index='1' model='pcie-expander-bus'>"
 	const port = "\n\t\t<controller type='pci' index='6' model='pcie-switch-downstream-port'"
-	complete := domain.Changes{Complete: map[int]domain.Completion{
-		1: {Address: &domain.GuestAddress{Bus: 5, Slot: 1}, BusNr: new(252)},
-	}}
+	const disk = "\n\t\t<disk type='file'><target dev='vda' bus='virtio'/>"
+	const hostdev = "\n\t\t<hostdev type=\"pci\">" + source
 
-	for _, c := range []applyCase{
+	all := domain.Completion{Address: &domain.GuestAddress{Bus: 5, Slot: 1}, BusNr: new(252)}
+	place := domain.Completion{Address: all.Address}
+	for _, c := range []struct {
+		name          string
+		has           domain.Completion
+		changes       domain.Changes
+		before, after string
+	}{
 		{
-			"expander bus", complete,
+			"expander bus", all, domain.Changes{},
 			expander + "<target><node>0</node></target></controller>",
 			expander + "<target busNr='252'><node>0</node></target>" + address + "</controller>",
 		},
 		{
-			"address without a place", complete,
+			"address without a place", all, domain.Changes{},
 			expander + "<target busNr='0xfc'/><address type='pci'/></controller>",
-			expander + "<target busNr='0xfc'/>" + address + "</controller>",
+			expander + "<target busNr='0xfc'/><address type='pci' " +
+				strings.ReplaceAll(numbers, `"`, "'") + "/></controller>",
 		},
 		{
-			"port", domain.Changes{Complete: map[int]domain.Completion{
-				6: {Address: &domain.GuestAddress{Bus: 5, Slot: 1}},
-			}},
+			"port", place, domain.Changes{},
 			port + "/>", port + ">\n\t\t\t" + address + "\n\t\t</controller>",
 		},
 		{
-			"controller that goes", domain.Changes{
-				Complete: complete.Complete, RemoveControllers: []int{1},
-			},
+			"controller that goes", all, domain.Changes{RemoveControllers: []int{1}},
 			expander + "</controller>" + usbLine, usbLine,
 		},
+		{
+			"disk", place, domain.Changes{},
+			disk + "<alias name='ua-a'/></disk>", disk + address + "<alias name='ua-a'/></disk>",
+		},
+		{
+			"hostdev", place, domain.Changes{},
+			hostdev + "</hostdev>", hostdev + "\n\t\t\t" + address + "</hostdev>",
+		},
+		{
+			"hostdev that is placed", place, domain.Changes{Place: at(1)},
+			hostdev + "</hostdev>",
+			hostdev + "\n\t\t\t" + strings.NewReplacer(`slot="0x01"`, `slot="0x00"`, "0x05", "0x01").
+				Replace(address) + "</hostdev>",
+		},
 	} {
-		t.Run(c.name, c.run)
+		t.Run(c.name, func(t *testing.T) {
+			d := parse(t, in(c.before))
+			c.changes.Complete = map[domain.Entry]domain.Completion{}
+			for _, x := range d.Controllers {
+				c.changes.Complete[x.Entry()] = c.has
+			}
+
+			for _, x := range d.Hostdevs {
+				c.changes.Complete[x.Entry()] = c.has
+			}
+
+			for _, x := range d.Others {
+				if x.Element == "disk" {
+					c.changes.Complete[x.Entry()] = c.has
+				}
+			}
+
+			expect.Same(t, in(c.after), string(apply(t, d, c.changes)), "-want +got")
+		})
 	}
 }
 
+// No value that a caller gives reaches the document as markup.
 func TestApplyEscapes(t *testing.T) {
 	const name = `ua-"'<&>` + "\n\x00"
 	d := parse(t, in(usbLine))

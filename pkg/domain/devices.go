@@ -63,7 +63,7 @@ func (r *reader) other(e *xmledit.Element) (d Device, err error) {
 		Bus: cmp.Or(e.Value("bus"), target.Value("bus")), TargetDev: target.Value("dev"),
 		TargetType: target.Value("type"),
 		DriverType: e.Child("driver").Value("type"), Alias: alias(e),
-		AddressType: address.Value("type"),
+		AddressType: address.Value("type"), at: e,
 	}
 
 	if address != nil {

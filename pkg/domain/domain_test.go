@@ -50,7 +50,8 @@ func mdev(s string) topology.DeviceID {
 
 // equal ignores where a Domain is in the bytes.
 var equal = cmp.Options{
-	cmpopts.IgnoreUnexported(domain.Domain{}, domain.Controller{}, domain.Hostdev{}),
+	cmpopts.IgnoreUnexported(domain.Domain{}, domain.Controller{}, domain.Hostdev{},
+		domain.Device{}),
 	cmpopts.EquateEmpty(),
 	cmp.Comparer(func(a, b topology.DeviceID) bool { return a == b }),
 }

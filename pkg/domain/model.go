@@ -213,7 +213,22 @@ type Device struct {
 	AddressController *int   // address/@controller, 0 where an address has no such number
 	// of an address of type "pci" or without a type; nil: libvirt chooses
 	Address *GuestAddress
+
+	at *xmledit.Element // nil for one that libvirt adds
 }
+
+// Entry is the element of a controller, a hostdev or another device in the domain. It can be
+// compared. The zero Entry is of what is not in the domain yet.
+type Entry struct{ at *xmledit.Element }
+
+// Entry returns the element of the controller.
+func (c Controller) Entry() Entry { return Entry{c.at} }
+
+// Entry returns the element of the hostdev.
+func (h Hostdev) Entry() Entry { return Entry{h.at} }
+
+// Entry returns the element of the device.
+func (d Device) Entry() Entry { return Entry{d.at} }
 
 // Changes are edits to a domain in which no device and no controller's index appears twice.
 type Changes struct {
@@ -227,8 +242,8 @@ type Changes struct {
 	HotplugOff []int
 	// Chassis has a chassis other than the index, by the index of a port.
 	Chassis map[int]int
-	// Complete has the address and bus number that controllers get where they have none, by index.
-	Complete map[int]Completion
+	// Complete has the address and bus number that elements get where they have none.
+	Complete map[Entry]Completion
 	// RemoveControllers lists the indexes of controllers.
 	RemoveControllers []int
 	// AddControllers are added after the existing PCI controllers, in this order. Their indexes may be
@@ -240,7 +255,7 @@ type Changes struct {
 	Marked map[Mark]Marked
 }
 
-// Completion has the address and the bus number to write into a controller; nil for one that it has,
+// Completion has the address and the bus number to write into an element; nil for one that it has,
 // or does not take.
 type Completion struct {
 	Address *GuestAddress

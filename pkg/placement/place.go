@@ -110,8 +110,29 @@ func withPorts(s start, placed placing, indexes []int) placing {
 	return placed
 }
 
-// attempt returns the placing of a proposal, or the rules and budgets that it violates.
-func attempt(s start, p proposal) (built placing, violations []reasons.Finding) {
+// attempt returns the placing of a proposal, or the rules and budgets that it violates. Where the
+// tree would change what libvirt gives to what stays, that gets it now: the next call of a boot finds
+// it in the domain, and both have to answer the same.
+func attempt(s start, p proposal) (placing, []reasons.Finding) {
+	built, violations := attemptAsIs(s, p)
+
+	// More room does not come from addresses, so that an exceeded budget is the answer.
+	if len(violations) == 0 || reasons.CodeBudget.IsIn(violations) {
+		return built, violations
+	}
+
+	if whole, isOpen := s.completed(); isOpen {
+		again := propose(whole, p.Layout, p.Why)
+		if built, broken := attemptAsIs(whole, again); len(broken) == 0 {
+			return built, nil
+		}
+	}
+
+	return placing{}, violations
+}
+
+// attemptAsIs does so with the domain as it came.
+func attemptAsIs(s start, p proposal) (built placing, violations []reasons.Finding) {
 	// The current tree stays if it is as good as the one that would be built: a second call then
 	// changes nothing, and neither does a call for a tree that the user made.
 	if inCells(s, p) && inPorts(s, p) && inPairs(s, p) {
@@ -223,29 +244,9 @@ func unchanged(s start) placing {
 	}
 }
 
-// build replaces the managed controllers by the tree that is wanted, or returns the rules and
-// budgets that it violates. Where the tree would change what libvirt gives the user's controllers,
-// they get that now: the next call of a boot finds it in the domain, and both have to build the
-// same.
+// build replaces the managed controllers by the tree that is wanted, by the first plan that violates
+// nothing, or returns the rules and budgets that it violates.
 func build(s start, p proposal, ports bus.Ports) (placing, []reasons.Finding) {
-	built, violations := buildAny(s, p, ports)
-
-	// More room does not come from addresses, so that an exceeded budget is the answer.
-	if len(violations) == 0 || reasons.CodeBudget.IsIn(violations) {
-		return built, violations
-	}
-
-	if whole, isOpen := s.completed(); isOpen {
-		if built, broken := buildAny(whole, p, ports); len(broken) == 0 {
-			return built, nil
-		}
-	}
-
-	return placing{}, violations
-}
-
-// buildAny builds the tree by the first plan that violates nothing.
-func buildAny(s start, p proposal, ports bus.Ports) (placing, []reasons.Finding) {
 	return firstUnmoved(s, func(yield func(placing, []reasons.Finding) bool) {
 		for rep := range plans(s, replacementFor(s, p, ports)) {
 			next, broken := buildWith(s, p, rep)
@@ -369,7 +370,10 @@ func replacementFor(s start, p proposal, ports bus.Ports) number.Replacement {
 func changesFor(s start, decisions []Decision, n number.Numbers) domain.Changes {
 	changes := s.base
 	changes.AddHostdevs = slices.Clone(s.base.AddHostdevs)
-	changes.RemoveControllers, changes.AddControllers = n.Removed, n.Controllers
+	changes.RemoveControllers = n.Removed
+	isRemoved := func(c domain.Controller) bool { return slices.Contains(n.Removed, c.Index) }
+	changes.AddControllers = slices.Concat(
+		slices.DeleteFunc(slices.Clone(s.base.AddControllers), isRemoved), n.Controllers)
 	changes.Place = map[topology.DeviceID]*domain.GuestAddress{}
 	for _, d := range decisions {
 		address, placed := n.Addresses[d.ID]

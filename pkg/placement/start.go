@@ -58,38 +58,70 @@ func (s start) after(changes domain.Changes) bus.Guest {
 	return s.current.After(s.Domain.After(changes))
 }
 
-// completed returns the start in which the domain's controllers have the addresses and bus numbers
-// that libvirt gives them without the hook. It is false where they have them, libvirt refuses the
-// domain, or puts one under a controller that QEMU makes later.
+// completed returns the start of the call after one that moves nothing: what must stay has the
+// addresses and bus numbers that libvirt gives it without the hook, and the controllers that libvirt
+// adds are there. It is false where nothing is open, libvirt refuses the domain, or QEMU does not
+// start it: it makes controllers by index, and one would be under another that comes later.
 func (s start) completed() (start, bool) {
 	if len(s.without) == 0 {
 		return s, false
 	}
 
-	given := s.without[0].guest
-	first := libvirt.FirstBusNumbers(given.Domain)
-	open := map[int]domain.Completion{}
-	for i, c := range s.Domain.Controllers {
-		more := domain.Completion{}
-		if at := given.Controllers[i].Address; c.Address == nil && at != nil {
-			if at.Bus >= c.Index { // QEMU does not start
-				return s, false
-			}
-			more.Address = at
-		}
-
-		if c.Model == domain.ExpanderBus && c.BusNr == nil {
-			more.BusNr = new(first[c.Index])
-		}
-
-		if more != (domain.Completion{}) {
-			open[c.Index] = more
+	whole := s.without[0].guest
+	for _, c := range whole.Controllers {
+		if c.Address != nil && c.Address.Bus >= c.Index {
+			return s, false
 		}
 	}
 
-	s.base.Complete = open
-	s.current = s.after(domain.Changes{Complete: open}).Settled()
-	return s, len(open) > 0
+	s.base.Complete = completions(s.current.Given, whole)
+	s.base.AddControllers = whole.Controllers[len(s.Domain.Controllers):]
+	s.current = s.after(domain.Changes{
+		Complete: s.base.Complete, AddControllers: s.base.AddControllers,
+	}).Settled()
+
+	// A hostdev is where it is plugged in, as the next call finds it.
+	s.devices = slices.Clone(s.devices)
+	for i, d := range s.devices {
+		if h := s.current.Hostdev(d.ID); h != nil {
+			s.devices[i].current = h.Address
+		}
+	}
+
+	return s, len(s.base.Complete)+len(s.base.AddControllers) > 0
+}
+
+// completions returns what controllers, hostdevs and devices that must stay lack of an address and a
+// bus number. Whole is the given guest as libvirt completes it, which appends what it adds.
+func completions(given, whole libvirt.Guest) map[domain.Entry]domain.Completion {
+	open := map[domain.Entry]domain.Completion{}
+	complete := func(e domain.Entry, has, gets *domain.GuestAddress) {
+		if has == nil && gets != nil {
+			open[e] = domain.Completion{Address: gets}
+		}
+	}
+
+	first := libvirt.FirstBusNumbers(whole.Domain)
+	for i, c := range given.Controllers {
+		complete(c.Entry(), c.Address, whole.Controllers[i].Address)
+		if c.Model == domain.ExpanderBus && c.BusNr == nil {
+			open[c.Entry()] = domain.Completion{
+				Address: open[c.Entry()].Address, BusNr: new(first[c.Index]),
+			}
+		}
+	}
+
+	for i, h := range given.Hostdevs {
+		complete(h.Entry(), h.Address, whole.Hostdevs[i].Address)
+	}
+
+	for i, d := range given.Devices {
+		if !d.Implicit && bus.MustStay(d) {
+			complete(d.Entry(), d.Address, whole.Devices[i].Address)
+		}
+	}
+
+	return open
 }
 
 // withoutMode returns the PCI hostdevs without a mode. KubeVirt writes none, and
