@@ -169,8 +169,16 @@ func attemptAsIs(s start, p proposal) (built placing, violations []reasons.Findi
 		return placing{}, violations
 	}
 
-	// The tree does not change any more. What follows are the reasons that the next call will give for
-	// it, so that this call gives the same.
+	// The tree does not change any more. What follows is what the next call will find of it, so that
+	// this call says the same: the room for ports that its numbers leave, which may be more than they
+	// were chosen for, and the reasons.
+	if built.ports != s.ports {
+		g := built.result.Settled()
+		built.ports, _ = fit(s.ports, 0, func(ports bus.Ports) []reasons.Finding {
+			return g.Check(built.managed, ports)
+		})
+	}
+
 	built = withReferenced(built)
 	built.warnings = compareStaying(s, built.decisions, built.result)
 	return withAligned(s, built), nil
