@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"regexp"
+	"slices"
 	"testing"
 
 	"hook-sidecar/pkg/plan"
@@ -39,7 +40,9 @@ func (s *strictBoots) play(
 	m.Flags = maps.Clone(m.Flags)
 	m.Flags[policy.KeyStrict] = "true"
 	var errs []error
+	commandLine := qemuCommandLine.Find(req.Domain)
 	hook := func(domain []byte) ([]byte, error) {
+		domain = withCommandLine(domain, commandLine)
 		result := m.Read(plan.Request{Domain: domain, VMI: req.VMI}).Plan()
 		errs = append(errs, result.Err)
 		return result.Domain, nil
@@ -73,6 +76,24 @@ func (s *strictBoots) play(
 	if isRefused {
 		s.refused++
 	}
+}
+
+var qemuCommandLine = regexp.MustCompile(`(?s)<qemu:commandline.*</qemu:commandline>`)
+
+// withCommandLine returns a domain with the arguments that a hook before this one has written, and
+// would in each call: KubeVirt's types lose them between the calls.
+func withCommandLine(domain, commandLine []byte) []byte {
+	if len(commandLine) == 0 || qemuCommandLine.Match(domain) {
+		return domain
+	}
+
+	const namespace = ` xmlns:qemu="http://libvirt.org/schemas/domain/qemu/1.0"`
+	if !bytes.Contains(domain, []byte("xmlns:qemu=")) {
+		domain = bytes.Replace(domain, []byte("<domain"), []byte("<domain"+namespace), 1)
+	}
+
+	end := []byte("</domain>")
+	return bytes.Replace(domain, end, slices.Concat(commandLine, end), 1)
 }
 
 // check fails if the boots show little.
