@@ -12,40 +12,6 @@ import (
 // results are the devices that a VM gets, with the requests that they are for.
 type results []resourceapi.DeviceRequestAllocationResult
 
-// offer is what VMs may take of a node.
-type offer struct {
-	taken   taken // not these, to which fill adds what VMs get
-	room    int   // for so many VMs
-	isEmpty bool  // as if nothing ran
-}
-
-// fill lets the scheduler's allocator allocate the devices of pools to one VM after the other,
-// until one gets none. Where they take GPUs of partitions, those of a VM are one.
-func (n *node) fill(
-	ctx context.Context, claims []*resourceapi.ResourceClaim, pools []*pool, o offer,
-) counted {
-	if n.takesGPUs(ctx, claims) {
-		return n.fillPartitions(ctx, claims, pools, o)
-	}
-
-	c := counted{}
-	for c.times < o.room {
-		got, why := n.allocate(ctx, claims, pools, o.taken)
-		if why != "" {
-			c.why = why
-			return c
-		}
-
-		n.take(got, o.taken)
-		c.times++
-		if c.times == 1 {
-			c.first = got.requests()
-		}
-	}
-
-	return c
-}
-
 // allocate lets the scheduler's allocator allocate devices of pools to a VM's claims, beside what
 // is taken. It returns them, or why it cannot.
 func (n *node) allocate(

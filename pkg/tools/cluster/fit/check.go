@@ -149,29 +149,6 @@ func (o *Objects) Asked(name string) (*resourceapi.ResourceClaim, error) {
 	return asked, preset(asked.Spec.Devices.Requests)
 }
 
-// parentOf returns the request of a result: one that took the first of several has its own name and
-// that of the one that it took.
-func parentOf(request string) string {
-	parent, _, _ := strings.Cut(request, "/")
-	return parent
-}
-
-// leastOf returns how many devices a request gets at least.
-func leastOf(request resourceapi.DeviceRequest) int64 {
-	least := int64(0)
-	for _, r := range alternatives(request) {
-		count := int64(1)
-		if r.AllocationMode != resourceapi.DeviceAllocationModeAll {
-			count = r.Count
-		}
-		if least == 0 || count < least {
-			least = count
-		}
-	}
-
-	return least
-}
-
 // given returns a device that a claim gave, with the place that it has in a VM's plan.
 func (f *Fleet) given(
 	r resourceapi.DeviceRequestAllocationResult, plan *placement.Plan,
@@ -324,40 +301,6 @@ func (c *CheckedClaim) judge(
 	}
 
 	return judged
-}
-
-// derives reports whether the scheduler derives an attribute of a request's devices.
-func derives(claim *resourceapi.ResourceClaim, name, attribute string) bool {
-	request := requestOf(claim, name)
-	return request != nil && slices.ContainsFunc(alternatives(*request), func(
-		r resourceapi.ExactDeviceRequest,
-	) bool {
-		return slices.ContainsFunc(r.DerivedAttributes, func(
-			d resourceapi.DeviceDerivedAttribute,
-		) bool {
-			return string(d.Name) == attribute
-		})
-	})
-}
-
-// requestOf returns the request of a result.
-func requestOf(claim *resourceapi.ResourceClaim, name string) *resourceapi.DeviceRequest {
-	all := claim.Spec.Devices.Requests
-	i := slices.IndexFunc(all, func(r resourceapi.DeviceRequest) bool {
-		return r.Name == parentOf(name)
-	})
-	if i < 0 {
-		return nil
-	}
-	return &all[i]
-}
-
-// values returns the values of an attribute, none of a device that is not published.
-func (d OfferedDevice) values(attribute string) []string {
-	if d.published == nil {
-		return nil
-	}
-	return valuesOf(d, attribute)
 }
 
 // value returns what a place has of a property, nothing where that is not known.

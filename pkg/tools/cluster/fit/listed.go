@@ -10,14 +10,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/pkg/topology/nvlink"
 )
-
-// PartitionsAnnotation is the annotation of a node with its NVLink partitions, as fmpm -l prints
-// them. It lasts, so what it says of active ones does not count.
-const PartitionsAnnotation = policy.AnnotationPrefix + "nvlink-partitions"
 
 // Attributes of dra-driver-nvidia-gpu, with its gate FabricManagerPartitioning: the GPU's module
 // id, and per size the partition that it is in (site/content/docs/guides/gpu-allocation,

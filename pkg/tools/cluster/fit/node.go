@@ -2,72 +2,17 @@ package fit
 
 import (
 	"cmp"
-	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 
 	"hook-sidecar/pkg/topology"
-	"hook-sidecar/pkg/words"
 )
-
-// OfferedDevice is a device that a node offers, by a ResourceSlice or by a device plugin. What is
-// not published is empty.
-type OfferedDevice struct {
-	// in its ResourceSlice; of a device plugin its address
-	Name string `json:"name"`
-	// that publishes it, or the resource of its device plugin
-	Driver  string            `json:"driver"`
-	Address string            `json:"address"` // PCI address
-	Root    topology.PCIeRoot `json:"root"`    // PCIe root, or several with commas
-	NUMA    string            `json:"numa"`    // NUMA node, several with commas, or none
-	// free, used, tainted, incomplete: its pool lacks slices; or next: the next VM gets it
-	State string `json:"state"`
-	// the claim or the VM that uses it, its taints, what its pool lacks, the request that would
-	// get it, of a free one what claims have of it, or which device is the same function
-	By string `json:"by"`
-
-	pci       topology.DeviceID
-	id        deviceID
-	published *resourceapi.Device // nil of a device plugin
-	uses      []use
-	place     place
-
-	isFunction bool // one claim has all of it, and no other device of the same address
-}
-
-// isShared reports whether several claims may have the device.
-func (d OfferedDevice) isShared() bool {
-	return d.published != nil && ptr.Deref(d.published.AllowMultipleAllocations, false)
-}
-
-// isHostdev reports whether a VM may get the device by passthrough, which no CPU and no memory is
-// (kubernetes-sigs/dra-driver-cpu, dra-driver-memory).
-func (d OfferedDevice) isHostdev() bool {
-	return d.Driver != "dra.cpu" && d.Driver != "dra.memory"
-}
-
-// The states of a device.
-const (
-	free       = "free"
-	used       = "used"
-	tainted    = "tainted"
-	incomplete = "incomplete"
-	next       = "next"
-)
-
-// place is where a device is. A driver may publish several PCIe roots or NUMA nodes of a device,
-// in a list (KEP-5491): a socket's, or those that are equally near.
-type place struct {
-	address topology.Address
-	roots   []topology.PCIeRoot
-	nodes   []topology.NodeID
-}
 
 // node is a cluster node and the devices that it offers.
 type node struct {
@@ -83,6 +28,25 @@ type node struct {
 	problem    string      // why they were not read; "" where they were, or where nothing has them
 }
 
+// Partition is an NVLink partition of a node: a VM's GPUs are one, or CUDA does not start in it.
+type Partition struct {
+	ID   int      `json:"id"`   // that Fabric Manager has given it
+	GPUs []string `json:"gpus"` // PCI addresses
+	// free; used: a VM has exactly its GPUs; blocked: VMs use some of its GPUs, or an overlapping
+	// partition is active; or next: a VM counted here gets it
+	State string `json:"state"`
+	// what uses or blocks it: VMs, or GPUs that the node does not offer; or which VM gets it:
+	// "VM 1" is the next; "active" of a free one that Fabric Manager has connected, though no VM is
+	// known to have it
+	By string `json:"by"`
+
+	key      string // of the partition on its node
+	devices  sets.Set[deviceID]
+	places   sets.Set[topology.DeviceID]
+	isActive bool
+}
+
+// node returns a node with its devices. nodeWithPartitions adds what these make up.
 func (f *Fleet) node(object *corev1.Node) *node {
 	n := &node{
 		Fleet: f, Node: object,
@@ -112,7 +76,6 @@ func (f *Fleet) node(object *corev1.Node) *node {
 	})
 
 	n.findTwins()
-	n.partitions = n.findPartitions()
 	return n
 }
 
@@ -139,18 +102,6 @@ func (n *node) findTwins() {
 		}
 	}
 }
-
-// addTwin says of a device that another is the same function.
-func (d *OfferedDevice) addTwin(twin OfferedDevice) {
-	switch {
-	case len(d.uses) == 0 && len(twin.uses) > 0:
-		d.State, d.By = used, userOf(twin.uses[0].claim)
-	case d.State == free && d.By == "":
-		d.By = "the same function as " + twin.Name
-	}
-}
-
-func userOf(c *resourceapi.ResourceClaim) string { return c.Namespace + "/" + c.Name }
 
 // offer returns a device of a pool.
 func (f *Fleet) offer(p *pool, published *resourceapi.Device) OfferedDevice {
@@ -185,88 +136,6 @@ func (f *Fleet) offer(p *pool, published *resourceapi.Device) OfferedDevice {
 	}
 
 	return d
-}
-
-// shares says what claims have of a device that several may have.
-func (d OfferedDevice) shares() string {
-	t := newTaken()
-	for _, u := range d.uses {
-		t.add(u.result)
-	}
-
-	by := words.Counted(len(d.uses), "claim")
-	for _, name := range slices.Sorted(maps.Keys(d.published.Capacity)) {
-		all := d.published.Capacity[name].Value
-		left := t.left(d.id, name, all)
-		by += fmt.Sprintf(", %s of %s %s left", left.String(), all.String(), name)
-	}
-
-	return by
-}
-
-// placeOf reads where a published device is.
-func placeOf(d *resourceapi.Device) (at place) {
-	for name, a := range d.Attributes {
-		texts := a.StringValues
-		if a.StringValue != nil {
-			texts = []string{*a.StringValue}
-		}
-
-		numbers := a.IntValues
-		if a.IntValue != nil {
-			numbers = []int64{*a.IntValue}
-		}
-
-		switch meaning(string(name)) {
-		case isAddress:
-			for _, text := range texts {
-				if address, err := topology.ParseAddress(text); err == nil {
-					at.address = address
-				}
-			}
-
-		case isRoot:
-			at.roots = topology.Map(texts, func(text string) topology.PCIeRoot {
-				return topology.PCIeRoot(text)
-			})
-
-		case isNode:
-			for _, number := range numbers {
-				// a driver may publish one node under the names of several
-				if number >= 0 && !slices.Contains(at.nodes, topology.NodeID(number)) {
-					at.nodes = append(at.nodes, topology.NodeID(number))
-				}
-			}
-		}
-	}
-
-	slices.Sort(at.nodes)
-	return at
-}
-
-// property is the kind of place that an attribute names: a PCIe root, a NUMA node, an address.
-type property int
-
-const (
-	isOther property = iota
-	isAddress
-	isRoot
-	isNode
-)
-
-// meaning returns the property that an attribute has, whatever its domain, which some drivers
-// choose: resource.kubernetes.io/numaNode, dra.net/numaNode and dra.cpu/numaNodeID are one.
-func meaning(name string) property {
-	switch name[strings.LastIndex(name, "/")+1:] {
-	case "pciAddr", "pciAddress", "pciBusID":
-		return isAddress
-	case "pciRoot", "pcieRoot":
-		return isRoot
-	case "numaNode", "numaNodeID":
-		return isNode
-	}
-
-	return isOther
 }
 
 // hostOf returns a host with published devices. A device that is at several places is at that
@@ -341,4 +210,27 @@ func (n *node) pluginDevices() (devices []OfferedDevice) {
 	}
 
 	return devices
+}
+
+// listed returns the passthrough devices of the node, those of the next VM with their requests.
+func (n *node) listed(first map[deviceID]string, isNow bool) []OfferedDevice {
+	devices := make([]OfferedDevice, 0, len(n.devices))
+	for _, d := range n.devices {
+		if request, isGiven := first[d.id]; isGiven && isNow {
+			d.State, d.By = next, request
+		}
+		if d.isHostdev() {
+			devices = append(devices, d)
+		}
+	}
+
+	return devices
+}
+
+// idOf returns the id of a device, also of a device plugin.
+func (n *node) idOf(d OfferedDevice) deviceID {
+	if d.published != nil {
+		return d.id
+	}
+	return newDeviceID(d.Driver, n.Name, d.Name)
 }

@@ -2,7 +2,6 @@ package fit
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,6 +18,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
+	"hook-sidecar/pkg/policy"
 	"hook-sidecar/pkg/tools/cluster/archive"
 	"hook-sidecar/pkg/topology"
 	"hook-sidecar/pkg/topology/nvlink"
@@ -64,6 +64,10 @@ type HostDevice struct {
 	Node   string
 	Device topology.DeviceID
 }
+
+// PartitionsAnnotation is the annotation of a node with its NVLink partitions, as fmpm -l prints
+// them. It lasts, so what it says of active ones does not count.
+const PartitionsAnnotation = policy.AnnotationPrefix + "nvlink-partitions"
 
 // File is a file with its name, for messages.
 type File struct {
@@ -433,17 +437,4 @@ func keptOfClaim(c *resourceapi.ResourceClaim) *resourceapi.ResourceClaim {
 	}
 
 	return kept
-}
-
-// named returns the object of a name for a VM of a namespace, nil without one. Objects of a file
-// may have no namespace.
-func named[T metav1.Object](objects []T, namespace, name string) (found T) {
-	for _, o := range objects {
-		if o.GetName() == name &&
-			cmp.Or(o.GetNamespace(), namespace) == cmp.Or(namespace, o.GetNamespace()) {
-			return o
-		}
-	}
-
-	return found
 }

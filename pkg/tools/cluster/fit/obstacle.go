@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 
-	"hook-sidecar/pkg/topology"
 	"hook-sidecar/pkg/words"
 )
 
@@ -378,103 +377,4 @@ func wantOf(request resourceapi.DeviceRequest) *want {
 	}
 
 	return w
-}
-
-// alternatives returns what a request asks for: one thing, or the first of several that there is.
-func alternatives(request resourceapi.DeviceRequest) (all []resourceapi.ExactDeviceRequest) {
-	if request.Exactly != nil {
-		return []resourceapi.ExactDeviceRequest{*request.Exactly}
-	}
-
-	for _, s := range request.FirstAvailable {
-		all = append(all, resourceapi.ExactDeviceRequest{
-			DeviceClassName:   s.DeviceClassName,
-			Selectors:         s.Selectors,
-			AllocationMode:    s.AllocationMode,
-			Count:             s.Count,
-			Tolerations:       s.Tolerations,
-			Capacity:          s.Capacity,
-			DerivedAttributes: s.DerivedAttributes,
-		})
-	}
-
-	return all
-}
-
-// valuesOf returns the values of a device's attribute.
-func valuesOf(d OfferedDevice, attribute string) (values []string) {
-	for name, a := range d.published.Attributes {
-		if qualify(string(name), d.Driver) != attribute {
-			continue
-		}
-
-		switch {
-		case a.StringValue != nil:
-			values = append(values, *a.StringValue)
-		case a.IntValue != nil:
-			values = append(values, fmt.Sprint(*a.IntValue))
-		case a.BoolValue != nil:
-			values = append(values, fmt.Sprint(*a.BoolValue))
-		case a.VersionValue != nil:
-			values = append(values, *a.VersionValue)
-		}
-
-		values = append(values, a.StringValues...)
-		values = append(values, a.VersionValues...)
-		values = append(values, sprintAll(a.IntValues)...)
-		values = append(values, sprintAll(a.BoolValues)...)
-	}
-
-	slices.Sort(values)
-	return slices.Compact(values)
-}
-
-func sprintAll[T any](values []T) []string {
-	return topology.Map(values, func(value T) string { return fmt.Sprint(value) })
-}
-
-// publishes reports whether devices have an attribute, and under which other name they have the
-// same thing.
-func publishes(devices []OfferedDevice, attribute string) (isPublished bool, other string) {
-	for _, d := range devices {
-		for name := range d.published.Attributes {
-			qualified := qualify(string(name), d.Driver)
-			if qualified == attribute {
-				return true, ""
-			}
-
-			if meaning(qualified) != isOther && meaning(qualified) == meaning(attribute) {
-				other = ", its driver publishes " + qualified + ": matchAttribute compares one name"
-			}
-		}
-	}
-
-	return false, other
-}
-
-// qualify returns the full name of a driver's attribute.
-func qualify(name, driver string) string {
-	if strings.Contains(name, "/") {
-		return name
-	}
-	return driver + "/" + name
-}
-
-// taintsOf lists the taints of a device that keep the scheduler from it and that nothing tolerates.
-func taintsOf(d *resourceapi.Device, tolerations []resourceapi.DeviceToleration) string {
-	var found []string
-	for _, t := range d.Taints {
-		isHard := t.Effect == resourceapi.DeviceTaintEffectNoSchedule ||
-			t.Effect == resourceapi.DeviceTaintEffectNoExecute
-
-		if isHard && !tolerates(tolerations, t) {
-			value := ""
-			if t.Value != "" {
-				value = "=" + t.Value
-			}
-			found = append(found, fmt.Sprintf("%s%s:%s", t.Key, value, t.Effect))
-		}
-	}
-
-	return strings.Join(found, ",")
 }

@@ -2,12 +2,12 @@ package fit
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -16,26 +16,15 @@ import (
 	"hook-sidecar/pkg/topology/nvlink"
 )
 
-// Partition is an NVLink partition of a node: a VM's GPUs are one, or CUDA does not start in it.
-type Partition struct {
-	ID   int      `json:"id"`   // that Fabric Manager has given it
-	GPUs []string `json:"gpus"` // PCI addresses
-	// free; used: a VM has exactly its GPUs; blocked: VMs use some of its GPUs, or an overlapping
-	// partition is active; or next: a VM counted here gets it
-	State string `json:"state"`
-	// what uses or blocks it: VMs, or GPUs that the node does not offer; or which VM gets it:
-	// "VM 1" is the next; "active" of a free one that Fabric Manager has connected, though no VM is
-	// known to have it
-	By string `json:"by"`
-
-	key      string // of the partition on its node
-	devices  sets.Set[deviceID]
-	places   sets.Set[topology.DeviceID]
-	isActive bool
-}
-
 // The state of a partition beside free, used and next.
 const blocked = "blocked"
+
+// nodeWithPartitions returns a node with the NVLink partitions of its GPUs.
+func (f *Fleet) nodeWithPartitions(object *corev1.Node) *node {
+	n := f.node(object)
+	n.partitions = n.findPartitions()
+	return n
+}
 
 // findPartitions returns the partitions of the node's GPUs, by ID. One is left out if the address
 // of a GPU is not known. Where some or all cannot be told, n.problem says why.
@@ -176,79 +165,6 @@ func (n *node) setStates(partitions []Partition) {
 	}
 }
 
-// fillPartitions does what fill does where the GPUs of a VM have to be a partition.
-func (n *node) fillPartitions(
-	ctx context.Context, claims []*resourceapi.ResourceClaim, pools []*pool, o offer,
-) counted {
-	c := counted{}
-	for c.times < o.room {
-		got, partition, why := n.allocatePartition(ctx, claims, pools, o)
-		if why != "" {
-			c.why = why
-			return c
-		}
-
-		n.take(got, o.taken)
-		c.times, c.order = c.times+1, append(c.order, partition)
-		if c.times == 1 {
-			c.first = got.requests()
-		}
-	}
-
-	return c
-}
-
-// allocatePartition allocates devices to one VM whose GPUs are exactly those of a partition: the
-// scheduler's allocator sees no others.
-func (n *node) allocatePartition(
-	ctx context.Context, claims []*resourceapi.ResourceClaim, pools []*pool, o offer,
-) (results, Partition, string) {
-	// the cause, if there are too few in any case
-	_, why := n.allocate(ctx, claims, pools, o.taken)
-	if why != "" {
-		return nil, Partition{}, why
-	}
-
-	all := n.gpus()
-	for _, p := range n.usable(o.taken, o.isEmpty) {
-		t := o.taken.clone()
-		t.block(all.Difference(p.devices).UnsortedList()...)
-		got, why := n.allocate(ctx, claims, pools, t)
-		if why == "" && n.covers(got.requests(), p) {
-			return got, p, ""
-		}
-	}
-
-	return nil, Partition{}, "no free GPUs are an NVLink partition of the size that the VM needs"
-}
-
-// covers reports whether devices have each GPU of a partition.
-func (n *node) covers(got map[deviceID]string, p Partition) bool {
-	places := sets.New[topology.DeviceID]()
-	for _, d := range n.devices {
-		if _, isGiven := got[d.id]; isGiven && p.devices.Has(d.id) {
-			places.Insert(d.pci)
-		}
-	}
-
-	return places.Equal(p.places)
-}
-
-// takesGPUs reports whether VMs take GPUs of partitions: an empty node would give them some.
-func (n *node) takesGPUs(ctx context.Context, claims []*resourceapi.ResourceClaim) bool {
-	if len(n.partitions) == 0 {
-		return false
-	}
-
-	all := n.gpus()
-	got, why := n.allocate(ctx, claims, n.pools, newTaken())
-	if why != "" {
-		return false // it says what is missing
-	}
-
-	return slices.ContainsFunc(slices.Collect(maps.Keys(got.requests())), all.Has)
-}
-
 // gpus returns the devices of all partitions, and those of their driver and product that are in
 // none: on A100 Fabric Manager lists no partition of a GPU that failed or is in MIG mode.
 func (n *node) gpus() sets.Set[deviceID] {
@@ -279,51 +195,6 @@ func productOf(d OfferedDevice) string {
 		return d.Driver
 	}
 	return fmt.Sprint(d.Driver, valuesOf(d, d.Driver+"/productName"))
-}
-
-// countPartitions counts VMs whose GPUs a device plugin gives: at most one per free partition of
-// their number. It returns those partitions, in the order of VMs.
-func (n *node) countPartitions(s Shape, room int, isEmpty bool) (int, []Partition, string) {
-	size := 0
-	resources := sets.New[string]()
-	for _, d := range n.devices {
-		if d.published == nil && s.Devices[d.Driver] > 0 &&
-			slices.ContainsFunc(n.partitions, func(p Partition) bool {
-				return p.places.Has(d.pci)
-			}) {
-			resources.Insert(d.Driver)
-		}
-	}
-
-	for resource := range resources {
-		size += s.Devices[resource]
-	}
-
-	if size == 0 {
-		return room, nil, ""
-	}
-
-	t := n.inUse(isEmpty)
-	for _, d := range n.devices {
-		if d.State == used && !isEmpty {
-			t.block(n.idOf(d))
-		}
-	}
-
-	var order []Partition
-	for range room {
-		usable := n.usable(t, isEmpty)
-		i := slices.IndexFunc(usable, func(p Partition) bool { return len(p.GPUs) == size })
-		if i < 0 {
-			return len(order), order,
-				"no free GPUs are an NVLink partition of the size that the VM needs"
-		}
-
-		t.block(usable[i].devices.UnsortedList()...)
-		order = append(order, usable[i])
-	}
-
-	return len(order), order, ""
 }
 
 // usable returns the partitions of which no GPU is in use, the best to take first: the one that
@@ -374,14 +245,6 @@ func compareSizes(a, b map[int]int) int {
 	}
 
 	return 0
-}
-
-// idOf returns the id of a device, also of a device plugin.
-func (n *node) idOf(d OfferedDevice) deviceID {
-	if d.published != nil {
-		return d.id
-	}
-	return newDeviceID(d.Driver, n.Name, d.Name)
 }
 
 // shown returns the node's partitions with the VMs that get them.

@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -9,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 
@@ -228,38 +230,15 @@ func (o *Objects) claim(
 	}, nil
 }
 
-// preset sets what requests in a file lack: defaults of the API server.
-func preset(requests []resourceapi.DeviceRequest) error {
-	set := func(mode *resourceapi.DeviceAllocationMode, count *int64) {
-		if *mode != resourceapi.DeviceAllocationModeAll {
-			*mode, *count = resourceapi.DeviceAllocationModeExactCount, max(*count, 1)
+// named returns the object of a name for a VM of a namespace, nil without one. Objects of a file
+// may have no namespace.
+func named[T metav1.Object](objects []T, namespace, name string) (found T) {
+	for _, o := range objects {
+		if o.GetName() == name &&
+			cmp.Or(o.GetNamespace(), namespace) == cmp.Or(namespace, o.GetNamespace()) {
+			return o
 		}
 	}
 
-	for _, r := range requests {
-		for i := range r.FirstAvailable {
-			set(&r.FirstAvailable[i].AllocationMode, &r.FirstAvailable[i].Count)
-		}
-		switch {
-		case r.Exactly != nil:
-			set(&r.Exactly.AllocationMode, &r.Exactly.Count)
-		case r.FirstAvailable == nil:
-			return fmt.Errorf("request %s has neither exactly nor firstAvailable", r.Name)
-		}
-	}
-
-	return nil
-}
-
-// takesDevices reports whether claims take a device; one with adminAccess takes none.
-func takesDevices(claims []*resourceapi.ResourceClaim) bool {
-	for _, claim := range claims {
-		for _, r := range claim.Spec.Devices.Requests {
-			if r.Exactly == nil || !ptr.Deref(r.Exactly.AdminAccess, false) {
-				return true
-			}
-		}
-	}
-
-	return false
+	return found
 }

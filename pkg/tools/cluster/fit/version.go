@@ -2,12 +2,8 @@ package fit
 
 import (
 	"fmt"
-	"maps"
 	"math"
-	"slices"
-	"strings"
 
-	resourceapi "k8s.io/api/resource/v1"
 	utilversion "k8s.io/apimachinery/pkg/util/version"
 )
 
@@ -56,20 +52,4 @@ func Minor(text string) (int, error) {
 		return 0, fmt.Errorf("invalid version of Kubernetes %q: must be as 1.36", text)
 	}
 	return int(v.Minor()), nil
-}
-
-// gateNotes names the feature gates that claims need and that are off by default in the cluster's
-// version, though nothing in the cluster shows that they are on.
-func (f *Fleet) gateNotes(claims []*resourceapi.ResourceClaim) (notes []string) {
-	on := gatesOf(f.version.minor()).with(gatesOfSlices(f.Slices))
-	needs := gatesOfClaims(claims)
-	maps.DeleteFunc(needs, func(name string, isNeeded bool) bool { return !isNeeded || on[name] })
-	if len(needs) == 0 {
-		return nil
-	}
-
-	names := strings.Join(slices.Sorted(maps.Keys(needs)), ", ")
-	return []string{fmt.Sprintf("counted as with feature gate %s, which Kubernetes 1.%d has off "+
-		"by default: without it the API server drops what needs it from the claim", names,
-		f.version.minor())}
 }
