@@ -8,11 +8,10 @@ import (
 	"hook-sidecar/pkg/words/lazyregexp"
 )
 
-// The names in messages: of a node and a pod as facts have them, of a PCI device, of a process that
-// holds one, of a DRA driver and of a resource.
+// The names in messages: of a node as facts have it, of a PCI device, of a process that holds one, of
+// a DRA driver and of a resource.
 var (
 	namedNode     = lazyregexp.New(`\bnode ([a-z0-9][a-z0-9.-]*[a-z0-9])`)
-	namedPod      = lazyregexp.New(`\b[Pp]od ((?:[a-z0-9.-]+/)?[a-z0-9][a-z0-9.-]*-[a-z0-9.-]*[a-z0-9])`)
 	namedDevice   = lazyregexp.New(`\b(?:[0-9a-f]{4}:)[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?\b`)
 	namedProcess  = lazyregexp.New(`\bpid[ =]+(\d+)(?: \(([\w.-]+)\))?`)
 	namedDriver   = lazyregexp.New(`\bdriver(?: name)? ([\w-]+(?:\.[\w-]+)+)`)

@@ -23,10 +23,6 @@ type budget struct {
 	}
 }
 
-// overBudget is the API server's word for an eviction that a budget refuses (Kubernetes
-// pkg/registry/core/pod/storage/eviction.go).
-const overBudget = "violate the pod's disruption budget"
-
 // budgetNotes says which budgets keep the VM's pod where it is while its node is drained.
 // KubeVirt's own budgets end with the VM's migration.
 func (e *Evidence) budgetNotes() (notes []string) {

@@ -1,11 +1,8 @@
 package why
 
 import (
-	"cmp"
 	"slices"
 	"strings"
-
-	"hook-sidecar/pkg/tools/cluster/redact"
 )
 
 // maxErrors limits the errors that name no cause, but for the last of each source.
@@ -35,9 +32,15 @@ func (e *Evidence) sinceStart(errors, passed []entry) []entry {
 	})
 }
 
-// isBefore reports whether an entry comes before another one where all are in order.
-func (n entry) isBefore(other entry) bool {
-	return cmp.Or(n.at.Compare(other.at), cmp.Compare(n.number, other.number)) < 0
+// isSaid reports whether a program of a node says itself that a line is an error, or names the VM: what
+// only looks so is in the journals of healthy nodes.
+func (n entry) isSaid(e *Evidence) bool {
+	line := n.plainLine()
+	rest := (&message{}).setHost(line)
+	if n.program == "kubelet" || strings.HasPrefix(n.program, "container") || n.program == "crio" {
+		return e.isNamedIn(line)
+	}
+	return isErrorText(rest) || hasAnyPrefix(level(rest), "e", "f", "panic", "crit")
 }
 
 // mostTelling returns the lines of errors, of which the latest comes first: the last of each source,
@@ -78,33 +81,10 @@ func mostTelling(errors []entry) []Line {
 	return lines
 }
 
-// kind returns the kind of an entry's source: events, conditions and states of objects, and each
-// log or file.
-func (n entry) kind() string {
-	kind, _, isObject := strings.Cut(n.source, " ")
-	if isObject && n.origin == "" && !n.isLog {
-		return kind
-	}
-	return n.source + n.origin
-}
-
 // isLast reports whether an error ends a start, and is not what others make of such an error.
 func (n entry) isLast() bool {
 	line := n.plainLine()
 	return isLast(n.speaker(line)) || strings.Contains(line, "panic: ")
-}
-
-// isRemoved reports whether nothing is left of an error without its secrets.
-func (n entry) isRemoved() bool { return strings.Trim(n.show().Text, redact.Mark+" ") == "" }
-
-// isPrivate reports whether an error is one of cloud-init in the guest, or about a password, which
-// may be anywhere in it.
-func isPrivate(n entry) bool {
-	text := strings.ToLower(n.plainLine())
-	words := []string{"cloud-init", "cloudinit", "passw", "secret", "token", "ssh-"}
-	return slices.ContainsFunc(words, func(word string) bool {
-		return strings.Contains(text, word)
-	})
 }
 
 // isRepeated reports whether an error says what one of the others says: the API server's

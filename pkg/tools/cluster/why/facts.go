@@ -13,14 +13,6 @@ import (
 // Facts are what objects of the cluster say together and none says alone. Each becomes a line like
 // those of logs, and the table says what it means.
 
-// factSource is the source of facts.
-const factSource = "objects that were read"
-
-// addFact adds a fact about a stage.
-func (e *Evidence) addFact(stage Stage, text string) {
-	e.add(message{source: factSource, stage: stage, isState: true, text: text})
-}
-
 // addFacts adds the facts about a VM: for one that waits what keeps nodes from offering what it
 // asks for, for one that starts what does not run on its node, for one that runs what it lacks.
 func (e *Evidence) addFacts() {
@@ -73,24 +65,6 @@ func (e *Evidence) addFacts() {
 	}
 }
 
-// waitsFor returns what the scheduler said last if the VM still waits for a node, else "".
-func (e *Evidence) waitsFor() (last string) {
-	if e.Node != "" {
-		return ""
-	}
-
-	for _, n := range e.inOrder() {
-		switch {
-		case n.passed == StageSchedule:
-			last = ""
-		case n.cause != nil && n.cause.Stage == StageSchedule && n.source != factSource:
-			last = n.plainLine()
-		}
-	}
-
-	return last
-}
-
 // addNodeState adds that the VM's node does not answer.
 func (e *Evidence) addNodeState() {
 	for _, node := range e.nodes {
@@ -124,10 +98,6 @@ func (e *Evidence) addFinalizersOf(kind string, o *kubeVirtState) {
 	}
 }
 
-// schedulable is the label of a node that has a virt-handler whose heartbeat goes on (KubeVirt
-// pkg/virt-controller/watch/node/node.go).
-const schedulable = "kubevirt.io/schedulable"
-
 // addHeartbeats adds that the heartbeat of a node's virt-handler is over.
 func (e *Evidence) addHeartbeats() {
 	for _, node := range e.nodes {
@@ -137,24 +107,6 @@ func (e *Evidence) addHeartbeats() {
 		}
 	}
 }
-
-// isHandlerOf reports whether a pod is virt-handler of the VM's node or, for a VM that waits, of a
-// node where it should offer one of the resources and does not.
-func (e *Evidence) isHandlerOf(pod object, names []corev1.ResourceName) bool {
-	if !isHandler(pod) {
-		return false
-	}
-	if e.Node != "" {
-		return pod.Spec.NodeName == e.Node
-	}
-
-	return slices.ContainsFunc(names, func(name corev1.ResourceName) bool {
-		return !e.permitted.isExternal(name) && !e.isOffered(name, pod.Spec.NodeName)
-	})
-}
-
-// isHandler reports whether a pod is virt-handler.
-func isHandler(pod object) bool { return strings.HasPrefix(pod.Name, "virt-handler") }
 
 // addOffers adds that a node offers none of a resource that it has, or that pods there have.
 func (e *Evidence) addOffers(name corev1.ResourceName) {
@@ -176,34 +128,6 @@ func (e *Evidence) addOffers(name corev1.ResourceName) {
 				"registered there", node.Name, name))
 		}
 	}
-}
-
-// isOffered reports whether a node offers a resource.
-func (e *Evidence) isOffered(name corev1.ResourceName, node string) bool {
-	return slices.ContainsFunc(e.nodes, func(o object) bool {
-		has := o.Status.Allocatable[name]
-		return (node == "" || o.Name == node) && !has.IsZero()
-	})
-}
-
-// permitted are the devices that the KubeVirt object permits (KubeVirt
-// staging/src/kubevirt.io/api/core/v1/types.go, PermittedHostDevices).
-type permitted struct {
-	PCIHostDevices  []permittedDevice
-	MediatedDevices []permittedDevice
-}
-
-type permittedDevice struct {
-	PCIVendorSelector, MDEVNameSelector, ResourceName string
-	ExternalResourceProvider                          bool
-}
-
-// isExternal reports whether another program than virt-handler offers a resource.
-func (p *permitted) isExternal(name corev1.ResourceName) bool {
-	return p != nil && slices.ContainsFunc(slices.Concat(p.PCIHostDevices, p.MediatedDevices),
-		func(d permittedDevice) bool {
-			return d.ResourceName == string(name) && d.ExternalResourceProvider
-		})
 }
 
 // addSelectors adds that a selector of the KubeVirt object gives its devices to two resources, one

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"sigs.k8s.io/yaml"
+
 	"hook-sidecar/pkg/tools/cluster/archive"
 	"hook-sidecar/pkg/words/lazyregexp"
 )
@@ -83,35 +85,11 @@ func (e *Evidence) AddInput(in archive.Input) {
 	}
 }
 
-// VMsOf returns the VMs of a user's files, as NAMESPACE/NAME: those that an archive was collected for
-// and, of other files, those whose objects are there, or the domain.
-func VMsOf(inputs []archive.Input) (all []string) {
-	for _, in := range inputs {
-		if in.Collected != nil {
-			all = append(all, in.Collected.VMs...)
-			continue
-		}
-
-		names := &Evidence{names: map[string]bool{}}
-		for _, f := range in.Files {
-			if bytes.HasPrefix(bytes.TrimSpace(f.Data), []byte("<domain")) {
-				if name := domainTitle.FindStringSubmatch(string(f.Data)); name != nil {
-					all = append(all, name[1]+"/"+name[2])
-				}
-				continue
-			}
-			names.Add(in.Name, f.Data)
-		}
-
-		all = append(all, slices.Collect(maps.Keys(names.names))...)
-	}
-
-	return all
+// newRead begins to count what a file has.
+func (e *Evidence) newRead(name string) *Read {
+	e.read = append(e.read, &Read{Name: name})
+	return e.read[len(e.read)-1]
 }
-
-// domainTitle is the name of a domain (KubeVirt pkg/virt-launcher/virtwrap/api/defaults.go,
-// VMINamespaceKeyFunc in pkg/controller).
-var domainTitle = lazyregexp.New(`<name>([a-z0-9-]+)_([a-z0-9.-]+)</name>`)
 
 // addOfPod adds what an archive has of a pod of the VM, beside its logs: the domain, the variables and
 // the node's devices. It reports whether a file has it.
@@ -149,6 +127,91 @@ func linksOf(snapshot string) string {
 
 	return b.String()
 }
+
+// Add adds a file: objects as kubectl prints them, in YAML or JSON, Lists or several documents, or
+// the VM's domain. What is neither is a log.
+func (e *Evidence) Add(source string, data []byte) {
+	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("<domain")) {
+		e.domain, e.hasText = string(data), true
+		e.reading.countObject()
+		return
+	}
+	if e.addObject(data, "") {
+		return // JSON, which is faster to read as that
+	}
+
+	for _, document := range archive.Documents(data) {
+		e.addDocument(source, document)
+	}
+}
+
+// addDocument adds a document of objects, or a log, which does not begin with one.
+func (e *Evidence) addDocument(source string, document []byte) {
+	isFirst := true
+	for object := range archive.ObjectsIn(document) {
+		switch isObject := e.addYAML(string(object)); {
+		case !isObject && e.names != nil: // only objects are asked for
+			return
+		case !isObject && isFirst:
+			e.AddLog(source, string(document))
+			return
+		case !isObject:
+			e.AddLog(source, string(object))
+		}
+
+		isFirst = false
+	}
+}
+
+// addYAML adds an object in YAML, or in JSON.
+func (e *Evidence) addYAML(document string) bool {
+	if e.addObject([]byte(document), "") {
+		return true
+	}
+
+	const enough = 64 << 10 // kubectl prints the kind of a List after its items
+	if !hasKind.MatchString(document[:min(len(document), enough)]) &&
+		!strings.Contains(document, "\nkind:") {
+		return false
+	}
+
+	data, err := yaml.YAMLToJSON([]byte(document))
+	return err == nil && e.addObject(data, "")
+}
+
+// hasKind matches the beginning of an object in YAML or JSON. A log has none, and to parse it as
+// YAML would take much longer.
+var hasKind = lazyregexp.New(`(?m)^(?:kind:|\{ *\w+:|- )`)
+
+// VMsOf returns the VMs of a user's files, as NAMESPACE/NAME: those that an archive was collected for
+// and, of other files, those whose objects are there, or the domain.
+func VMsOf(inputs []archive.Input) (all []string) {
+	for _, in := range inputs {
+		if in.Collected != nil {
+			all = append(all, in.Collected.VMs...)
+			continue
+		}
+
+		names := &Evidence{names: map[string]bool{}}
+		for _, f := range in.Files {
+			if bytes.HasPrefix(bytes.TrimSpace(f.Data), []byte("<domain")) {
+				if name := domainTitle.FindStringSubmatch(string(f.Data)); name != nil {
+					all = append(all, name[1]+"/"+name[2])
+				}
+				continue
+			}
+			names.Add(in.Name, f.Data)
+		}
+
+		all = append(all, slices.Collect(maps.Keys(names.names))...)
+	}
+
+	return all
+}
+
+// domainTitle is the name of a domain (KubeVirt pkg/virt-launcher/virtwrap/api/defaults.go,
+// VMINamespaceKeyFunc in pkg/controller).
+var domainTitle = lazyregexp.New(`<name>([a-z0-9-]+)_([a-z0-9.-]+)</name>`)
 
 // Missing returns an error if the files that were added are about other VMs alone, about several of
 // this name, or about none.

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"hook-sidecar/pkg/kubevirt"
-	"hook-sidecar/pkg/tools/cluster/archive"
 	"hook-sidecar/pkg/words/lazyregexp"
 )
 
@@ -71,12 +70,6 @@ type logReader struct {
 	isConsole bool // the guest prints it
 }
 
-// entryOfLog has the fields of a line of KubeVirt's log, and of this hook's.
-type entryOfLog struct {
-	Level, Msg, Reason, Error, Timestamp, Time, Component, Subcomponent, Kind, Name, Namespace string
-	VMI                                                                                        string
-}
-
 // add adds a line.
 func (r *logReader) add(line string) {
 	start := strings.Index(line, `{"`)
@@ -126,65 +119,6 @@ func (r *logReader) add(line string) {
 	r.addMessage(m, r.ownerOf(prefix, logged))
 }
 
-// quietQEMU are parts of lines that QEMU prints of devices that work: one without a reset, and a BAR
-// that others cannot reach (QEMU hw/vfio/pci.c, hw/vfio/container.c).
-var quietQEMU = []string{
-	"no available reset mechanism", "qemu-kvm: vfio_container_dma_map(", "qemu-kvm: vfio_dma_map(",
-}
-
-// origin returns the program that a line is of.
-func (l entryOfLog) origin() string {
-	switch {
-	case strings.HasPrefix(l.Component, "virt-launcher"):
-		return "virt-launcher"
-	case l.Component == "" && l.VMI != "" || l.Component == "sidecar-shim":
-		return "the hook"
-	}
-	return l.Component
-}
-
-// marks are in lines that say whose they are, or which stage is passed.
-var marks = []string{
-	`"name":`, `"vmi":`, "sidecar-shim", "Collected all", "Domain started", "Synced vmi",
-	"starting up libvirt", "device created: ", `"subcomponent":"qemu"`,
-}
-
-// isTalk reports whether a line of JSON has nothing that counts: most of a log is such lines, and
-// to decode them takes most of the time.
-func isTalk(line string) bool {
-	const level = `"level":"`
-	at := strings.Index(line, level) + len(level)
-	if at < len(level) || at == len(line) {
-		return false
-	}
-
-	isError := strings.ContainsAny(line[at:at+1], "eEfFpPwW")
-	isMarked := func(mark string) bool { return strings.Contains(line, mark) }
-	return !isError && !causeIndex().mayFind(line) && !slices.ContainsFunc(marks, isMarked)
-}
-
-// decode decodes the JSON object that a text begins with, if it is a line of a log.
-func decode(text string, into *entryOfLog) bool {
-	err := json.Unmarshal([]byte(text), into)
-	if err != nil && !strings.HasSuffix(text, "}") {
-		err = json.NewDecoder(strings.NewReader(text)).Decode(into)
-	}
-	return err == nil && into.Msg != ""
-}
-
-// passedBy returns the stage of which virt-launcher says that it is passed (KubeVirt
-// pkg/hooks/manager.go, pkg/virt-launcher/virtwrap/manager.go and cmd-server/server.go).
-func passedBy(text string) Stage {
-	switch text {
-	case "Collected all requested hook sidecar sockets":
-		return StageHook
-	case "Domain started.", "Synced vmi":
-		return StageStart
-	}
-
-	return ""
-}
-
 // launcher is a pod's name in the prefix of a line.
 var launcher = lazyregexp.New(launcherPrefix + `[a-z0-9.-]+`)
 
@@ -216,38 +150,10 @@ func (r *logReader) ownerOf(prefix string, logged entryOfLog) owner {
 	case strings.HasPrefix(logged.Component, "virt-") &&
 		!strings.HasPrefix(logged.Component, "virt-launcher"):
 		text := logged.Msg + " " + logged.Reason
-		return is(r.names(text) || logged.isOfDevices(text))
+		return is(r.evidence.isNamedIn(text) || logged.isOfDevices(text))
 	}
 
 	return unknown
-}
-
-// isOfDevices reports whether a line is virt-handler's about what it offers on its node, or about its
-// certificate, which is about each VM that waits for it.
-func (l entryOfLog) isOfDevices(text string) bool {
-	isError := hasAnyPrefix(l.Level, "e", "p", "w")
-	return isError && l.Component == "virt-handler" && l.Name == "" &&
-		(archive.IsAboutOffers(text) || strings.Contains(text, "x509: "))
-}
-
-// names reports whether a text names the VM or its pod.
-func (r *logReader) names(text string) bool {
-	e := r.evidence
-	const nameCharacters = "abcdefghijklmnopqrstuvwxyz0123456789-._/"
-	isBetween := func(c rune) bool { return !strings.ContainsRune(nameCharacters, c) }
-	for _, word := range strings.FieldsFunc(text, isBetween) {
-		namespace, name, isFull := strings.Cut(word, "/")
-		if !isFull {
-			namespace, name, isFull = strings.Cut(word, "_")
-		}
-
-		if isFull && name == e.Name && e.isNamespace(namespace) || word == e.Name ||
-			e.isLauncher(word) {
-			return true
-		}
-	}
-
-	return false
 }
 
 // addMessage adds a message, if it is the VM's.
@@ -308,7 +214,6 @@ var (
 	eventLine = lazyregexp.New(`^\s+(Normal|Warning)\s+(\S+)\s+` + seenAgo +
 		`\s+(\S+?)(?:, \S+)?\s+(.*)$`)
 	header = lazyregexp.New(`^(Name|Namespace):\s+(\S+)$`)
-	stamp  = lazyregexp.New(`^(?:\d{4}-\d\d-\d\dT\S+)`)
 )
 
 // addText adds a line that is not JSON.
@@ -333,6 +238,33 @@ func (r *logReader) addText(line string) {
 	}
 
 	r.addMessage(m, whose)
+}
+
+// addTable adds a line of a table of VMs or VMIs, and reports whether it is one. What an object says
+// is more, and stays.
+func (r *logReader) addTable(line string) bool {
+	if strings.HasPrefix(line, "NAME") { // or NAMESPACE
+		r.table = newGetTable(line)
+		return r.table != nil
+	}
+
+	if r.table == nil {
+		return false
+	}
+
+	cells, e := r.table.cells(line), r.evidence
+	if _, isRow := age(cells["AGE"]); !isRow {
+		r.table = nil
+		return false
+	}
+
+	isOfVMI := r.table.kind == "VirtualMachineInstance"
+	if isOfVMI && e.vmi != nil || !isOfVMI && e.vm != nil {
+		return true
+	}
+
+	data, err := json.Marshal(r.table.object(cells))
+	return err == nil && e.addObject(data, "")
 }
 
 // time returns the time of a line, that of the line before it if it has none.
@@ -426,13 +358,4 @@ func (r *logReader) isDescribed() bool {
 	namespace, name := r.object[0], r.object[1]
 	return strings.HasPrefix(name, launcherPrefix) && r.evidence.isOwn("Pod", namespace, name) ||
 		name == r.evidence.Name && r.evidence.isOwn("", namespace, name)
-}
-
-// isErrorText reports whether a line that is not JSON is an error: of QEMU, or one that says so.
-func isErrorText(line string) bool {
-	if strings.Contains(line, "qemu-kvm: ") || strings.Contains(line, "qemu-system-") {
-		return true
-	}
-
-	return firstWord(line, "panic", "fatal", "error") != ""
 }

@@ -1,49 +1,12 @@
 package why
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	"hook-sidecar/pkg/kubevirt"
 )
-
-// plugFails are in what virt-handler says if it cannot give a VM that runs its virtual functions
-// back, as after a migration (KubeVirt pkg/virt-handler/vm.go, hotplugSriovInterfacesCommand, and
-// pkg/virt-launcher/virtwrap/manager.go, hotPlugHostDevices).
-var plugFails = []string{"failed to hot-plug SR-IOV interfaces", "failed to hot-plug host-devices"}
-
-// running has the fields of a VMI that say what a drain does with it, and which interfaces and
-// volumes it has (KubeVirt staging/src/kubevirt.io/api/core/v1/types.go).
-type running struct {
-	evictionStrategy string
-	interfaces       []attached
-	volumes          []volumeStatus
-}
-
-// attached is an interface in the status of a VMI: infoSource says who reported it.
-type attached struct{ Name, InfoSource string }
-
-// volumeStatus is how far a volume is; one that is attached to a VM that runs names the pod for
-// it.
-type volumeStatus struct {
-	Name, Phase   string
-	HotplugVolume *struct{ AttachPodName string }
-}
-
-// parseRunning reads the fields as far as they fit.
-func parseRunning(data []byte) running {
-	var o struct {
-		Spec   struct{ EvictionStrategy string }
-		Status struct {
-			Interfaces   []attached
-			VolumeStatus []volumeStatus
-		}
-	}
-	json.Unmarshal(data, &o) // goes on after a field of a wrong type
-	return running{o.Spec.EvictionStrategy, o.Status.Interfaces, o.Status.VolumeStatus}
-}
 
 // networkInfo is the annotation of a VM's pod in which virt-launcher finds the virtual functions
 // of the VM's interfaces, by their names (KubeVirt pkg/network/deviceinfo, downwardapi).

@@ -10,12 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"hook-sidecar/pkg/words/lazyregexp"
 )
-
-// insufficient is a device, or a size of hugepages, in the scheduler's message.
-var insufficient = lazyregexp.New(`Insufficient ([\w.-]+/[\w.-]*\w|hugepages-\w+)`)
 
 // maxNodes limits the nodes that are shown per resource.
 const maxNodes = 12
@@ -58,16 +53,6 @@ func (e *Evidence) shares(message string) []string {
 	}
 
 	return lines
-}
-
-// lacking returns the resources that the scheduler reports as insufficient.
-func lacking(message string) (names []corev1.ResourceName) {
-	for _, match := range insufficient.FindAllStringSubmatch(message, -1) {
-		if name := corev1.ResourceName(match[1]); !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	return names
 }
 
 // selectionRemedy is the remedy where labels and taints keep the VM from all nodes, and no node is
@@ -120,22 +105,6 @@ func (o object) share(name corev1.ResourceName, users []string) string {
 	return text + o.closed()
 }
 
-// closed returns what keeps pods from a node, beside what it has.
-func (o object) closed() (text string) {
-	if o.Spec.Unschedulable {
-		text = "; it is cordoned"
-	}
-
-	for _, t := range o.Spec.Taints {
-		isCordon := t.Key == corev1.TaintNodeUnschedulable
-		if !isCordon && t.Effect != corev1.TaintEffectPreferNoSchedule {
-			text += fmt.Sprintf("; it has the taint %s", t.ToString())
-		}
-	}
-
-	return text
-}
-
 // users returns the pods that use a resource, by node.
 func (e *Evidence) users(name corev1.ResourceName) map[string][]string {
 	users := map[string][]string{}
@@ -154,6 +123,18 @@ func (e *Evidence) users(name corev1.ResourceName) map[string][]string {
 
 	return users
 }
+
+// isOffered reports whether a node offers a resource.
+func (e *Evidence) isOffered(name corev1.ResourceName, node string) bool {
+	return slices.ContainsFunc(e.nodes, func(o object) bool {
+		has := o.Status.Allocatable[name]
+		return (node == "" || o.Name == node) && !has.IsZero()
+	})
+}
+
+// schedulable is the label of a node that has a virt-handler whose heartbeat goes on (KubeVirt
+// pkg/virt-controller/watch/node/node.go).
+const schedulable = "kubevirt.io/schedulable"
 
 // claim has the fields of a ResourceClaim that say which devices it asks for and has (Kubernetes
 // staging/src/k8s.io/api/resource/v1/types.go).

@@ -1,21 +1,16 @@
 package why
 
 import (
-	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	v1 "kubevirt.io/api/core/v1"
-	"sigs.k8s.io/yaml"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"hook-sidecar/pkg/kubevirt"
-	"hook-sidecar/pkg/tools/cluster/archive"
-	"hook-sidecar/pkg/words/lazyregexp"
 )
 
 // object is a pod, a node, an event, a list of these, or of a VM and a VMI what they have in common
@@ -39,141 +34,48 @@ type object struct {
 	}
 }
 
-// Add adds a file: objects as kubectl prints them, in YAML or JSON, Lists or several documents, or
-// the VM's domain. What is neither is a log.
-func (e *Evidence) Add(source string, data []byte) {
-	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("<domain")) {
-		e.domain, e.hasText = string(data), true
-		e.reading.countObject()
-		return
-	}
-	if e.addObject(data, "") {
-		return // JSON, which is faster to read as that
-	}
-
-	for _, document := range archive.Documents(data) {
-		e.addDocument(source, document)
-	}
+// isEnded reports whether an object is a pod that ended, or will soon.
+func (o object) isEnded() bool {
+	isOver := o.Status.Phase == corev1.PodFailed || o.Status.Phase == corev1.PodSucceeded
+	return o.Kind == "Pod" && (isOver || o.DeletionTimestamp != nil)
 }
 
-// addDocument adds a document of objects, or a log, which does not begin with one.
-func (e *Evidence) addDocument(source string, document []byte) {
-	isFirst := true
-	for object := range archive.ObjectsIn(document) {
-		switch isObject := e.addYAML(string(object)); {
-		case !isObject && e.names != nil: // only objects are asked for
-			return
-		case !isObject && isFirst:
-			e.AddLog(source, string(document))
-			return
-		case !isObject:
-			e.AddLog(source, string(object))
-		}
-
-		isFirst = false
-	}
-}
-
-// hasKind matches the beginning of an object in YAML or JSON. A log has none, and to parse it as
-// YAML would take much longer.
-var hasKind = lazyregexp.New(`(?m)^(?:kind:|\{ *\w+:|- )`)
-
-// addYAML adds an object in YAML, or in JSON.
-func (e *Evidence) addYAML(document string) bool {
-	if e.addObject([]byte(document), "") {
-		return true
-	}
-
-	const enough = 64 << 10 // kubectl prints the kind of a List after its items
-	if !hasKind.MatchString(document[:min(len(document), enough)]) &&
-		!strings.Contains(document, "\nkind:") {
-		return false
-	}
-
-	data, err := yaml.YAMLToJSON([]byte(document))
-	return err == nil && e.addObject(data, "")
-}
-
-// addObject adds an object or a list. The API server's lists have the kind of their items,
-// kubectl's do not.
-func (e *Evidence) addObject(data []byte, kind string) bool {
-	var o object
-	o.Kind = kind
-	json.Unmarshal(data, &o)
-	if o.Msg != "" {
-		return false
-	}
-
-	if strings.HasPrefix(o.Kind, "ResourceSlice") && e.slices == nil {
-		e.slices = map[string]bool{}
-	}
-
-	if kind, isList := strings.CutSuffix(o.Kind, "List"); isList {
-		for _, item := range o.Items {
-			e.addObject(item, kind)
+// isReady reports whether a pod is ready, as far as it says so.
+func (o object) isReady() bool {
+	for _, c := range o.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
 		}
 	}
 
-	if o.Kind != "" && o.Items == nil {
-		e.reading.countObject()
-	}
-
-	about := corev1.ObjectReference{Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}
-	switch o.Kind {
-	case "Event":
-		about = o.InvolvedObject
-		e.addWarning(o)
-	case "ResourceSlice":
-		e.addSlice(data)
-	case "SriovNetworkNodeState":
-		e.addNodeNetworks(o, data)
-	case "VirtualMachine", "VirtualMachineInstance":
-		if e.names != nil {
-			e.names[o.Namespace+"/"+o.Name] = true
-		}
-	case "KubeVirt":
-		e.permitted = &o.Spec.Configuration.PermittedHostDevices
-	case "Node":
-		e.nodes = append(e.nodes, o)
-	case "Pod":
-		e.pods = append(e.pods, o)
-	default:
-		e.addRelated(o, data)
-	}
-
-	if about.Kind != "" && e.isOwn(about.Kind, about.Namespace, about.Name) {
-		e.addOwn(o, data, fmt.Sprintf(" of %s %s", about.Kind, about.Name))
-	}
-
-	return o.Kind != ""
+	isUnready := func(c corev1.ContainerStatus) bool { return !c.Ready }
+	return o.Status.Phase == corev1.PodRunning && !o.isEnded() &&
+		!slices.ContainsFunc(o.Status.ContainerStatuses, isUnready)
 }
 
-// addOwn adds an object of the VM, or an event about one, which source names.
-func (e *Evidence) addOwn(o object, data []byte, source string) {
-	switch o.Kind {
-	case "Event":
-		e.addEvent(o, source)
-		return
-
-	case "VirtualMachine":
-		e.vm = stateOf(o, data)
-		e.add(message{
-			source: "printableStatus" + source, text: e.vm.Status.PrintableStatus, isState: true,
-		})
-		template := e.vm.Spec.Template.Metadata
-		e.Labels, e.Annotations = template.Labels, template.Annotations
-
-	case "VirtualMachineInstance":
-		e.vmi = stateOf(o, data)
-		_, run, _ := kubevirt.ParseRun(data) // as far as its fields fit
-		e.Phase, e.Node = cmp.Or(run.Phase, string(v1.Pending)), run.Node
-		e.Labels, e.Annotations = o.Labels, o.Annotations
-		e.addPhases(source)
-		e.addMigration(source)
+// closed returns what keeps pods from a node, beside what it has.
+func (o object) closed() (text string) {
+	if o.Spec.Unschedulable {
+		text = "; it is cordoned"
 	}
 
-	e.addState(o, source)
-	e.addContainers(o, source)
+	for _, t := range o.Spec.Taints {
+		isCordon := t.Key == corev1.TaintNodeUnschedulable
+		if !isCordon && t.Effect != corev1.TaintEffectPreferNoSchedule {
+			text += fmt.Sprintf("; it has the taint %s", t.ToString())
+		}
+	}
+
+	return text
+}
+
+// kubeVirtState is a VM or a VMI as it was read.
+type kubeVirtState struct {
+	kubevirt.Object
+	running
+	conditions []corev1.PodCondition
+	isDeleted  bool
+	finalizers []string
 }
 
 // stateOf returns a VM or a VMI as it was read.
@@ -187,213 +89,117 @@ func stateOf(o object, data []byte) *kubeVirtState {
 	}
 }
 
-// eventReasons says which stage an event's reason is about, and which it passes (Kubernetes
-// pkg/kubelet/events/event.go, pkg/scheduler/schedule_one.go; KubeVirt pkg/controller and
-// pkg/virt-handler).
-var eventReasons = map[string]struct{ about, passes Stage }{
-	failedScheduling:         {about: StageSchedule},
-	"Scheduled":              {passes: StageSchedule},
-	"Failed":                 {about: StageContainer},
-	"BackOff":                {about: StageContainer},
-	"FailedMount":            {about: StageContainer},
-	"FailedAttachVolume":     {about: StageContainer},
-	"FailedCreatePodSandBox": {about: StageContainer},
-	"Pulled":                 {passes: StageContainer},
-	"FailedCreate":           {about: StageCreate},
-	"SuccessfulCreate":       {passes: StageCreate},
-	"SyncFailed":             {about: StageStart},
-	"FailedMigration":        {about: StageMigrate},
-	"FailedKillPod":          {about: StageStop},
-	migrated:                 {passes: StageMigrate},
+// running has the fields of a VMI that say what a drain does with it, and which interfaces and
+// volumes it has (KubeVirt staging/src/kubevirt.io/api/core/v1/types.go).
+type running struct {
+	evictionStrategy string
+	interfaces       []attached
+	volumes          []volumeStatus
 }
 
-// migrated is the reason of virt-handler's events about a migration's end, of which a warning says
-// that it failed (KubeVirt pkg/virt-handler/migration-source.go and migration-target.go).
-const migrated = "Migrated"
+// attached is an interface in the status of a VMI: infoSource says who reported it.
+type attached struct{ Name, InfoSource string }
 
-// failedScheduling is the reason of the events that the scheduler repeats until it finds a node.
-const failedScheduling = "FailedScheduling"
-
-// quoted is the container or image that a message of the kubelet names.
-var quoted = lazyregexp.New(`^spec\.\w+\{([^}]+)\}|"([^"\s]+)"|\bcontainer ([a-z0-9-]+)$`)
-
-// addEvent adds an event about an object that source names.
-func (e *Evidence) addEvent(o object, source string) {
-	m := message{
-		source: "event " + o.Reason + source, heading: o.Reason, text: o.Message,
-		isError: o.Type == corev1.EventTypeWarning,
-		at:      cmp.Or(o.LastTimestamp.Time, o.EventTime.Time, o.CreationTimestamp.Time).UTC(),
-	}
-
-	if name, isContainer := strings.CutPrefix(o.InvolvedObject.FieldPath, "spec."); isContainer {
-		_, name, _ = strings.Cut(name, "{")
-		m.subject = strings.TrimSuffix(name, "}")
-	}
-
-	e.addReason(m, o.Reason, o.InvolvedObject.Kind)
+// volumeStatus is how far a volume is; one that is attached to a VM that runs names the pod for
+// it.
+type volumeStatus struct {
+	Name, Phase   string
+	HotplugVolume *struct{ AttachPodName string }
 }
 
-// addReason adds an event whose reason says which stage it is about.
-func (e *Evidence) addReason(m message, reason, kind string) {
-	r := eventReasons[reason]
-	m.stage, m.passes = r.about, r.passes
-	if reason == migrated && m.isError {
-		m.stage, m.passes = StageMigrate, ""
-	}
-
-	if isPod := strings.EqualFold(kind, "pod"); reason == "Started" && isPod {
-		m.passes = StageContainer
-	}
-
-	isVMI := strings.EqualFold(kind, "virtualmachineinstance")
-	if isVMI && (reason == "Started" || reason == "Created") {
-		m.passes = StageStart // virt-handler defined it, or started it
-	}
-
-	about := cmp.Or(m.stage, m.passes)
-	if found := quoted.FindStringSubmatch(m.text); about == StageContainer && m.subject == "" &&
-		found != nil {
-		m.subject = cmp.Or(found[1:]...)
-	}
-
-	e.add(m)
-}
-
-// addPhases adds when the VMI went from one phase to the next.
-func (e *Evidence) addPhases(source string) {
-	passes := map[string]Stage{
-		"Scheduling": StageCreate, "Scheduled": StageContainer, "Running": StageStart,
-	}
-	for _, t := range e.vmi.Status.PhaseTransitionTimestamps {
-		if passed := passes[t.Phase]; passed != "" {
-			e.add(message{
-				source: "phase " + t.Phase + source,
-				at:     t.At(),
-				passes: passed,
-			})
+// parseRunning reads the fields as far as they fit.
+func parseRunning(data []byte) running {
+	var o struct {
+		Spec   struct{ EvictionStrategy string }
+		Status struct {
+			Interfaces   []attached
+			VolumeStatus []volumeStatus
 		}
 	}
+	json.Unmarshal(data, &o) // goes on after a field of a wrong type
+	return running{o.Spec.EvictionStrategy, o.Status.Interfaces, o.Status.VolumeStatus}
 }
 
-// addMigration adds how the VMI's last migration ended.
-func (e *Evidence) addMigration(source string) {
-	last := e.vmi.Status.MigrationState
-	if last == nil || !last.Completed {
-		return
-	}
-
-	m := message{
-		source: "migrationState" + source, at: last.End(), passes: StageMigrate,
-	}
-	if last.Failed {
-		m.stage, m.passes = StageMigrate, ""
-		m.text, m.isError, m.isState = last.FailureReason, true, true
-	}
-
-	e.add(m)
+// permitted are the devices that the KubeVirt object permits (KubeVirt
+// staging/src/kubevirt.io/api/core/v1/types.go, PermittedHostDevices).
+type permitted struct {
+	PCIHostDevices  []permittedDevice
+	MediatedDevices []permittedDevice
 }
 
-// addState adds the conditions of an object, and why it failed.
-func (e *Evidence) addState(o object, source string) {
-	if o.Status.Reason != "" {
-		e.add(message{
-			source: "status" + source, at: o.CreationTimestamp.UTC(),
-			text: o.Status.Reason + ": " + o.Status.Message, isError: true,
+type permittedDevice struct {
+	PCIVendorSelector, MDEVNameSelector, ResourceName string
+	ExternalResourceProvider                          bool
+}
+
+// isExternal reports whether another program than virt-handler offers a resource.
+func (p *permitted) isExternal(name corev1.ResourceName) bool {
+	return p != nil && slices.ContainsFunc(slices.Concat(p.PCIHostDevices, p.MediatedDevices),
+		func(d permittedDevice) bool {
+			return d.ResourceName == string(name) && d.ExternalResourceProvider
 		})
-	}
+}
 
-	failed := map[string]corev1.ConditionStatus{
-		"Failure": corev1.ConditionTrue, "Synchronized": corev1.ConditionFalse,
-		"PodScheduled": corev1.ConditionFalse,
-	}
+// related is an object that may say why the VM waits, without being its own. Kinds that are not
+// named in relatedKinds are not kept.
+type related struct {
+	metav1.ObjectMeta
+	data []byte
+}
 
-	for _, c := range o.Status.Conditions {
-		m := message{source: "condition " + string(c.Type) + source, at: c.LastTransitionTime.UTC()}
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
-			m.passes = StageSchedule
-			e.add(m)
+// keptOff returns what keeps the pods of a DaemonSet off a node; "" if nothing does that is known.
+// The taints of a node's conditions and of its cordon keep no pod of a DaemonSet off (Kubernetes
+// pkg/controller/daemon/util/daemonset_util.go, AddOrUpdateDaemonPodTolerations).
+func (r related) keptOff(node object) string {
+	var set daemonSet
+	json.Unmarshal(r.data, &set) // goes on after a field of a wrong type
+	spec := set.Spec.Template.Spec
+	for _, t := range node.Spec.Taints {
+		isTolerated := func(by corev1.Toleration) bool { return tolerates(by, t) }
+		isOwn := strings.HasPrefix(t.Key, "node.kubernetes.io/")
+		if !isOwn && t.Effect != corev1.TaintEffectPreferNoSchedule &&
+			!slices.ContainsFunc(spec.Tolerations, isTolerated) {
+			return fmt.Sprintf("its DaemonSet does not tolerate the taint %s:%s there", t.Key,
+				t.Effect)
 		}
+	}
 
-		if c.Status == failed[string(c.Type)] {
-			m.text, m.isError, m.isState = c.Reason+": "+c.Message, true, !o.isEnded()
-			if o.Labels[v1.MigrationJobLabel] != "" {
-				m.stage = StageMigrate
+	for _, label := range slices.Sorted(maps.Keys(spec.NodeSelector)) {
+		if value := spec.NodeSelector[label]; node.Labels[label] != value {
+			return fmt.Sprintf("its DaemonSet selects nodes with the label %s, which is not %s there",
+				label, value)
+		}
+	}
+
+	return ""
+}
+
+// daemonSet has the fields of a DaemonSet that say on which nodes its pods run.
+type daemonSet struct {
+	Spec struct {
+		Template struct {
+			Spec struct {
+				NodeSelector map[string]string
+				Tolerations  []corev1.Toleration
 			}
-
-			e.add(m)
 		}
 	}
 }
 
-// isEnded reports whether an object is a pod that ended, or will soon.
-func (o object) isEnded() bool {
-	isOver := o.Status.Phase == corev1.PodFailed || o.Status.Phase == corev1.PodSucceeded
-	return o.Kind == "Pod" && (isOver || o.DeletionTimestamp != nil)
+// tolerates reports whether a toleration is for a taint (Kubernetes
+// staging/src/k8s.io/api/core/v1/toleration.go, ToleratesTaint).
+func tolerates(by corev1.Toleration, t corev1.Taint) bool {
+	isValue := by.Operator == corev1.TolerationOpExists || by.Value == t.Value
+	isKey := by.Key == t.Key || by.Key == "" && by.Operator == corev1.TolerationOpExists
+	return isKey && isValue && (by.Effect == "" || by.Effect == t.Effect)
 }
 
-// addContainers adds the states of a pod's containers, and says which logs there are.
-func (e *Evidence) addContainers(o object, source string) {
-	for _, c := range slices.Concat(o.Status.InitContainerStatuses, o.Status.ContainerStatuses) {
-		for i, state := range []corev1.ContainerState{c.LastTerminationState, c.State} {
-			isNow := i == 1
-			if state.Running != nil || state.Terminated != nil {
-				e.Logs = append(e.Logs, Log{o.Namespace, o.Name, c.Name, !isNow})
-			}
-
-			m := message{
-				source: "container " + c.Name + source, heading: "container " + c.Name,
-				subject: c.Name,
-				isState: isNow && !o.isEnded(),
-			}
-
-			e.addContainer(m, state, o.CreationTimestamp.UTC())
-		}
-	}
+// warning is an event that warns about an object that is not the VM's.
+type warning struct {
+	about corev1.ObjectReference
+	text  string // its reason and its message
 }
 
-// addContainer adds a state of a container of a pod that was created at a time.
-func (e *Evidence) addContainer(m message, state corev1.ContainerState, created time.Time) {
-	running, waiting, ended := state.Running, state.Waiting, state.Terminated
-	switch {
-	case running != nil && !running.StartedAt.IsZero():
-		m.at, m.passes = running.StartedAt.UTC(), StageContainer
-	case waiting != nil && waiting.Message != "":
-		m.at, m.stage, m.isError = created, StageContainer, true
-		m.text = waiting.Reason + ": " + waiting.Message
-
-	case ended != nil && ended.ExitCode != 0:
-		m.at, m.isError = ended.FinishedAt.UTC(), true
-		m.text = fmt.Sprintf("%s (exit status %d): %s", ended.Reason, ended.ExitCode, ended.Message)
-
-	default:
-		return
-	}
-
-	e.add(m)
-}
-
-// age parses an age as kubectl prints it (k8s.io/apimachinery pkg/util/duration), such as "3m20s"
-// or "2d".
-func age(text string) (time.Duration, bool) {
-	const day = 24 * time.Hour
-	units := map[byte]time.Duration{
-		's': time.Second, 'm': time.Minute, 'h': time.Hour, 'd': day, 'y': 365 * day,
-	}
-
-	var sum, number time.Duration
-	for i := range len(text) {
-		if digit := text[i] - '0'; digit <= 9 && number < 1e6 {
-			number = 10*number + time.Duration(digit)
-			continue
-		}
-
-		unit := units[text[i]]
-		if unit == 0 {
-			return 0, false
-		}
-
-		sum, number = sum+number*unit, 0
-	}
-
-	return sum, text != "" && number == 0
-}
+// nodeNetworks is a failure that the SR-IOV operator's daemon reports of a node. The object has the
+// node's name (sriov-network-operator api/v1/sriovnetworknodestate_types.go).
+type nodeNetworks struct{ node, failure string }

@@ -19,7 +19,7 @@ var podsNamed = lazyregexp.New(`\bpods?=\[?"([a-z0-9-]+)/([a-z0-9.-]+)"|` +
 // the VM: not its own, none of KubeVirt's, and none that makes or offers devices.
 func (e *Evidence) isAboutOtherPod(line string) bool {
 	f := podsNamed.FindStringSubmatch(line)
-	if f == nil || (&logReader{evidence: e}).names(line) {
+	if f == nil || e.isNamedIn(line) {
 		return false
 	}
 
@@ -29,6 +29,19 @@ func (e *Evidence) isAboutOtherPod(line string) bool {
 		func(part string) bool { return strings.Contains(name, part) })
 	return !isOurs && !isAgent && !e.isOwn("Pod", namespace, name) &&
 		!archive.IsNamedProvider(namespace+"/"+name)
+}
+
+// agents are parts of the names of the pods that the kubelet calls on a node, by what it could not
+// do: those of storage drivers, of network plugins and of DRA drivers.
+var agents = map[string][]string{
+	"volume-not-mounted": {"csi"}, "volume-not-detached": {"csi"},
+	"network-not-attached": cniPods, "network-not-detached": cniPods,
+	"claim-not-prepared": {"dra", "kubelet-plugin"}, "claim-timeout": {"dra", "kubelet-plugin"},
+}
+
+var cniPods = []string{
+	"multus", "calico", "cilium", "flannel", "ovn", "sriov", "whereabouts", "antrea", "kube-router",
+	"weave", "canal", "cni", "network-operator", "sdn",
 }
 
 // Whose process the node's kernel ended for lack of memory: it names the control group of the

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -16,26 +15,6 @@ import (
 
 // What makes or offers the devices of a VM that waits for a node: pods of device plugins, of drivers
 // and of their operators, by their state, their logs and their events.
-
-// warning is an event that warns about an object that is not the VM's.
-type warning struct {
-	about corev1.ObjectReference
-	text  string // its reason and its message
-}
-
-// addWarning adds an event about an object that is not the VM's, if it warns.
-func (e *Evidence) addWarning(o object) {
-	about := o.InvolvedObject
-	isOther := !strings.HasPrefix(about.Name, launcherPrefix)
-	if o.Type == corev1.EventTypeWarning && isOther &&
-		(about.Kind == "Pod" || slices.Contains(relatedKinds, about.Kind)) {
-		e.warnings = append(e.warnings, warning{about, o.Reason + ": " + o.Message})
-	}
-}
-
-// nodeNetworks is a failure that the SR-IOV operator's daemon reports of a node. The object has the
-// node's name (sriov-network-operator api/v1/sriovnetworknodestate_types.go).
-type nodeNetworks struct{ node, failure string }
 
 // addNodeNetworks adds what a SriovNetworkNodeState says that failed, and the numbers of virtual
 // functions.
@@ -90,6 +69,24 @@ func (e *Evidence) ProviderLogs() (all []Log) {
 
 	return all
 }
+
+// isHandlerOf reports whether a pod is virt-handler of the VM's node or, for a VM that waits, of a
+// node where it should offer one of the resources and does not.
+func (e *Evidence) isHandlerOf(pod object, names []corev1.ResourceName) bool {
+	if !isHandler(pod) {
+		return false
+	}
+	if e.Node != "" {
+		return pod.Spec.NodeName == e.Node
+	}
+
+	return slices.ContainsFunc(names, func(name corev1.ResourceName) bool {
+		return !e.permitted.isExternal(name) && !e.isOffered(name, pod.Spec.NodeName)
+	})
+}
+
+// isHandler reports whether a pod is virt-handler.
+func isHandler(pod object) bool { return strings.HasPrefix(pod.Name, "virt-handler") }
 
 // isProviderOf reports whether a pod makes or offers devices of one of the resources, or of claims, on a
 // node that offers none of them. The pod's name has the vendor's name, or says that it is for NICs or
@@ -289,50 +286,4 @@ func namesResource(line, name string) bool {
 
 		at = end
 	}
-}
-
-// hints are in lines of device plugins and validators that say at level info that they have no device.
-var hints = sync.OnceValue(func() *heads {
-	return newHeads(
-		"no devices", "no device ", "no vgpu devices", "no gpus found", "devices found: 0",
-		"is not present, the device plugin can't expose it", "not supported by cpu", "disabled by bios",
-		"no hardware support", "not enabled (by bios)",
-	)
-})
-
-// isHint reports whether a line, not of an error, says that there are no devices to offer.
-func isHint(line string) bool { return hints().isIn(strings.ToLower(line)) }
-
-// nodeOfLog returns the node that a line of a log is of; "" if nothing says so.
-func (e *Evidence) nodeOfLog(n entry) string {
-	if !n.isLog {
-		return ""
-	}
-	return e.nodeOf(n)
-}
-
-// nodeOf returns the node that a line is of: that of the pod whose log it is, the host that it names,
-// or a node whose name the file's name has; "" if nothing says so.
-func (e *Evidence) nodeOf(n entry) string {
-	if f := namedPod.FindStringSubmatch(n.source); f != nil {
-		for _, pod := range e.pods {
-			if pod.Name == f[1] {
-				return pod.Spec.NodeName
-			}
-		}
-	}
-
-	name, all := "", []string{}
-	for _, node := range e.nodes {
-		all = append(all, node.Name)
-		if strings.Contains(n.source, node.Name) && len(node.Name) > len(name) {
-			name = node.Name
-		}
-	}
-
-	if name == "" && n.host == "" && len(all) == 1 {
-		return all[0]
-	}
-
-	return cmp.Or(n.host, name)
 }

@@ -13,12 +13,6 @@ type Read struct {
 	Others   int    `json:"others"`   // how many of them are about other devices, pods or nodes than the VM's
 }
 
-// newRead begins to count what a file has.
-func (e *Evidence) newRead(name string) *Read {
-	e.read = append(e.read, &Read{Name: name})
-	return e.read[len(e.read)-1]
-}
-
 // addLines counts the lines of a text. A nil Read counts nothing.
 func (r *Read) addLines(text string) {
 	if r == nil {

@@ -38,19 +38,6 @@ func (e *Evidence) addRefusers() {
 	}
 }
 
-// agents are parts of the names of the pods that the kubelet calls on a node, by what it could not
-// do: those of storage drivers, of network plugins and of DRA drivers.
-var agents = map[string][]string{
-	"volume-not-mounted": {"csi"}, "volume-not-detached": {"csi"},
-	"network-not-attached": cniPods, "network-not-detached": cniPods,
-	"claim-not-prepared": {"dra", "kubelet-plugin"}, "claim-timeout": {"dra", "kubelet-plugin"},
-}
-
-var cniPods = []string{
-	"multus", "calico", "cilium", "flannel", "ovn", "sriov", "whereabouts", "antrea", "kube-router",
-	"weave", "canal", "cni", "network-operator", "sdn",
-}
-
 // addAgents adds that a pod on the VM's node does not run which the kubelet calls for what failed.
 func (e *Evidence) addAgents() {
 	for _, n := range e.inOrder() {

@@ -2,31 +2,32 @@ package why
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Objects that a VM waits for, or that refuse it, without being its own: claims and their volumes,
 // what fills them, budgets, the DaemonSets of what a node needs and the pods of a service. Each is
 // read for what it says of itself.
 
-// related is such an object. Kinds that are not named in relatedKinds are not kept.
-type related struct {
-	metav1.ObjectMeta
-	data []byte
-}
-
 // relatedKinds are the kinds of these objects, but for pods, which all are kept.
 var relatedKinds = []string{
 	"PersistentVolumeClaim", "PersistentVolume", "DataVolume", "PodDisruptionBudget", "DaemonSet",
 	"VirtualMachineInstanceMigration", "ResourceQuota", "VirtualMachineRestore",
 	"ResourceClaim",
+}
+
+// addWarning adds an event about an object that is not the VM's, if it warns.
+func (e *Evidence) addWarning(o object) {
+	about := o.InvolvedObject
+	isOther := !strings.HasPrefix(about.Name, launcherPrefix)
+	if o.Type == corev1.EventTypeWarning && isOther &&
+		(about.Kind == "Pod" || slices.Contains(relatedKinds, about.Kind)) {
+		e.warnings = append(e.warnings, warning{about, o.Reason + ": " + o.Message})
+	}
 }
 
 // addRelated keeps an object that may say why the VM waits.
@@ -124,64 +125,4 @@ func lastWords(c corev1.ContainerStatus) string {
 		return strings.TrimSpace(ended.Message)
 	}
 	return ""
-}
-
-// isReady reports whether a pod is ready, as far as it says so.
-func (o object) isReady() bool {
-	for _, c := range o.Status.Conditions {
-		if c.Type == corev1.PodReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-
-	isUnready := func(c corev1.ContainerStatus) bool { return !c.Ready }
-	return o.Status.Phase == corev1.PodRunning && !o.isEnded() &&
-		!slices.ContainsFunc(o.Status.ContainerStatuses, isUnready)
-}
-
-// daemonSet has the fields of a DaemonSet that say on which nodes its pods run.
-type daemonSet struct {
-	Spec struct {
-		Template struct {
-			Spec struct {
-				NodeSelector map[string]string
-				Tolerations  []corev1.Toleration
-			}
-		}
-	}
-}
-
-// keptOff returns what keeps the pods of a DaemonSet off a node; "" if nothing does that is known.
-// The taints of a node's conditions and of its cordon keep no pod of a DaemonSet off (Kubernetes
-// pkg/controller/daemon/util/daemonset_util.go, AddOrUpdateDaemonPodTolerations).
-func (r related) keptOff(node object) string {
-	var set daemonSet
-	json.Unmarshal(r.data, &set) // goes on after a field of a wrong type
-	spec := set.Spec.Template.Spec
-	for _, t := range node.Spec.Taints {
-		isTolerated := func(by corev1.Toleration) bool { return tolerates(by, t) }
-		isOwn := strings.HasPrefix(t.Key, "node.kubernetes.io/")
-		if !isOwn && t.Effect != corev1.TaintEffectPreferNoSchedule &&
-			!slices.ContainsFunc(spec.Tolerations, isTolerated) {
-			return fmt.Sprintf("its DaemonSet does not tolerate the taint %s:%s there", t.Key,
-				t.Effect)
-		}
-	}
-
-	for _, label := range slices.Sorted(maps.Keys(spec.NodeSelector)) {
-		if value := spec.NodeSelector[label]; node.Labels[label] != value {
-			return fmt.Sprintf("its DaemonSet selects nodes with the label %s, which is not %s there",
-				label, value)
-		}
-	}
-
-	return ""
-}
-
-// tolerates reports whether a toleration is for a taint (Kubernetes
-// staging/src/k8s.io/api/core/v1/toleration.go, ToleratesTaint).
-func tolerates(by corev1.Toleration, t corev1.Taint) bool {
-	isValue := by.Operator == corev1.TolerationOpExists || by.Value == t.Value
-	isKey := by.Key == t.Key || by.Key == "" && by.Operator == corev1.TolerationOpExists
-	return isKey && isValue && (by.Effect == "" || by.Effect == t.Effect)
 }

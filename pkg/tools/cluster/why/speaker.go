@@ -2,10 +2,7 @@ package why
 
 import (
 	"cmp"
-	"slices"
 	"strings"
-	"sync"
-	"time"
 
 	"hook-sidecar/pkg/words/lazyregexp"
 )
@@ -38,6 +35,9 @@ var (
 var admissions = lazyregexp.New(
 	`^(?:UnexpectedAdmissionError|TopologyAffinityError|SMTAlignmentError|OutOf[\w./-]+|` +
 		`NodeAffinity|NodePorts|NodeShutdown|PodOSNotSupported|InvalidNodeInfo|Evicted|Preempting)\b`)
+
+// failedScheduling is the reason of the events that the scheduler repeats until it finds a node.
+const failedScheduling = "FailedScheduling"
 
 // speaker returns who says a line of the message, by where it comes from and not by its words; ""
 // if that is not known.
@@ -115,143 +115,4 @@ func isLast(speaker string) bool {
 		return false
 	}
 	return true
-}
-
-// kernelLine matches the beginning of a line of a kernel's log, as journald and syslog print it.
-var kernelLine = lazyregexp.New(`^\S+ +\d* *[\d:.T+-]* ?\S+ kernel: `)
-
-// isKernels reports whether a line is one of a kernel's log. dmesg prints it after the seconds
-// since the boot or, with -T, a date; most lines need no expression.
-func isKernels(line string) bool {
-	if strings.HasPrefix(line, "<") { // the priority, as dmesg -r prints it
-		_, line, _ = strings.Cut(line, ">")
-	}
-
-	if rest, isDmesgs := strings.CutPrefix(line, "["); isDmesgs {
-		at, _, isCut := strings.Cut(rest, "] ")
-		isSeconds := strings.Trim(at, " 0123456789") == "."
-		return isCut && (isSeconds || len(at) == len(time.ANSIC) && !parseStamp(at).clock.IsZero())
-	}
-
-	return strings.Contains(line[:min(len(line), 80)], " kernel: ") && kernelLine.MatchString(line)
-}
-
-// bootLine begins a line that journalctl prints between two boots (systemd
-// src/shared/logs-show.c); it was "-- Reboot --" before version 252.
-func isBoot(line string) bool {
-	return strings.HasPrefix(line, "-- Boot ") || strings.HasPrefix(line, "-- Reboot --")
-}
-
-// failureWords are in lines of programs that say no level, if they report a failure.
-var failureWords = sync.OnceValue(func() *heads {
-	return newHeads(
-		"error", "fail", "fatal", "panic", "cannot ", "can't ", "could not ", "couldn't ", "unable to",
-		"not able to", "denied", "refus", "timed out", "timeout", "giving up", "not found", "no such ",
-		"invalid", "not permitted", "not allowed", "aborting", "stuck", "unknown chipset", "mismatch",
-		"fallen off", "no space", "not respond", "unrecoverable", "incompatible", "out of memory",
-		"unexpected", "blocked for more than", "not enough",
-	)
-})
-
-// harmlessFailures are parts of lines of guests and nodes that are well, in lower case: what
-// firmware lacks, windows for I/O ports that no device uses, headings of tables, and counts of
-// zero.
-var harmlessFailures = []string{
-	"acpi", "firmware bug", "microcode", "spectre", "mitigation", "i/o error, dev fd", "i/o error, dev sr", "i/o error on dev sr", "i/o port", "i/o window",
-	"i/o apic", "ioapic", "[io ", "pmd_set_huge",
-	"regulatory", "module verification failed", "error reporting", "aer: enabled",
-	"severity=corrected", "severity=correctable", "corrected error", "no error", "0 error",
-	"errors=", "error recovery", "edac", "i8042", "piix4", "bluetooth", "uncorr. ecc", "ecc error",
-	"hiding ecap", "[12] timeout", "tpm", "rtc_cmos", "tsc:", "watchdog", "apparmor", "invalid rom contents",
-	"rom header", "fail-safe", "failsafe", "link down", "gpio", "systemd", "erst:", "hest:",
-	"ghes:", "integrity:", "x.509", "aer: correctable", "error status/mask", ", continuing",
-	"bar 13: ", "nvassert",
-}
-
-func isDigit(c byte) bool { return '0' <= c && c <= '9' }
-
-// isFailure reports whether a line that is not JSON reports a failure.
-func isFailure(line string) bool {
-	if isErrorText(line) {
-		return true
-	}
-
-	if said := level(line); said != "" {
-		return hasAnyPrefix(said, "e", "f", "panic", "crit")
-	}
-
-	return looksFailed(line)
-}
-
-// level returns the level that a line of a program says, in lower case: klog's letter
-// (k8s.io/klog), or logfmt's word; "" if it says none.
-func level(line string) string {
-	if len(line) > 5 && strings.ContainsRune("IWEF", rune(line[0])) && isDigit(line[1]) &&
-		isDigit(line[2]) && isDigit(line[3]) && isDigit(line[4]) && line[5] == ' ' {
-		return strings.ToLower(line[:1])
-	}
-
-	_, word, isLogfmt := strings.Cut(line, "level=")
-	if !isLogfmt {
-		return firstWord(line, "notice", "info", "debug", "trace")
-	}
-
-	return strings.ToLower(strings.TrimLeft(word[:min(len(word), 6)], `"`))
-}
-
-// firstWord returns the first word of a line, after its time, if it is one of some.
-func firstWord(line string, words ...string) string {
-	line = strings.TrimPrefix(line, stamp.FindString(line))
-	isOther := func(c rune) bool { return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') }
-	line = strings.TrimLeftFunc(line, isOther)
-	if end := strings.IndexFunc(line, isOther); end > 0 {
-		line = line[:end]
-	}
-
-	at := slices.IndexFunc(words, func(word string) bool { return strings.EqualFold(line, word) })
-	if at < 0 {
-		return ""
-	}
-
-	return words[at]
-}
-
-// looksFailed reports whether a line of a program that says no level reports a failure, as nothing
-// in a healthy guest or node does.
-func looksFailed(line string) bool {
-	lower := strings.ToLower(line)
-	if !failureWords().isIn(lower) {
-		return false
-	}
-
-	isZero := hasAnySuffix(strings.TrimSpace(lower),
-		": 0", ": no", ": n/a", ": none", ": disabled", ": false", ": not active", " 0")
-	return !isZero && !hasAny(lower, harmlessFailures)
-}
-
-func hasAny(text string, parts []string) bool {
-	for _, part := range parts {
-		if strings.Contains(text, part) {
-			return true
-		}
-	}
-	return false
-}
-
-func hasAnySuffix(text string, ends ...string) bool {
-	for _, end := range ends {
-		if strings.HasSuffix(text, end) {
-			return true
-		}
-	}
-	return false
-}
-
-func hasAnyPrefix(text string, begins ...string) bool {
-	for _, begin := range begins {
-		if strings.HasPrefix(text, begin) {
-			return true
-		}
-	}
-	return false
 }

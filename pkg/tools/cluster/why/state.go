@@ -12,17 +12,6 @@ import (
 	"hook-sidecar/pkg/tools/cluster/redact"
 )
 
-// State says in words how the VM is, by its objects.
-type State struct {
-	// such as stopped, starting, running, paused; "unknown" with a log alone
-	Name  string   `json:"name"`
-	Text  string   `json:"text"`  // the rest of a sentence that begins with the VM
-	ToDo  string   `json:"toDo"`  // what to do if no cause is found; "" if nothing is to be done
-	Notes []string `json:"notes"` // what else its conditions say: that it cannot migrate, and why
-
-	onPurpose bool // it is stopped because its spec says so
-}
-
 // State returns what the objects that were read say about the VM.
 func (e *Evidence) State() State {
 	s := State{Name: "unknown", Text: "is in an unknown state: neither the VM nor its VMI was read"}
@@ -122,9 +111,6 @@ func (e *Evidence) vmState() State {
 
 	return s
 }
-
-// timeFormat is how times are printed.
-const timeFormat = "2006-01-02 15:04:05 MST"
 
 // phases are the states of a VMI before it runs, and after.
 var phases = map[string]State{

@@ -1,9 +1,9 @@
 package why
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,33 +16,6 @@ type getTable struct {
 	kind    string
 	columns []string
 	begins  []int // where each column begins
-}
-
-// addTable adds a line of a table of VMs or VMIs, and reports whether it is one. What an object says
-// is more, and stays.
-func (r *logReader) addTable(line string) bool {
-	if strings.HasPrefix(line, "NAME") { // or NAMESPACE
-		r.table = newGetTable(line)
-		return r.table != nil
-	}
-
-	if r.table == nil {
-		return false
-	}
-
-	cells, e := r.table.cells(line), r.evidence
-	if _, isRow := age(cells["AGE"]); !isRow {
-		r.table = nil
-		return false
-	}
-
-	isOfVMI := r.table.kind == "VirtualMachineInstance"
-	if isOfVMI && e.vmi != nil || !isOfVMI && e.vm != nil {
-		return true
-	}
-
-	data, err := json.Marshal(r.table.object(cells))
-	return err == nil && e.addObject(data, "")
 }
 
 // cells returns a row's cells by the names of their columns. An empty cell, such as the address of
@@ -112,4 +85,30 @@ func (t *getTable) object(cells map[string]string) any {
 		"metadata": metav1.ObjectMeta{Namespace: cells["NAMESPACE"], Name: cells["NAME"]},
 		"status":   status,
 	}
+}
+
+// age parses an age as kubectl prints it (k8s.io/apimachinery pkg/util/duration), such as "3m20s"
+// or "2d".
+func age(text string) (time.Duration, bool) {
+	const day = 24 * time.Hour
+	units := map[byte]time.Duration{
+		's': time.Second, 'm': time.Minute, 'h': time.Hour, 'd': day, 'y': 365 * day,
+	}
+
+	var sum, number time.Duration
+	for i := range len(text) {
+		if digit := text[i] - '0'; digit <= 9 && number < 1e6 {
+			number = 10*number + time.Duration(digit)
+			continue
+		}
+
+		unit := units[text[i]]
+		if unit == 0 {
+			return 0, false
+		}
+
+		sum, number = sum+number*unit, 0
+	}
+
+	return sum, text != "" && number == 0
 }

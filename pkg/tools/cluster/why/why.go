@@ -1,97 +1,18 @@
 // Package why names the cause of a VM that does not start. Objects of the API server and logs
-// become the Evidence about one VM (object.go, log.go), and the table (causes.yaml) says which of
-// its lines name a cause. What the VM got past later is history. Objects and logs hold secrets: all
-// text of theirs that the package returns has gone through redact.Text.
+// become the Evidence about one VM (add_objects.go, log.go), and the table (causes.yaml) says which
+// of its lines name a cause (entries.go). What several objects say together becomes a line, too
+// (facts.go). What the VM got past later is history. Objects and logs hold secrets: all text of
+// theirs that the package returns has gone through redact.Text.
 package why
 
 import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
-
-	corev1 "k8s.io/api/core/v1"
 
 	"hook-sidecar/pkg/tools/cluster/redact"
 )
-
-// Report says why a VM does not start.
-type Report struct {
-	SchemaVersion int `json:"schemaVersion"` // 2
-	// of the VM; "" where files are read and none is named
-	Namespace string   `json:"namespace"`
-	Name      string   `json:"name"`  // of the VM
-	Phase     string   `json:"phase"` // of its VMI; "" where none was read
-	Node      string   `json:"node"`  // of its VMI; "" before it has one
-	State     State    `json:"state"` // of the VM, in words
-	Files     []string `json:"files"` // that were read in place of the cluster
-	// says that it started, after all errors; null where none does
-	Started *Line        `json:"started"`
-	Causes  []FoundCause `json:"causes"` // the latest first
-	// causes that are past, the latest first; none if the VM runs
-	History []FoundCause `json:"history"`
-	// the last of each source that names no cause, and the next latest up to five: first what ends
-	// a start, such as QEMU's and the guest's drivers', then the latest; of a VM that runs, those
-	// since its start, and those of the guest and of the node's kernel
-	Errors []Line `json:"errors"`
-	Read   []Read `json:"read"` // what was read of each file
-	// if the VM requests the hook, which did not place its devices: what doctor finds in the
-	// cluster
-	Installation []string `json:"installation"`
-	// what could not be read, and the rule that grants it
-	Unread []string `json:"unread"`
-}
-
-// Runs reports whether the VM runs: its VMI says so or, where none was read, the last line about
-// its start.
-func (r Report) Runs() bool {
-	return r.Phase == string(corev1.PodRunning) || r.Phase == "" && r.Started != nil
-}
-
-// FoundCause is a cause and the last line that names it.
-type FoundCause struct {
-	Cause
-	Line Line  `json:"line"` // that names the cause
-	Past *Line `json:"past"` // says that the VM got further later; null if nothing does
-	// what the evidence names of it: the node, the pod, the device, who holds it
-	About []string `json:"about"`
-	// the first line of the same failure in the same log, which mostly says why; null if line is it
-	First *Line `json:"first"`
-	// of each resource that is insufficient: how much each node has, and who uses it
-	Shares []string `json:"shares"`
-}
-
-// Line is a line of a message about the VM.
-type Line struct {
-	// who reports it, such as "event SyncFailed of VirtualMachineInstance dgx"
-	Source string    `json:"source"`
-	Time   time.Time `json:"time,omitzero"` // absent where the source has none
-	// without values of variables, headers and tokens, and without cloud-init data
-	Text string `json:"text"`
-	// who says it, such as QEMU or the kubelet, by where it comes from; "" if that is not known
-	Speaker string `json:"speaker"`
-}
-
-// Where returns the line's source and time.
-func (l Line) Where() string {
-	if l.Time.IsZero() {
-		return l.Source
-	}
-	return l.Source + ", " + l.Time.Format(timeFormat)
-}
-
-// Fails reports whether the VM does not run as it should: it does not run, is paused, or has to end
-// and does not.
-func (r Report) Fails() bool {
-	isStuck := r.State.Name == "stopping" && len(r.Causes) > 0
-	return !r.Runs() || r.State.Name == "paused" || isStuck
-}
-
-// IsUnknown reports whether the VM does not run, and nothing says why or what to do.
-func (r Report) IsUnknown() bool {
-	return r.Fails() && len(r.Causes) == 0 && r.State.ToDo == "" && r.State.Name != "migrating"
-}
 
 // Diagnose returns the report with causes and errors. Of several attempts to start, the last
 // counts; of a VM that runs, what its guest reports, and what keeps it from migrating.
@@ -456,74 +377,4 @@ func (n entry) isAfter(other entry) bool {
 		return n.source == other.source && n.number > other.number
 	}
 	return n.at.After(other.at)
-}
-
-// show returns the line that is shown of an entry: the part around what names its cause.
-func (n entry) show() Line {
-	line := Line{Source: n.source}
-	if !n.isDerived {
-		line.Time = n.at
-	}
-
-	if n.passed != "" && n.line == 0 && n.text == "" {
-		return line
-	}
-
-	text, at := strings.ReplaceAll(n.safeLine(), "\t", " "), 0
-	if n.cause != nil {
-		at, _ = n.cause.find(text)
-		// it was removed with what is before it
-		if place, _ := n.cause.find(n.matched(text)); place < 0 {
-			_, message := n.cause.find(n.matched(n.plainLine()))
-			text = strings.TrimSpace(text + " " + strings.ReplaceAll(message, "*", redact.Mark))
-			at = -1
-		}
-	}
-
-	line.Text, line.Speaker = quote(text, at), redact.Text(n.speaker(n.plainLine()))
-	return line
-}
-
-// plainLine returns the line of an entry as its source printed it, with secrets.
-func (n entry) plainLine() string {
-	if all := lines(n.text); n.line < len(all) {
-		return strings.TrimSpace(all[n.line])
-	}
-	return ""
-}
-
-// safeLine returns the line of an entry as its source printed it, without secrets. They are removed
-// before the text's quotes are, which say where a secret ends, and again after it: XML hides quotes.
-func (n entry) safeLine() string {
-	safe := lines(redact.Text(plain(redact.Text(n.text))))
-	isNamed := func(line string) bool { return n.cause != nil && n.isNamedIn(line) }
-	switch i := slices.IndexFunc(safe, isNamed); {
-	case len(safe) == len(lines(n.text)):
-		return strings.TrimSpace(safe[n.line])
-	case i >= 0:
-		return strings.TrimSpace(safe[i])
-	}
-
-	return strings.TrimSpace(safe[0])
-}
-
-// isNamedIn reports whether a line names the entry's cause.
-func (n entry) isNamedIn(line string) bool {
-	at, _ := n.cause.find(n.matched(line))
-	return at >= 0
-}
-
-// quote returns the part of a text from shortly before a place in it. What is long is cut in its
-// middle: QEMU says at the end of a line why it refuses what it names before.
-func quote(text string, at int) string {
-	const before, limit, end = 240, 480, 160
-	if start := min(at-before, len(text)-limit); start > 0 {
-		text = redact.Mark + text[start:]
-	}
-
-	if len(text) > limit+len(redact.Mark) {
-		text = text[:limit-end] + redact.Mark + text[len(text)-end:]
-	}
-
-	return strings.ToValidUTF8(text, "")
 }
