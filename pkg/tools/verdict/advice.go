@@ -75,6 +75,8 @@ func (v *Verdict) adviseNetwork() {
 		tests = "rccl-tests"
 	}
 
+	// GPUs whose own NIC does not work are left out: what is wrong there is the NIC, not its
+	// distance.
 	isFar := v.direct+v.robbed < works
 	proof := "."
 	switch {
@@ -137,8 +139,8 @@ func (v *Verdict) isAMD() bool {
 	})
 }
 
-// near says of NICs which a GPU has no nearer one than, or to which a path is not in the text. A
-// GPU that takes another's way over NVLink has none of its own.
+// near reports which NICs are the nearest of some GPU. A NIC to which a path is not in the text counts
+// as near. A GPU that goes over NVLink to the NIC of another GPU has no near one itself.
 func (v *Verdict) near(nics []*topology.Function) map[*topology.Function]bool {
 	near := map[*topology.Function]bool{}
 	if len(nics) == 0 {
@@ -276,6 +278,7 @@ func (v *Verdict) adviseCPUs() {
 	var values []string
 	var what, run string
 	switch {
+	// On the only node of a guest there is nothing to bind to.
 	case hasNodes && (areSeveral(nodes) || len(v.guest.NUMA) > 1):
 		values, what, run = nodes, "CPUs and memory", "numactl -N $i -m $i"
 	case !hasNodes && hasCPUs && areSeveral(cpus):
@@ -284,6 +287,8 @@ func (v *Verdict) adviseCPUs() {
 		return
 	}
 
+	// The list is in the order of addresses, and CUDA numbers the fastest GPU first unless this
+	// is set (CUDA C++ Programming Guide, "CUDA Environment Variables").
 	order := "export CUDA_DEVICE_ORDER=PCI_BUS_ID; "
 	if v.isAMD() {
 		order = ""
@@ -333,6 +338,7 @@ func areSeveral(values []string) bool {
 // send is what to send to whoever runs the cluster: three sentences that can be pasted, for a person
 // who does not know this project.
 func (v *Verdict) send() []string {
+	// Nothing is sent about a guest that is good, or about faults that its user can cure.
 	wishes := v.asks()
 	if (v.Outcome == Good || len(v.faults) > 0) && len(wishes) == 0 {
 		return []string{}
@@ -400,6 +406,8 @@ func (v *Verdict) gains() bool { return len(v.gpus) > 1 || len(nicsOf(&v.guest))
 
 // wishes returns the keys of the hook that would restore what the guest lacks.
 func (v *Verdict) wishes() (keys []string) {
+	// A finer tree helps a GPU that works and lacks a switch to its NIC. If nothing is known of
+	// NICs, it may help wherever there are two devices to tell apart.
 	works := v.judged - v.broken - v.robbed
 	lacksSwitches := v.judged == 0 && len(v.faults) == 0 && v.gains() || v.direct < works
 	switch isBad := v.Outcome == Flat || v.Outcome == Partly; {

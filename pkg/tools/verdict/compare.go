@@ -43,6 +43,9 @@ func (v *Verdict) compare() {
 	}
 
 	v.Host = c
+
+	// Of the host, too, counts only what its text shows: the path to the chosen NIC. With PXN
+	// that is the path of another GPU, and the pair has none of its own to know.
 	graph := machine(v.host, hostGPUs, hostNICs)
 	for i, choice := range graph.Choices() {
 		if choice.NIC < 0 {
@@ -77,6 +80,9 @@ func (c *Comparison) lose(v *Verdict, gpus, nics []pairing) {
 		for _, b := range append(slices.Clone(gpus[i+1:]), nics...) {
 			guest, known := v.guest.PathType(a.guest.Address, b.guest.Address)
 			host, isKnown := v.host.PathType(a.host.Address, b.host.Address)
+
+			// A text that ends at PHB cannot show that a pair is NODE or SYS. Both sides are
+			// compared as far as both of them can tell.
 			farthest := min(v.guest.Farthest, v.host.Farthest)
 			if known && isKnown && min(guest, farthest) > min(host, farthest) {
 				c.Lost = append(c.Lost, Lost{
@@ -102,6 +108,8 @@ func (c *Comparison) restore(v *Verdict) {
 		})
 	}
 
+	// A finer layout has all that a coarser one has. So each is named only if nothing is lost
+	// that takes a finer one.
 	switches := lost("PIX", "PXB")
 	lacksDirect := v.judged > 0 && v.direct < min(c.Direct, len(v.gpus)-v.robbed)
 	add(switches > 0 || lacksDirect, "layout=mirror",

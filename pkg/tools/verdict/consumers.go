@@ -176,6 +176,8 @@ func (v *Verdict) askGPU(consumer string, s *side, cpus []topology.CPU, i int) a
 func (s *side) take(
 	i int, score func(m consumers.Machine, gpu, nic *topology.Node) int, mayTie bool,
 ) answer {
+	// Beside the best score two facts count: whether any NIC is on the PCIe root of the GPU, and
+	// whether one with the best score is.
 	gpu := s.GPUs[i].Node
 	most, taken, ofRoot, isOfRoot := -1, 0, false, false
 	for _, nic := range s.NICs {
@@ -277,10 +279,11 @@ func (s side) decides(i int, consumer string) bool {
 	return isNear || isKnown
 }
 
-// mayTie reports whether the nearest NICs of the GPU at a position are of one path type, and the text
-// does not say how many bridges are between: to UCX several of one root, to hwloc several under
-// cascaded switches.
+// mayTie reports whether several NICs are the nearest of the GPU at a position by path type, while the
+// consumer also counts the bridges between, which the text does not have: UCX does on one PCIe root,
+// hwloc under cascaded switches.
 func (s side) mayTie(i int, consumer string) bool {
+	// These texts have every bridge, so a tie shows in the tree itself.
 	for _, whole := range []paste.Source{
 		paste.Snapshot, paste.Lspci, paste.RDMATopo, paste.NodeDevices,
 	} {
@@ -341,6 +344,9 @@ func (v *Verdict) compareConsumers(gpus, nics []pairing) {
 		}
 
 		tally := tallies[c.Name]
+
+		// A device that does not work is decided about wrongly, whatever the trees say. One that
+		// differs between the CPUs that the guest may have is not known.
 		switch isKnown, isBroken := v.knows(c.Name, guest, host, d.Decision); {
 		case isBroken:
 			tally.Wrong++
@@ -379,6 +385,8 @@ func (v *Verdict) hostSide(gpus, nics []pairing) side {
 	s := side{shown: v.host, gpus: topology.Map(gpus, onHost), nics: topology.Map(nics, onHost)}
 	s.Machine.Machine = machine(v.host, s.gpus, s.nics)
 
+	// Decisions are compared by the names of devices, so both sides have those of the guest. Only
+	// the links of the host are looked up by its own names.
 	names := map[topology.ID]topology.ID{} // on the host, by that in the guest
 	for i, p := range gpus {
 		names[idOf(p.guest)] = idOf(p.host)
@@ -448,6 +456,9 @@ func (v *Verdict) knowsGPU(
 ) bool {
 	decides := guest.decides(i, consumer) && host.decides(k, consumer)
 	hasLostNICs := len(nicsOf(&v.guest)) > len(v.nics)
+
+	// A right decision may be chance where a tie is hidden, by bridges that the text lacks or by
+	// NICs that were left out.
 	if consumer != consumers.NCCL {
 		mayTie := guest.mayTie(i, consumer) || host.mayTie(k, consumer) || hasLostNICs
 		return decides && (verdict != consumers.Right || !mayTie)

@@ -78,6 +78,8 @@ func CompareGuest(r report.Report, guest paste.Machine) GuestComparison {
 
 		switch {
 		case d.Predicted == nil:
+		// That a source does not list a device proves something only if it lists all of the kind,
+		// or has a device like it at an address that nothing is planned for.
 		case !isThere && !guest.ShowsAll(d.Function()) && elsewhere == "":
 			unlisted++
 		case !isThere:
@@ -193,10 +195,14 @@ func match(
 	}
 
 	hasNoAddress := func(i int) bool { return r.Devices[i].Predicted == nil }
+
+	// With another number on one side, one that is missing would shift all that come after it.
 	if len(planned) != len(seen) || slices.ContainsFunc(planned, hasNoAddress) {
 		return
 	}
 
+	// GPUs are numbered by address. That NICs are named by it, too, is a guess, which a note
+	// says.
 	slices.SortFunc(planned, func(i, j int) int {
 		return r.Devices[i].Predicted.Compare(*r.Devices[j].Predicted)
 	})

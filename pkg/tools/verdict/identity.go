@@ -25,6 +25,7 @@ func (v *Verdict) pairs() (gpus, nics []pairing, isShown bool) {
 		return gpus, nics, len(gpus) > 0
 	}
 
+	// What is left is the order, and that says something only of all devices of the host.
 	if len(v.gpus) != len(hostGPUs) || len(v.nics) != len(hostNICs) {
 		return nil, nil, false
 	}
@@ -47,6 +48,8 @@ func inOrder(guest, host []*topology.Function) (pairs []pairing) {
 // identified pairs devices by what only one of each side has. It is false unless all of the guest
 // have a counterpart of their own.
 func (v *Verdict) identified(guest, host []*topology.Function) (pairs []pairing, all bool) {
+	// A number tells a device only if no other device of its side has the same: eight GPUs share
+	// their ids.
 	inGuest, onHost := unique(&v.guest, guest), unique(v.host, host)
 	taken := map[*topology.Function]bool{}
 	for _, d := range guest {
@@ -107,7 +110,8 @@ func identities(m *paste.Machine, d *topology.Function) []string {
 }
 
 // isAsHost reports whether all pairs that are known are as far from each other as on the host, and
-// some nearer than others: then each order that the host cannot tell apart from this is as good.
+// some are nearer than others. Then the order may be wrong only among devices whose paths are equal,
+// and for these it makes no difference.
 func (v *Verdict) isAsHost(pairs []pairing) bool {
 	nearest, farthest := topology.SYS, topology.Self
 	for i, a := range pairs {
@@ -143,6 +147,8 @@ func (v *Verdict) hasHooksBuses() bool {
 		}
 	}
 
+	// If even ranges of 8 do not fit, the hook gives each bus as much as it needs. Such numbers
+	// have no pattern and are not recognised.
 	slices.Sort(numbers)
 	slices.Reverse(numbers)
 	return slices.ContainsFunc([]int{32, 16, 8}, func(size int) bool {

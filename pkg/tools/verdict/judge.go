@@ -47,6 +47,7 @@ func (v *Verdict) cpusOf(d *topology.Function) *string {
 // choose fills in the NIC that NCCL takes for a GPU; lacks says whether a path to one is not in the
 // text.
 func (v *Verdict) choose(gpu *GPU, d *topology.Function, choice ncclgraph.Choice, lacks bool) {
+	// That a GPU which cannot work has no GPUDirect RDMA is certain, so it counts as judged.
 	if v.faultOf(d) != (fault{}) {
 		v.judged++
 		gpu.Direct, gpu.Why = new(false), "it does not work"
@@ -63,6 +64,9 @@ func (v *Verdict) choose(gpu *GPU, d *topology.Function, choice ncclgraph.Choice
 		return
 	}
 
+	// The tree has a place for each device, also where the text lacks a path to it. If the chosen
+	// NIC is such a one, the nearest of the others is taken. Over NVLink the path is that of
+	// another GPU.
 	nic := v.nics[choice.NIC]
 	_, isKnown := v.guest.PathType(d.Address, nic.Address)
 	if !isKnown && choice.Type != ncclgraph.PXN {
@@ -75,6 +79,8 @@ func (v *Verdict) choose(gpu *GPU, d *topology.Function, choice ncclgraph.Choice
 		}
 	}
 
+	// NCCL goes over NVLink, or over the CPU, only if no NIC is nearer. Where the text may lack
+	// NICs or paths that is not known.
 	mayHaveOwn := choice.Type == ncclgraph.PXN && v.guest.LacksDevices
 	if mayHaveOwn || !choice.IsDirect() && lacks {
 		v.unsure++
@@ -95,6 +101,8 @@ func (v *Verdict) choose(gpu *GPU, d *topology.Function, choice ncclgraph.Choice
 	switch {
 	case choice.IsDirect():
 		v.direct++
+
+	// Such a GPU is counted apart from those that lack a switch: another tree would not help it.
 	case v.hasBrokenNIC(d):
 		v.robbed++
 		gpu.Why = "the NIC of its switch does not work"
@@ -115,6 +123,8 @@ func (v *Verdict) lacksPaths() []bool {
 		isLinkedLacking = isLinkedLacking || lacks[i] && hasNVLink(&v.guest, gpu)
 	}
 
+	// Only now it is known whether any GPU on NVLink lacks a path: then each of them may reach a NIC
+	// over that one.
 	for i, gpu := range v.gpus {
 		lacks[i] = lacks[i] || isLinkedLacking && hasNVLink(&v.guest, gpu)
 	}
@@ -159,6 +169,8 @@ func (v *Verdict) nearest(
 
 // judge gives the outcome and what it costs.
 func (v *Verdict) judge() {
+	// If the paths of any GPU to the NICs are known, they decide. Else GPUs are judged alone,
+	// unless nothing, or too little, is known of them.
 	isUniform, knowsPaths := v.uniform()
 	switch {
 	case v.guest.Contradiction != "":
@@ -169,6 +181,8 @@ func (v *Verdict) judge() {
 			v.Cost += ": paste " + paste.WhatToPaste + ", too"
 		}
 
+		// Without classes nothing is recognised as a GPU: the text lacks them, and the guest may
+		// have them.
 		if !slices.ContainsFunc(v.guest.Functions, func(d topology.Function) bool {
 			return d.Class != 0
 		}) {
@@ -196,6 +210,10 @@ const nearNICs = ", each with a near NIC"
 func (v *Verdict) judgeNetwork(isUniform bool) {
 	v.Cost = fmt.Sprintf("NCCL uses GPUDirect RDMA on %d of %s", v.direct,
 		words.Counted(len(v.gpus), "GPU"))
+
+	// Paths that the text lacks leave two verdicts open: that all is well, if they are those of a
+	// GPU, and that all is flat. They cannot make up for a GPU that is seen to lack GPUDirect
+	// RDMA.
 	nodes := v.withNode()
 	switch lacks := v.Relations[1].Unknown > 0 || v.guest.LacksDevices; {
 	case lacks && (v.direct == v.judged && v.judged < len(v.gpus) || isUniform):
@@ -219,6 +237,8 @@ func (v *Verdict) judgeNetwork(isUniform bool) {
 		v.Outcome = Partly
 		v.Cost += "; the others' data go through the CPUs' memory"
 
+	// From here on each GPU uses GPUDirect RDMA. What may still be lost is speed, where NCCL
+	// believes in slow links, and the nodes of a guest that has several.
 	case v.Limited:
 		v.Outcome = Partly
 		v.Cost = "NCCL believes that a port limits a path: the ports advertise slow links, so it " +
@@ -251,6 +271,8 @@ func (v *Verdict) judgeAlone(isUniform, knowsPaths bool) {
 		v.Cost = "NUMA nodes are not in the text"
 	}
 
+	// Equal paths between GPUs are a loss only if data between them take these paths, and not
+	// NVLink or XGMI.
 	hasFar := knowsPaths && isUniform && len(v.gpus) > 1 && !v.isJoined()
 	switch {
 	case hasFar:
@@ -279,6 +301,8 @@ func (v *Verdict) judgeAlone(isUniform, knowsPaths bool) {
 
 // judgeUnseenNICs says which NICs, or paths to them, a verdict by GPUs alone does not know.
 func (v *Verdict) judgeUnseenNICs() {
+	// A guest has no NICs for sure only if a source that would show them does not. Those of GPUs
+	// alone never do.
 	showsNICs := slices.ContainsFunc(v.guest.Sources, func(s paste.Source) bool {
 		return s != paste.ROCmSMI && s != paste.AMDSMI && s != paste.NVIDIAList
 	})
@@ -292,6 +316,9 @@ func (v *Verdict) judgeUnseenNICs() {
 
 	case len(v.nics) == 0:
 		v.Cost += "; " + v.guest.SourceNames() + " shows no NICs: paste lspci -vv, too"
+
+	// There are NICs, and no path to any of them is known. GPUs alone do not make a verdict good
+	// then.
 	case v.Outcome == Good:
 		v.Outcome = Unknown
 		v.Cost = "paths to NICs are not in the text, which decide about GPUDirect RDMA: paste " +
@@ -317,9 +344,9 @@ func (v *Verdict) isNodeOrSys() bool {
 }
 
 // uniform reports whether all pairs of GPUs and NICs are equally far from each other, with the CPU
-// between them; known is false where no path is. NCCL knows no PCIe roots, so PHB is as NODE.
-// Devices that are on different NUMA nodes and are known to be are as far apart as hardware has
-// them.
+// between them; known is false if the text has no path. PHB counts as NODE, since NCCL knows no PCIe
+// roots. Pairs that are all SYS are not uniform if the NUMA nodes, or the CPUs, of all GPUs are known:
+// then they are as far apart as hardware has them.
 func (v *Verdict) uniform() (is, known bool) {
 	near, node, across := 0, 0, 0
 	for _, r := range v.Relations {

@@ -54,6 +54,9 @@ func (v *Verdict) faultOf(d *topology.Function) fault {
 		name += " (" + address + ")"
 	}
 
+	// A device may show several faults. Reported is the one that hides the others: first what is
+	// wrong with the device, then a wrong driver or none, then what the right driver has not
+	// done.
 	is := v.guest.Faults[d.Address]
 	switch {
 	case is == paste.NoAnswer:
@@ -79,6 +82,8 @@ func (v *Verdict) faultOf(d *topology.Function) fault {
 		return fault{what: name + " has no driver",
 			cure:       "install or load " + cmp.Or(driverOf(d), "that of its vendor") + lookAt(d),
 			mayBeMeant: d.IsNIC() && !isNearGPU(&v.guest, d)}
+
+	// A driver for VMs may leave memory off until a VM opens the device.
 	case is == paste.BARsOff && !isHeld(d):
 		return fault{what: name + " has memory that no driver has turned on ([disabled])",
 			cure: "load its driver again, or restart the VM" + lookAt(d)}
@@ -174,6 +179,8 @@ func (v *Verdict) judgeFaults(gpus, nics []fault) {
 		return
 	}
 
+	// NICs that no GPU is near, and that lack only a driver or RDMA, are probably those of the
+	// front end. As long as others work they are worth a note, and do not lower the verdict.
 	areMeant := !slices.ContainsFunc(v.faults, func(f fault) bool { return !f.mayBeMeant })
 	all := strings.Join(sentences(slices.Concat(gpus, nics)), "; ")
 	switch {
@@ -192,6 +199,8 @@ func (v *Verdict) judgeFaults(gpus, nics []fault) {
 		v.Outcome, v.Cost = Partly, strings.TrimSuffix(v.Cost, nearNICs)
 	}
 
+	// The sentences for an administrator list the faults themselves (situation), so the cost
+	// without them is kept.
 	v.short = v.Cost
 	v.Cost = all + "; " + v.Cost
 }
@@ -252,6 +261,8 @@ func (v *Verdict) judgeUnseenLinks() {
 		return
 	}
 
+	// The tree is judged as if each link that is not in the text had the speed that QEMU gives
+	// it. If even that limits no path, the links need not be known.
 	seen := linksOf(&v.guest)
 	isUnseen := false
 	graph := machine(&v.guest, v.gpus, v.nics)

@@ -123,6 +123,8 @@ func New(guest paste.Machine, host *paste.Machine) Verdict {
 		nics:      nicsOf(&guest),
 	}
 
+	// A NIC that cannot work is left out of all that follows, since NCCL does not find it. A GPU
+	// that cannot work stays, with that as the reason: the person asks about each.
 	var badNICs []fault
 	v.nics, badNICs = v.split(v.nics)
 	_, badGPUs := v.split(v.gpus)
@@ -135,6 +137,8 @@ func New(guest paste.Machine, host *paste.Machine) Verdict {
 		count("GPU-GPU", &guest, v.gpus, v.gpus), count("GPU-NIC", &guest, v.gpus, v.nics),
 	}
 
+	// judge gives the outcome by the tree alone. Each step after it may lower that for a reason
+	// of its own. judgeDriver is the last, since it adds to an outcome that is still good.
 	v.decide()
 	v.judge()
 	v.judgeNode()
@@ -142,6 +146,9 @@ func New(guest paste.Machine, host *paste.Machine) Verdict {
 	v.judgeUnseenLinks()
 	v.judgeFaults(badGPUs, badNICs)
 	v.judgeDriver()
+
+	// Texts of two boots answer no question about the guest, and are no ground for a step.
+	// compare adds to the rows of consume, and the steps follow from both.
 	if v.guest.Contradiction == "" {
 		v.consume()
 	}
