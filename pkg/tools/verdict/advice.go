@@ -226,17 +226,18 @@ func (v *Verdict) advisePeers() {
 
 // adviseFile names the topology file that NCCL can read.
 func (v *Verdict) adviseFile() {
-	_, err := v.TopologyFile()
-	switch {
-	case err == nil && (v.host != nil && v.direct < v.Host.Direct || v.Limited):
-		v.step("Show NCCL the topology in a file. It is true until the VM is moved or restarted:",
-			"hook-sidecar guest FILE --host HOST-FILE -o nccl --output-file topo.xml",
-			"export NCCL_TOPO_FILE=$PWD/topo.xml")
-		if v.host == nil {
-			last := &v.Steps[len(v.Steps)-1]
-			last.Text[0] = strings.Replace(last.Text[0], " --host HOST-FILE", "", 1)
-		}
+	isWorse := v.host != nil && v.direct < v.Host.Direct
+	if _, err := v.TopologyFile(); err != nil || !isWorse && !v.Limited {
+		return
 	}
+
+	command := "hook-sidecar guest FILE"
+	if v.host != nil {
+		command += " --host HOST-FILE"
+	}
+
+	v.step("Show NCCL the topology in a file. It is true until the VM is moved or restarted:",
+		command+" -o nccl --output-file topo.xml", "export NCCL_TOPO_FILE=$PWD/topo.xml")
 }
 
 // adviseUCX lets UCX take a NIC on the PCIe root of a GPU. Without a switch it takes one on another root
