@@ -102,6 +102,8 @@ func merge(ranges []idRange) []idRange {
 func subtract(with, without []idRange) []idRange {
 	var rest []idRange
 	for _, r := range with {
+		// Both lists are in order, so what ends before this range ends before all later ones,
+		// too.
 		for len(without) > 0 && without[0].high < r.low {
 			without = without[1:]
 		}
@@ -115,6 +117,7 @@ func subtract(with, without []idRange) []idRange {
 				rest = append(rest, idRange{r.low, w.low - 1})
 			}
 
+			// What is left of the range begins after the hole.
 			r.low = w.high + 1
 		}
 

@@ -87,6 +87,7 @@ func (t *Tree) Add(parent *Node, n Node) *Node {
 		return known
 	}
 
+	// Nodes come from blocks, and no block grows: pointers to its nodes have to stay valid.
 	if len(t.spare) == 0 {
 		t.spare = make([]Node, 32)
 	}
@@ -115,6 +116,8 @@ func (t *Tree) Add(parent *Node, n Node) *Node {
 		return added
 	}
 
+	// Depth and switches are counted now and once: a parent is in its place before it gets
+	// children, and stays there.
 	parent.Children = append(parent.Children, added)
 	added.depth, added.switches = parent.depth+1, parent.switches
 	if parent.Kind.IsSwitch() {

@@ -58,6 +58,9 @@ func (l List) Fault(gpus []topology.Address) string {
 		if len(p.Modules) != size {
 			continue
 		}
+
+		// Without addresses it is not known which GPUs the VM has, and one partition of the size
+		// is enough.
 		if len(l.Addresses) == 0 || slices.Equal(p.Modules, modules) {
 			return ""
 		}

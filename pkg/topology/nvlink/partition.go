@@ -139,6 +139,8 @@ func (l *List) locate(module Module, busID string) error {
 		return err
 	}
 
+	// A GPU is in several partitions, and has the same address in all of them, which no other
+	// has.
 	if known, isKnown := l.Addresses[module]; isKnown && known != address {
 		return fmt.Errorf("physicalId %d is at %s, elsewhere at %s", module, address, known)
 	}

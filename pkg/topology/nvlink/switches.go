@@ -34,6 +34,9 @@ func (l List) SwitchFault(functions []*topology.Function, host *topology.Host) s
 		}
 	}
 
+	// A VM without NVSwitches is right if Fabric Manager has them elsewhere, which a list of
+	// partitions shows. A VM with NVSwitches runs Fabric Manager itself, and needs as many as its
+	// GPUs take.
 	byGPUs := passthrough[model]
 	switch {
 	case gpus == 0:
@@ -42,6 +45,8 @@ func (l List) SwitchFault(functions []*topology.Function, host *topology.Host) s
 		return idleFault(functions, host)
 	case switches == 0:
 		return ""
+
+	// With all GPUs of the list the list is an old one, from before the VM had the NVSwitches.
 	case gpus < len(l.Modules()):
 		return fmt.Sprintf("%s beside %d of %d GPUs: the Fabric Manager that lists the node's "+
 			"NVLink partitions needs the NVSwitches, and a VM with a partition none",
@@ -89,6 +94,7 @@ func idleFault(functions []*topology.Function, host *topology.Host) string {
 		return ""
 	}
 
+	// With a driver of the node on any NVSwitch, Fabric Manager may run there.
 	all, model := switchesOf(host)
 	for _, f := range all {
 		if f.Driver != "" && !f.IsVFIO() {

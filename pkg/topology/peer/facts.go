@@ -163,6 +163,8 @@ func obstacle(
 		}
 	}
 
+	// Paths that part at a port, and not at a switch or root, lead to two functions of one
+	// device.
 	if shared > 0 && paths[0][shared-1].Kind.IsPort() {
 		return CauseOneDevice
 	}
@@ -215,6 +217,7 @@ var (
 
 // rootComplex returns what is known about the root complex of two root buses.
 func rootComplex(h *topology.Host, a, b topology.PCIeRoot) RootComplex {
+	// Requests have to pass at both ends, so what is known least, or is worst, decides.
 	return min(rootBus(h, a, a == b), rootBus(h, b, a == b))
 }
 
@@ -236,11 +239,15 @@ func rootBus(h *topology.Host, root topology.PCIeRoot, within bool) RootComplex 
 	isListed := slices.Contains(listedRoots, f.Device) ||
 		within && slices.Contains(withinRoot, f.Device)
 
+	// A listed function tells the root complex wherever it is. That none is listed is certain
+	// only of 00.0, since before another one there may be one that was not read.
 	switch {
 	case f.Vendor == topology.VendorIntel && isListed:
 		return RootListed
 	case f.Address.Device != 0 || f.Address.Function != 0:
 		return RootUnknown
+
+	// Without its model an AMD CPU may be a Zen, which Linux knows by the CPU alone.
 	case f.Vendor == topology.VendorAMDCPU && h.CPU.Arch == "":
 		return RootUnknown
 	}
