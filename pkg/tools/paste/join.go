@@ -44,6 +44,8 @@ func join(parts []Machine) (Machine, error) {
 	}
 
 	m, err := m.sorted()
+
+	// The tree is made anew, of paths that different parts have.
 	hasRoot := func(f topology.Function) bool { return f.Root != "" }
 	if m.Farthest != topology.Self || slices.ContainsFunc(m.Functions, hasRoot) {
 		m = m.withTree()
@@ -82,6 +84,8 @@ func (m *Machine) contradiction(parts []Machine) string {
 			}
 		}
 
+		// Sorted by distance the lists differ only if not as many NICs are near in one as in the
+		// other.
 		if byOrder {
 			slices.SortStableFunc(said, reach.compare)
 			slices.SortStableFunc(shown, reach.compare)
@@ -243,6 +247,7 @@ func (m *Machine) fill(d *topology.Function, part *Machine, from *topology.Funct
 		d.Details = cmp.Or(from.Details, d.Details)
 	}
 
+	// The path comes from one text as a whole: bridges of one under the root of another are none.
 	if d.Root == "" {
 		d.Root, d.Bridges = from.Root, from.Bridges
 	}
@@ -317,6 +322,7 @@ func (m *Machine) matchOrder(
 		return
 	}
 
+	// By the names of their drivers they are matched already, which is no guess.
 	if _, isMatched := same[theirs[0].Address]; isMatched {
 		return
 	}

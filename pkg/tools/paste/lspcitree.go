@@ -71,6 +71,8 @@ func readLspciTree(t text) (Machine, error) {
 
 // treeLine reads the functions of a line from a column on.
 func (m *Machine) treeLine(line string, from int, open *[]branch) {
+	// A line goes on under the last bridge whose column is not right of its beginning; the root
+	// is always above it.
 	for len(*open) > 1 && (*open)[len(*open)-1].column > from {
 		*open = (*open)[:len(*open)-1]
 	}
@@ -124,6 +126,7 @@ func classOfName(vendor uint16, name string) uint32 {
 
 	switch isNIC := has("Ethernet", "Infiniband", "ConnectX", "BlueField", "Virtual Function",
 		"network", "Adapter Virtual"); {
+	// Parts of a GPU or a board have the vendor of the GPU, and are told apart first.
 	case vendor == topology.VendorNVIDIA &&
 		has("Audio", "USB", "UCSI", "NVSwitch", "Bridge", "bridge"):
 		return 0

@@ -81,6 +81,8 @@ func readLstopoText(t text) (Machine, error) {
 		r.object(object[2], object[3], indent)
 	}
 
+	// Displays are told from GPUs by what software calls these, so only after all lines. With one
+	// node lstopo shows a device without a node at the same place as one on it.
 	r.dropDisplays()
 	for i := range r.m.Functions {
 		if r.nodes < 2 {
@@ -164,6 +166,7 @@ func (r *lstopoTextReader) functions(at topology.Function, rest string) {
 		return
 	}
 
+	// Device and function count on as one number: after 00.7 comes 01.0.
 	number := func(a topology.Address) int { return int(a.Device)<<3 | int(a.Function) }
 	last := first
 	if span[4] >= 0 {
@@ -222,6 +225,8 @@ func (r *lstopoTextReader) function(d topology.Function, rest string) topology.F
 		}
 	}
 
+	// The innermost object with NUMA nodes decides. With several the device is near all of them,
+	// and has none.
 	for i := len(r.open) - 1; i >= 0 && d.Node == (topology.Affinity{}); i-- {
 		if nodes := r.open[i].nodes; len(nodes) == 1 {
 			d.Node = topology.OnNode(nodes[0])

@@ -66,6 +66,7 @@ func readLstopoXML(t text) (Machine, error) {
 
 // enter reads an element that is inside another, and returns what it says of those inside it.
 func (r *lstopoReader) enter(e element, around *lstopoPlace) (lstopoPlace, error) {
+	// PCI devices and bridges have no nodeset: they have that of the object which they are in.
 	in := lstopoPlace{at: around.at, nodeset: cmp.Or(e.attribute("nodeset"), around.nodeset)}
 	var err error
 	switch e.Name.Local {

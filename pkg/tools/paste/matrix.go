@@ -85,6 +85,7 @@ func (m *Machine) addTable(t matrix) error {
 			words.Abridge(strings.Join(t.names, " ")))
 	}
 
+	// The legend has the name that a NIC has in other texts, by which they are joined.
 	addresses := make([]topology.Address, len(t.names))
 	for i, name := range t.names {
 		addresses[i] = m.named(cmp.Or(t.drives[name], name), name)
@@ -118,6 +119,7 @@ func (m *Machine) addTable(t matrix) error {
 			}
 		}
 
+		// nvidia-smi writes affinities of GPUs only.
 		if d := m.at(addresses[row]); !d.IsNIC() {
 			m.affinity(d, t.titles, t.rest[row])
 		}

@@ -80,6 +80,7 @@ func header(line string) (head tableHeader, is bool) {
 		return head, false
 	}
 
+	// A header has names and titles, and nothing else but the beginning of one that is cut off.
 	left := strings.TrimSpace(column.ReplaceAllString(row, ""))
 	head.isCut = cutName.MatchString(left)
 	if cutTitle.MatchString(left) {
@@ -160,6 +161,8 @@ func (t *matrix) addNames(names []string) error {
 // line reads a line: more of the header, a row, a name of the legend, or the rest of a row that a
 // terminal has broken.
 func (r *tableReader) line(line string) error {
+	// A narrow terminal breaks the header into lines. It goes on until its titles, or the first
+	// row.
 	if r.last < 0 && r.after == "" {
 		if names, after, is := moreHeader(line); is {
 			r.after = after
@@ -169,6 +172,7 @@ func (r *tableReader) line(line string) error {
 
 	row, fields := r.row(line)
 	switch {
+	// A line of the legend, such as NIC0: mlx5_0.
 	case row >= 0 && len(fields) == 1 && strings.HasSuffix(strings.Fields(line)[0], ":"):
 		r.drives[r.names[row]] = fields[0]
 	case row >= 0:

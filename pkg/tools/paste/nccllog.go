@@ -86,6 +86,8 @@ func (r *logReader) line(who, said string) {
 	switch isHeading := strings.HasPrefix(said, "==="); {
 	case isHeading && r.who == "" && strings.Contains(said, "System"):
 		r.who = who
+
+	// The heading before the tree does not end it: nothing has been read yet.
 	case isHeading && who == r.who:
 		r.isOver = r.isOver || len(r.m.Functions) > 0 && len(r.open) > 0
 	case !r.isOver && (r.who == "" || who == r.who):
@@ -159,15 +161,20 @@ func (r *logReader) node(said string) bool {
 	}
 
 	column, linkType, kind, id := len(part(1)), part(2), part(4), part(6)
+
+	// Links begin in the column of the name of what they lead away from. What begins further
+	// right has had all its links.
 	for len(r.open) > 0 && r.open[len(r.open)-1].column > column {
 		r.open = r.open[:len(r.open)-1]
 	}
 
+	// A CPU at the beginning of a line begins a tree. At the end of a link it is only named.
 	if kind == "CPU" && linkType == "" {
 		r.open = []logPlace{{column: column, at: r.cpu(id), isCPU: true}}
 		return true
 	}
 
+	// What is under no CPU is the rest of a tree whose beginning is missing.
 	if len(r.open) == 0 {
 		return false
 	}
@@ -175,6 +182,7 @@ func (r *logReader) node(said string) bool {
 	above := r.open[len(r.open)-1]
 	switch {
 	case kind == "NET" && above.at.IsNIC():
+		// A NIC with several ports has several of these. It gets the name of the first.
 		n, _ := strconv.ParseInt(id, 16, 32)
 		if _, known := r.nets[above.at.Address]; !known {
 			r.nets[above.at.Address] = int(n)
@@ -242,6 +250,8 @@ func linkWith(bandwidth string) *topology.Link {
 		return nil
 	}
 
+	// Different links have one bandwidth, such as x16 at 8 GT/s and x8 at 16. NCCL does not tell
+	// them apart, so the widest stands for all. The log has one digit after the point.
 	for _, width := range []int{16, 8, 4, 2, 1} {
 		for _, speed := range generations[1:] {
 			perGT := 0.75

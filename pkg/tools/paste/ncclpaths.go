@@ -66,6 +66,8 @@ func (r *logReader) fromPaths(t text) {
 			}
 
 			to := r.inPath(kind, number)
+
+			// The table has each pair twice and each node with itself.
 			between, isPath := relation[word]
 			switch {
 			case isPath && from != to:

@@ -88,6 +88,7 @@ func readNVIDIAList(t text) (Machine, error) {
 			return Machine{}, errTooMany
 		}
 
+		// Lines are about the GPU whose address came last.
 		tag, value, _ := strings.Cut(line, ":")
 		if tag, value = strings.TrimSpace(tag), strings.TrimSpace(value); current >= 0 {
 			section = nvidiaDetail(tag, value, section, &m.Functions[current])
@@ -105,6 +106,8 @@ func nvidiaDetail(tag, value, section string, d *topology.Function) string {
 	switch {
 	case tag == "Device Id" && len(value) == len("0x233010DE"):
 		d.Device = lspciID(strings.ToLower(value[2:6]))
+
+	// Headings have no value. What Max means in a later line is told by the last of them.
 	case tag == "PCIe Generation", tag == "Link Width", tag == "Link Widths":
 		return tag
 	case section == "PCIe Generation" && (tag == "Max" || tag == "Device Max"):

@@ -72,6 +72,8 @@ func readROCmSMI(t text) (Machine, error) {
 			m.link(d.Address)
 		}
 
+		// The mark was made at the stand-in, before the address was read. It goes there, and is
+		// made again at the address if the node is still not known.
 		if delete(m.nodeless, rocmStandIn.address(n)); !hasNode[n] {
 			m.lacksNode(d.Address)
 		}

@@ -23,6 +23,7 @@ func (m *Machine) settle() {
 		groups[farthest] = m.groups(farthest)
 	}
 
+	// Functions of one node are in one group now, so they can lend each other its number.
 	m.shareNodes(groups[topology.NODE])
 
 	count := 1 << 12 // of stand-ins, after those of devices
@@ -48,6 +49,9 @@ func (m *Machine) settle() {
 		}
 
 		d.Bridges = []topology.Address{bridge(outerPort, wide), bridge(outer, wide)}
+
+		// Inner switches are needed only if the outer one has several near groups. Else the outer
+		// one is theirs.
 		if hasSeveral(groups[topology.PXB], groups[topology.PIX], wide) {
 			d.Bridges = append(d.Bridges, bridge(innerPort, near), bridge(inner, near))
 		}
@@ -74,6 +78,7 @@ func (m *Machine) groups(farthest topology.PathType) []int {
 		return i
 	}
 
+	// The lower number stands for a group, so the result does not depend on the order of the map.
 	for pair, between := range m.types {
 		if between <= farthest {
 			a, b := find(position[pair[0]]), find(position[pair[1]])
