@@ -49,11 +49,14 @@ func readCliques(r *reader, root *xmledit.Element) {
 		}
 
 		clique := Clique{Alias: device.Value("alias"), Number: -1}
+
+		// libvirt takes the properties in their order, so the last one counts.
 		last := set[len(set)-1]
 		if n, ok := number(last.Value("value"), 10); ok && n <= MaxClique {
 			clique.Number = int(n)
 		}
 
+		// The hook's own is a remove without effect and the value, and nothing beside these.
 		frontends := device.Children
 		clique.Own = len(set) == 2 && set[0].Value("type") == "remove" &&
 			last.Value("type") == "unsigned" &&

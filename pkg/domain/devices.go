@@ -213,6 +213,7 @@ func (r *reader) hostdev(e *xmledit.Element) (h Hostdev, placed bool, err error)
 		return h, false, err
 	}
 
+	// Only now: what is wrong with a device that is not placed is for libvirt to say.
 	if err := cmp.Or(r.atMostOne(e, "source", "address", "alias"),
 		r.atMostOne(e.Child("source"), "address")); err != nil {
 		return h, false, err

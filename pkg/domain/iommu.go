@@ -91,6 +91,8 @@ func readIOMMUs(r *reader, root *xmledit.Element) {
 			}),
 		}
 
+		// The I/O APIC cannot have a mark, so the alias of the iommu says that it is the hook's.
+		// One that no iommu takes is the user's.
 		at := []*xmledit.Element{e}
 		if base, suffix := cutIOAPIC(i.Alias); base == string(IOMMUMark) {
 			i.Alias = base

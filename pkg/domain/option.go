@@ -115,6 +115,7 @@ func (d *Domain) GlobalBytes(driver, property string) (bytes uint64, isSet bool)
 		return 0, false
 	}
 
+	// What is no number as a whole has a suffix, or is none of QEMU's sizes.
 	shift := strings.IndexByte("BKMGTPE", strings.ToUpper(text)[len(text)-1])
 	n, err := strconv.ParseFloat(text[:len(text)-1], 64)
 	if size := n * float64(uint64(1)<<(10*max(0, shift))); shift >= 0 && err == nil && n >= 0 &&

@@ -89,6 +89,8 @@ func portOverride(device *xmledit.Element) (override PortOverride, isOne bool) {
 		}
 	}
 
+	// The hook writes these properties alone, a remove without effect before them. An override
+	// with anything else is the user's, and is left to them.
 	override.Own = isOne && isOnlyThese && len(device.Children) == 1 &&
 		len(device.Children[0].Children) == len(properties) &&
 		properties[0].Value("name") == speedProperty && properties[0].Value("type") == "remove" &&

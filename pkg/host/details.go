@@ -115,6 +115,8 @@ const (
 // ReadCapabilities reads ACS, ATS and AtomicOps from a function's configuration space, if all of it
 // is there.
 func ReadCapabilities(d *topology.Details, config []byte) {
+	// Without CAP_SYS_ADMIN the kernel shows 64 bytes (drivers/pci/pci-sysfs.c, pci_read_config),
+	// which prove nothing about capabilities.
 	if len(config) < extendedBytes {
 		return
 	}
@@ -127,6 +129,8 @@ func ReadCapabilities(d *topology.Details, config []byte) {
 		d.BlocksAtomics = new(control&blocksAtomics != 0)
 	}
 
+	// An offset of 0 ends the list. That of a broken device may lead back into itself, or out of
+	// the space.
 	seen := map[int]bool{}
 	for at := configBytes; at >= configBytes && at <= extendedBytes-longestCapability &&
 		!seen[at]; {
@@ -153,6 +157,7 @@ func express(config []byte) []byte {
 		return nil
 	}
 
+	// The two lowest bits of an offset are reserved. A list may lead back into itself here, too.
 	seen := map[int]bool{}
 	for at := int(config[firstCapability]) &^ 3; at >= headerBytes && !seen[at]; {
 		seen[at] = true
@@ -213,6 +218,8 @@ func (r *hostReader) readListed(d *topology.Details, dir string) {
 		return
 	}
 
+	// That there is a file says that the registers were read: what it does not list, the function
+	// lacks.
 	d.ExtendedConfig = true
 
 	for line := range strings.Lines(text) {

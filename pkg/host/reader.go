@@ -113,6 +113,7 @@ func (r *hostReader) deviceDir(link string) (dir string, shown bool) {
 		return "", false
 	}
 
+	// A link to another device, or to another link, would show its files as those of this one.
 	if err == nil && path.Base(dir) != base {
 		err = fmt.Errorf("links to another device, %q", words.Abridge(path.Base(dir)))
 	}

@@ -166,6 +166,8 @@ func (r *hostReader) addRequested(a topology.Address) {
 		}
 	}
 
+	// The link of a virtual function is that of its physical one, and the port above is its other
+	// end.
 	if r.needs.Has(Related) || r.needs.Has(LinkSpeeds) {
 		r.add(device.LinkEnd())
 	}
@@ -189,6 +191,7 @@ func (r *hostReader) addMDEV(u topology.UUID) {
 		return
 	}
 
+	// Noted before it is read: one that cannot be read is a problem once.
 	r.mdevs[u] = nil
 	dir, shown := r.deviceDir(path.Join(mdevDevices, u.String()))
 	if !shown {
@@ -233,6 +236,8 @@ func (r *hostReader) addRootComplex(device *topology.Function) {
 		return
 	}
 
+	// The directory of a function is in that of the bridge above it, so the root bus is one step
+	// further up than there are bridges.
 	for i := len(device.Bridges); i >= 0; i-- { // up to the root bus
 		dir = path.Dir(dir)
 	}

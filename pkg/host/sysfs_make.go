@@ -100,6 +100,7 @@ func (w *sysfsMaker) function(d *topology.Function) {
 		w.file(dir, "resource", strings.Join(topology.Map(d.BARs, resourceLine), "\n"))
 	}
 
+	// An empty file says that the function has no such capability, no file that it is not known.
 	if d.Details != nil && d.Details.ExtendedConfig {
 		w.add(path.Join(dir, listedFile), 0o444, list(d.Details))
 	}

@@ -171,6 +171,8 @@ func (t *tree) link(name string) (string, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", err
+
+	// File systems have different errors for a file that is no link, so its kind is looked up.
 	case err != nil:
 		if e, err := t.entry(name); err == nil && e.mode&fs.ModeSymlink == 0 {
 			return "", fmt.Errorf("%s is not a symbolic link", name)

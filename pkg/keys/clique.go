@@ -51,6 +51,7 @@ func findCliques(plan *placement.Plan) cliques {
 		}
 	}
 
+	// The user's own property comes before all that keeps the hook from writing one.
 	var gpus []placement.Decision
 	for _, gpu := range plan.Devices {
 		switch why := noClique(gpu, d); {
@@ -210,6 +211,8 @@ func (p peerPaths) alone(
 		return "no other GPU of the VM can be in one, and alone it needs none", nil
 	}
 
+	// The reason that helps most is that against the nearest GPU: another one may be far whatever
+	// is done.
 	var nearest *placement.Decision
 	depth := 0
 	for _, other := range gpus {

@@ -123,6 +123,7 @@ func (p *portSpeed) addRootPort(n *topology.Node) {
 		return
 	}
 
+	// The path is as fast on the host as its slowest link, and the port must not promise more.
 	link := p.plan.Host.SlowestLink(p.plan.HostTree.Node(n.Children[device].ID).Path())
 	if link.Speed <= libvirt.DefaultRootPortLink().Speed {
 		p.isEnough = p.isEnough || link.Speed > 0
@@ -156,6 +157,8 @@ func (p *portSpeed) addSwitch(rootPort *topology.Node) {
 		}
 	}
 
+	// All ports of the switch are looked at before any is written: a reason against one of them
+	// is one against the switch.
 	why := p.allSwitches
 	var ports []portLink
 	var name string

@@ -89,6 +89,8 @@ func declaration(text string, at int) (int, error) {
 
 	last := -1
 	for _, a := range attrs {
+		// Each name may come once, and in this order. An unknown one has the index -1, which is
+		// never later than the last.
 		i := slices.Index([]string{"version", "encoding", "standalone"}, a.Name)
 		if i <= last {
 			return 0, errorAt(text, a.Whole().Start, "unexpected %s in an XML declaration",

@@ -294,6 +294,8 @@ func attribute(text string, start int) (Attr, error) {
 			words.Abridge(a.Name))
 	}
 
+	// Offsets are kept in the text as it is, for edits; the value is without references, for
+	// readers.
 	value := Span{open + 1, open + 1 + length}
 	a.start, a.textStart, a.textEnd = int32(start), int32(value.Start), int32(value.End)
 	if i := strings.IndexByte(text[value.Start:value.End], '<'); i >= 0 {

@@ -59,6 +59,8 @@ func HasReader(userData []byte) bool { return bytes.Contains(userData, []byte(bo
 
 // message returns a MIME message with a part and the boothook.
 func message(userData []byte, part string) []byte {
+	// A boundary must not be in the part. It is made from the data, so that each call writes the
+	// same.
 	boundary := ""
 	for sum := sha256.Sum256(userData); boundary == "" || strings.Contains(part,
 		boundary); sum = sha256.Sum256(sum[:]) {

@@ -179,6 +179,8 @@ func (g Input) hotplugBytes(window uint64) uint64 {
 		padding = powerOfTwo(window / 256)
 	}
 
+	// The user's number is for root ports (pcie-root-port), and takes the place of the default
+	// there.
 	perRootPort := padding
 	if reserve, isSet := g.Reserve(); isSet {
 		perRootPort = powerOfTwo(reserve)

@@ -77,6 +77,7 @@ func (g Input) low(linked map[topology.ID]bool, most bool) (sum uint64) {
 		}
 	}
 
+	// Ports that libvirt has yet to add are not among these. With most, lowOfRootBus has them.
 	canHotplug := map[topology.ID]bool{}
 	for _, c := range g.Domain.Controllers {
 		isPort := c.Model == domain.RootPort || c.Model == domain.DownstreamPort
@@ -99,6 +100,7 @@ func (g Input) low(linked map[topology.ID]bool, most bool) (sum uint64) {
 func (g Input) lowUnder(
 	n *topology.Node, own map[topology.ID][]Aperture, canHotplug, linked map[topology.ID]bool,
 ) []Aperture {
+	// What is under a bridge goes into its window, and only the window is on the bus above.
 	parts := own[n.ID]
 	for _, child := range n.Children {
 		parts = append(parts, g.lowUnder(child, own, canHotplug, linked)...)

@@ -141,6 +141,9 @@ func (b *builder) switchesAbove(d placement.Decision) []*topology.Node {
 // node of the first of them that has one.
 func (b *builder) nodeOf(d placement.Decision) int {
 	cell := d.Cell
+
+	// In the file a switch is under one CPU, that of its first device, which may have no cell
+	// itself.
 	if above := b.switchesAbove(d); len(above) > 0 {
 		for _, other := range b.plan.Devices {
 			if cell == nil && slices.Contains(b.switchesAbove(other), above[0]) {
@@ -218,6 +221,8 @@ func guestAddresses(plan *placement.Plan) map[*topology.Node]topology.Address {
 			}
 		}
 
+		// A switch of the host has one place in the file, so the first switch of the guest that
+		// stands for it gives the address.
 		shared := topology.Shared(paths...)
 		if n := len(shared); n > 0 && addresses[shared[n-1]] == (topology.Address{}) {
 			addresses[shared[n-1]] = *c.Predicted
@@ -276,6 +281,7 @@ func cpuMask(cpus string) string {
 		words[cpu/32] |= 1 << (cpu % 32)
 	}
 
+	// The kernel writes the word with the highest CPUs first.
 	texts := make([]string, len(words))
 	for i, word := range words {
 		texts[len(words)-1-i] = fmt.Sprintf("%08x", word)
