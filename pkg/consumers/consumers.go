@@ -168,6 +168,7 @@ func ProgramsOf(
 			asOnHost[name] = map[topology.ID]bool{}
 		}
 
+		// A GPU counts only if every decision about it is right.
 		for _, id := range []topology.ID{d.GPU, d.Other} {
 			if isGPU[id] {
 				was, isKnown := asOnHost[name][id]
@@ -177,6 +178,7 @@ func ProgramsOf(
 	})
 
 	for i, c := range All {
+		// The two questions of DRA follow each other in All, and are one program's.
 		isCounted := i > 0 && All[i-1].Program == c.Program
 		gpus := asOnHost[c.Program]
 		if isCounted || len(gpus) == 0 {
@@ -274,6 +276,8 @@ func (b both) compareTaken(gpu int, score func(m Machine, gpu, nic *topology.Nod
 		}
 	}
 
+	// Which of several equals is taken is not modelled. So it is right if all of them are the
+	// host's, and open if some are.
 	switch hits {
 	case taken:
 		return Right

@@ -67,6 +67,7 @@ func ncclChoices(machine Machine, gpus []*topology.Node) []ncclChoice {
 			one.limits[0] = ncclLimit{c.Bandwidth, c.Limited}
 		}
 
+		// A GPU alone, or one that NVLink or XGMI joins with others, goes to none over the CPU.
 		if len(m.GPUs) > 1 && !m.GPUs[i].IsJoined() {
 			one.limits[1].bandwidth, one.limits[1].isByPort = m.ToCPU(i)
 		}

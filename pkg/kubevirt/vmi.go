@@ -96,6 +96,8 @@ func (v *VMI) CloudInit() *CloudInit {
 // VMI's; "" if it is, or if one of them has no name.
 func (v *VMI) Doubt(name, uid string) string {
 	own := words.Abridge(v.String())
+
+	// A VMI from a file may lack its namespace, and then the name alone has to be right.
 	isNamed := name == DomainName(v.NamespacedName) || v.Namespace == "" &&
 		strings.HasSuffix("_"+name, "_"+v.Name)
 	switch {
@@ -215,6 +217,7 @@ func ParseVMI(data []byte) (*VMI, error) {
 		return nil, errors.New("parse VMI: not a JSON object")
 	}
 
+	// Before it is decoded: a file of empty entries would take a hundred times its size.
 	if count := separators(data); count > maxSeparators {
 		return nil, fmt.Errorf("parse VMI: it has %d fields and list entries, the limit is %d",
 			count, maxSeparators)
@@ -225,6 +228,7 @@ func ParseVMI(data []byte) (*VMI, error) {
 		return nil, fmt.Errorf("parse VMI: %w", words.JSONError(data, err))
 	}
 
+	// A VM gives its VMI the template, which has the annotations, and its own name.
 	if t := doc.Spec.Template; t != nil && (doc.Kind == "VirtualMachine" || doc.Kind == "") {
 		t.Metadata.Namespace, t.Metadata.Name = doc.Metadata.Namespace, doc.Metadata.Name
 		doc = *t

@@ -158,6 +158,7 @@ func DriveNumber(name string) int {
 		}
 	}
 
+	// Letters are digits from 1 to 26, since after z comes aa.
 	n := 0
 	for _, letter := range letters {
 		if letter < 'a' || letter > 'z' {

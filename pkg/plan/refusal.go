@@ -29,6 +29,7 @@ func refusal(plan *placement.Plan) error {
 		return nil
 	}
 
+	// A text that is too long names fewer devices of each reason, and only then loses its end.
 	var text string
 	for _, shown := range []int{math.MaxInt, 16, 8, 4, 1} {
 		if text = join(complaints, shown); len(text) <= maxRefusal {

@@ -37,6 +37,7 @@ func Resolve(src Source) (Policy, []reasons.Finding, error) {
 			preset = s.WithoutVMI
 		}
 
+		// The default is set first, so that a key with an invalid flag has a value, too.
 		p.Origins[s.Key] = OriginDefault
 		err := s.set(&p, "default of "+string(s.Key), preset)
 		if value, given := src.Flags[s.Key]; given && err == nil {
@@ -55,6 +56,7 @@ func Resolve(src Source) (Policy, []reasons.Finding, error) {
 		p.Named[key] = origin == OriginAnnotation || isCommands
 	}
 
+	// Only now: an annotation may have changed strict itself.
 	if p.Strict {
 		invalid = append(invalid, refused...)
 	}

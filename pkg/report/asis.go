@@ -45,6 +45,7 @@ func AsIs(current, planned Report) Report {
 		return c.Origin == placement.ControllerPlanned
 	})
 
+	// What is neither there nor added was removed: the three numbers give the fourth.
 	p.ControllersRemoved = len(current.Controllers) + p.ControllersAdded - len(planned.Controllers)
 	if current.WouldChange = &p; planned.plan != nil {
 		current.Headline = HeadlineOf(current.plan, planned.plan)

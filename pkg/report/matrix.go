@@ -68,6 +68,8 @@ func (p *printer) matrix(
 	r Report, name string, cell func(i, j int) string, title string,
 	affinity func(DeviceReport) string,
 ) {
+	// Labels may take what the columns of all devices leave, or matrixLabel if that is more: then
+	// there are several blocks, all about as wide.
 	longest := 0
 	for _, d := range r.Devices {
 		longest = max(longest, columns(d.Title()))
@@ -82,6 +84,8 @@ func (p *printer) matrix(
 		widest = max(widest, columns(short(d)))
 	}
 
+	// The affinities are columns only if the whole matrix is one block and they still fit beside
+	// it.
 	hasColumns := label+len(r.Devices)*cellWidth+affinityGap+widest <= p.Columns()
 	for from := 0; from < len(r.Devices); from += size {
 		to := min(from+size, len(r.Devices))

@@ -48,6 +48,7 @@ func (p Prospect) Moved() (addresses, names int) {
 		return 0, 0
 	}
 
+	// What is not known on one side may be the same, and is not counted.
 	for _, m := range p.Devices {
 		if m.Now != nil && m.Predicted != nil && *m.Now != *m.Predicted {
 			addresses++
@@ -78,6 +79,7 @@ func (r Report) nextStart() string {
 		text += ", " + someOf(names, "NIC another name", "NICs other names")
 	}
 
+	// With a GPU more or less there is no order to compare.
 	now, then := r.gpuOrder(), would.planned.gpuOrder()
 	if !slices.Equal(now, then) && len(now) == len(then) {
 		text += ", and the GPUs another order"

@@ -20,6 +20,8 @@ func (p *printer) trees(r Report) {
 		title = "GUEST, current domain"
 	}
 
+	// First both trees get half of the width with aliases. If one does not fit, the guest goes
+	// without them, and the host gets the columns that this leaves.
 	left, right := linesOf(host, half, true), linesOf(guest, half, true)
 	if max(widest(left), widest(right)) > half { // the number is enough to find a device again
 		right = linesOf(guest, half, false)

@@ -136,6 +136,7 @@ func choose(paths []path, gpu int) Choice {
 	var local []int // the NICs with the best path
 	for n, p := range paths {
 		if len(local) > 0 {
+			// A better path drops those before, an equal one joins them, a worse one is left out.
 			best := paths[local[0]]
 			switch isEqual := p.bandwidth == best.bandwidth; {
 			case p.bandwidth > best.bandwidth, isEqual && p.Type < best.Type:
@@ -362,6 +363,8 @@ const (
 // each GT/s, above 0.75 (topo.cc, kvDictPciGen).
 func (m Machine) bandwidth(n *topology.Node) float64 {
 	link := m.linkAbove(n)
+
+	// Speed and width are filled in each by itself: what is known of the other stays.
 	if link.Speed == 0 {
 		link.Speed = unknownSpeed
 	}

@@ -93,6 +93,9 @@ func newBus(model domain.Model) pciBus {
 // libvirt gives.
 func (b *pciBus) takes(index int, need flags, isGiven bool) bool {
 	accepts := b.accepts
+
+	// What is part of the machine is on the root bus, where libvirt puts no other endpoint by
+	// itself.
 	if need&integrated != 0 {
 		if index != 0 {
 			return false
@@ -102,6 +105,7 @@ func (b *pciBus) takes(index int, need flags, isGiven bool) bool {
 
 	switch {
 	case isGiven:
+		// A user may put a conventional device on a PCI Express bus, and the other way round.
 		if accepts&endpoints != 0 {
 			accepts |= endpoints
 		}
