@@ -30,6 +30,8 @@ var bystanders = []string{"exporter", "dcgm", "dashboard", "metrics", "monitor"}
 // OffersDevices reports whether a pod makes or offers passthrough devices: its name says so, or its
 // namespace's and that it is of a DaemonSet; it is no VM's, and it requests no device itself.
 func OffersDevices(pod *corev1.Pod) bool {
+	// Exporters and the like only watch devices. A VM's pod may be named after a GPU, as
+	// virt-launcher-gpu-vm is.
 	isBystander := slices.ContainsFunc(bystanders, func(part string) bool {
 		return strings.Contains(pod.Name, part)
 	})
@@ -37,6 +39,8 @@ func OffersDevices(pod *corev1.Pod) bool {
 		return false
 	}
 
+	// Workloads are named so, too. These are made by Jobs and the like, and what offers devices
+	// by a DaemonSet, an operator or nobody.
 	isOfSet := slices.ContainsFunc(pod.OwnerReferences, func(owner metav1.OwnerReference) bool {
 		return owner.Kind == "DaemonSet"
 	})

@@ -130,6 +130,7 @@ func ReadDirectory(name string, directory fs.FS, limit int64) (Input, error) {
 
 // add adds a file that is text, also compressed by gzip.
 func (in *Input) add(name string, data []byte) {
+	// A plain file passes whatever is left of the limit: counted is what gzip adds.
 	plain, err := gzipped.Decompress(data, max(maxUnpacked-in.unpacked, len(data)))
 	if err == nil && IsTar(plain) {
 		err = errors.New("it is an archive: name it with an -f of its own")
@@ -161,6 +162,7 @@ func (in Input) settled() (Input, error) {
 		return in, fmt.Errorf("read %s: it has no text file", in.Name)
 	}
 
+	// Users pack the directory again, or its parent, so the Index says where the archive begins.
 	at := slices.IndexFunc(in.Files, func(f File) bool { return path.Base(f.Name) == IndexName })
 	if at < 0 {
 		return in, nil

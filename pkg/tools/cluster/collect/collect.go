@@ -65,6 +65,8 @@ func (c *Collector) Collect(
 
 	c.clusterObjects(ctx)
 	c.relatedObjects(ctx)
+
+	// Only now the pods are known. What is in them and what they log is read at the same time.
 	var group errgroup.Group
 	group.Go(func() error { c.contents(ctx); return nil })
 	group.Go(func() error { c.logs(ctx); return nil })

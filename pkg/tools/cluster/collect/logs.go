@@ -142,6 +142,8 @@ func logsOf(pod *corev1.Pod) (all []podLog) {
 			all = append(all, podLog{pod: pod, container: s.Name})
 		}
 
+		// The log from before a restart is kept by the kubelet, and has what made the container
+		// end.
 		if s.LastTerminationState.Terminated != nil {
 			all = append(all, podLog{pod: pod, container: s.Name, before: true})
 		}

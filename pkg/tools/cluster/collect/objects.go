@@ -43,6 +43,9 @@ func (c *Collector) clusterObjects(ctx context.Context) {
 	for _, r := range cluster.Resources {
 		name := r.Resource
 		found, err := c.list(ctx, r.Query, r.Versions...)
+
+		// Who may not list claims in the whole cluster may often list those of the VM's
+		// namespace.
 		isOfNamespace := name == "resourceclaims" || name == "resourceclaimtemplates"
 		if apierrors.IsForbidden(err) && isOfNamespace {
 			c.gap(name, err)
@@ -249,6 +252,8 @@ func (c *Collector) readPods(ctx context.Context) {
 			continue
 		}
 
+		// A pod that has ended takes nothing of its node any more. One of the VM says why it
+		// ended.
 		isOf := func(in cluster.Instance) bool { return cluster.IsLauncherOf(pod, in) }
 		isEnded := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 		switch {

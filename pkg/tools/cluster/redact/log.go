@@ -118,6 +118,8 @@ func (l *log) entry(line string, at int) (safe string, isEntry bool) {
 	removed := Removed{}
 	inner := log{removed: removed}
 	inner.fields(object)
+
+	// Written again, the fields would be in another order: what has no secret stays as it is.
 	if len(removed) == 0 && strings.TrimSpace(rest) == "" {
 		return l.text(line[:at]) + line[at:], true
 	}

@@ -87,6 +87,9 @@ func doubtOf(name string) doubt {
 	isEnd := func(end string) bool {
 		return strings.HasSuffix(last, end) || strings.HasSuffix(single, end)
 	}
+
+	// The order counts: passwordRef has no password, and compass ends as a secret does. Parts are
+	// before ends, since an end alone says less.
 	switch {
 	case slices.Contains(referenceWords, last):
 		return unknown
@@ -123,6 +126,9 @@ func wordsOf(name string) (words []string) {
 		case strings.IndexByte("_-./$ ", c) >= 0:
 			add(at)
 			begin = at + 1
+
+		// Of capitals in a row the last begins the next word if a small letter follows: APIKey is
+		// api and key.
 		case isCapital && at > begin && (isSmall(at-1) || isSmall(at+1)):
 			add(at)
 			begin = at

@@ -129,6 +129,8 @@ func (ps *pairs) afterIndex(at int) int {
 		return end + 1
 	}
 
+	// No ] comes before this place, so no index that begins before it ends. A text of many
+	// brackets would otherwise take the square of its length.
 	if ps.open = end; end == at {
 		ps.open = len(ps.text)
 	}

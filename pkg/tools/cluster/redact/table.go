@@ -84,6 +84,9 @@ func headerOf(line string) *table {
 // newTable returns the table whose header a line is with a separator.
 func newTable(line, separator string) *table {
 	t := &table{separator: separator, cells: cellsOf(line, separator)}
+
+	// With nothing but blanks between cells any sentence would be a header, so there it has to be
+	// in capitals, as kubectl prints it.
 	isName := heading.MatchString
 	if separator == blanks || separator == blank {
 		isName = capitals.MatchString
@@ -97,6 +100,8 @@ func newTable(line, separator string) *table {
 		}
 
 		name = strings.ToLower(strings.Trim(name, `"`))
+
+		// A column named value is in tables about anything.
 		isSecret := doubtOf(name) == certain && name != "value"
 		hasSecret = hasSecret || isSecret
 		t.secret = append(t.secret, isSecret)

@@ -356,6 +356,8 @@ func goFieldEnd(value string) int {
 func scalarEnd(text string, at int) int {
 	begin := strings.LastIndexByte(text[:at], '\n') + 1
 	key := text[begin:at]
+
+	// The dash of an item counts as indent: what belongs to its name is indented further.
 	indent := len(key) - len(strings.TrimLeft(key, " -"))
 
 	end := at
