@@ -108,6 +108,8 @@ func collected(in archive.Input, file archive.File) (vm Collected, err error) {
 	}
 
 	vm.Domain = file.Data
+
+	// A case must plan as the hook did for the VM, so nothing that the hook reads may be missing.
 	if needed := removedFrom(file.Data); needed != "" {
 		return vm, fmt.Errorf("collect removed a text of %s, which the hook reads: the case would "+
 			"not be that of the VM", needed)
@@ -119,6 +121,8 @@ func collected(in archive.Input, file archive.File) (vm Collected, err error) {
 		}
 	}
 
+	// The files of a pod are in one directory. Its snapshot is named after the container in which
+	// it was read, which is the hook's if it has one.
 	pod := path.Base(path.Dir(file.Name))
 	container := ""
 	for _, f := range in.Files {

@@ -364,6 +364,7 @@ func (c *Case) readHost(said map[string]string, given *Collected) error {
 			fmt.Errorf("%s:1: the case has no host", c.Path))
 	}
 
+	// A snapshot is txtar, and the lines of package hostfs have no marker.
 	if len(txtar.Parse(in.data).Files) > 0 {
 		c.Planner.Sysfs, err = host.ParseSnapshot(in.data)
 	} else {

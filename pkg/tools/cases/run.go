@@ -127,6 +127,7 @@ func (c *Case) leftByKeys(result plan.Result) string {
 		return ""
 	}
 
+	// The layout is the same from here on. What differs then is what the keys have left.
 	off.Flags[policy.KeyLayout] = string(without.Plan.Layout)
 	on := off
 	on.Flags = maps.Clone(off.Flags)

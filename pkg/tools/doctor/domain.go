@@ -182,6 +182,7 @@ func lockedMemory(in Inputs) []Result {
 	}
 
 	switch {
+	// With a hard_limit libvirt counts nothing itself.
 	case d.HardLimitBytes > 0 && d.HardLimitBytes < needed:
 		return fail("remove the hard_limit: libvirt then allows what the devices need",
 			"QEMU locks %s, and memtune/hard_limit allows %s", words.BytesNeeded(needed),

@@ -32,6 +32,8 @@ func linkDegraded(in Inputs) []Result {
 // judgeLink compares a function's link with the best that both ends support.
 func judgeLink(lower *topology.Function, best topology.Link) []Result {
 	a, id := lower.Address, topology.PCIDevice(lower.Address)
+
+	// Missing lanes count before a low speed, which may be that of an idle device.
 	switch now, own := *lower.Details.Link, *lower.MaxLink; {
 	case now.Width < best.Width:
 		return about(id,
@@ -74,6 +76,8 @@ func accessControl(in Inputs) []Result {
 	switch {
 	case len(ports) == 0:
 		return found
+
+	// While one port is not known, the others prove nothing about a path: only the groups do.
 	case len(unreadable) > 0:
 		return append(found, note(peer.AsRoot,
 			"the ACS of %s cannot be read here; the IOMMU groups show what was isolated at boot",
@@ -169,6 +173,7 @@ func addressTranslation(in Inputs) []Result {
 		found = in.found("ats") // paths that its guest shows as near, and that are not ready
 	}
 
+	// What the findings of the only VM say of paths that are not ready is not said again.
 	isSaid := len(found) > 0 && len(in.Others) == 0
 	for _, g := range peer.ByCause(pairs) {
 		if isSaid && g.Cause.Readiness() == peer.NotReady {

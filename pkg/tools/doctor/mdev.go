@@ -166,6 +166,8 @@ func vgpuCapacity(in Inputs) []Result {
 				about(topology.PCIDevice(gpu),
 					warn(staleHint+"; with MIG, create GPU instances first",
 						"%s has no vGPU, and none can be created", gpu))...)
+
+		// What a type promises is for a GPU that has that type alone, and not for MIG.
 		case len(types) == 1 && !isMIG(s.types[types[0]].name):
 			mdevType, exist := s.types[types[0]], len(vgpus[gpu])
 			if have := exist + mdevType.available; have < mdevType.most {

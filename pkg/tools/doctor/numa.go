@@ -18,6 +18,7 @@ import (
 
 // guestNUMA checks whether the guest has NUMA cells on known host nodes.
 func guestNUMA(in Inputs) []Result {
+	// Without a domain the VMI says what the guest will have.
 	switch {
 	case in.Plan == nil && in.VMI == nil, in.Plan != nil && !in.hasDevices():
 		return nil

@@ -163,6 +163,8 @@ func Parse(text string) (Files, error) {
 		h.file("devices/system/node/online", strings.Join(online, ","))
 	}
 
+	// Directories come from the files in them, so after all files. One that is there has all
+	// above it.
 	for name := range maps.Clone(h.files) {
 		for dir := path.Dir(name); dir != "." && h.files[dir] == nil; dir = path.Dir(dir) {
 			h.files[dir] = &fstest.MapFile{Mode: fs.ModeDir | 0o555}
@@ -191,6 +193,7 @@ func (o *outline) complete(line string) []string {
 		return nil
 	}
 
+	// Lines that are indented as far as this one, or further, are not above it.
 	indent := len(line) - len(strings.TrimLeft(line, " \t"))
 	for len(*o) > 0 && (*o)[len(*o)-1].indent >= indent {
 		*o = (*o)[:len(*o)-1]
@@ -283,6 +286,8 @@ func (h host) function(device string, settings []string) error {
 	values := map[string]string{"class": "0x030200", "vendor": "0x10de", "device": "0x2330"}
 	bars := []string{memoryBAR(24)}
 	diagnosis := map[string]string{}
+
+	// Settings are read in their order, so a key after a word changes what the word has said.
 	for _, setting := range settings {
 		key, value, isPair := strings.Cut(setting, "=")
 		switch {

@@ -115,6 +115,9 @@ func (c *canvas) bar(b bar) {
 	}
 
 	rect("base", b.x, b.w)
+
+	// Each share begins where the one before ends, in whole pixels of the sum: rounding leaves no
+	// gap.
 	before := 0
 	for _, change := range []report.Change{
 		report.Same, report.Nearer, report.Farther, report.Unknown,

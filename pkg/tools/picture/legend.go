@@ -48,6 +48,8 @@ func (c *canvas) families(r report.Report, hasPorts bool, room, y int) int {
 		}
 
 		w := 30 + utf8.RuneCountInString(text)*noteTenths/10 + 22
+
+		// The shapes have one line. What does not fit is left out.
 		if x > margin && x+w > room {
 			break
 		}

@@ -21,6 +21,8 @@ func Write(w io.Writer, r report.Report) error {
 	hostTree, guestTree := r.Trees()
 	left, right := newSide(r, hostTree), newSide(r, guestTree)
 	width := 2*margin + left.width + middleWidth + right.width
+
+	// The guest's side counts from the right edge, which is known once both sides are measured.
 	right.mirrored = width
 	if len(r.Devices) == 0 {
 		width = leastWidth
@@ -121,6 +123,8 @@ func subtitle(r report.Report) string {
 func (c *canvas) joins(r report.Report, left, right *side) {
 	x := margin + left.width - areaPadding
 	const w = middleWidth + 2*areaPadding
+
+	// Chips come after all lines, so that no line crosses one.
 	var chips canvas
 	for i := range r.Devices {
 		from, to, change, tally := left.rows[i], right.rows[i], r.DeviceChange(i), r.Tally(i)

@@ -97,6 +97,7 @@ func (s *side) node(n *topology.Node, depth, x, y int) int {
 		return y + rowPitch
 	}
 
+	// What is under the node comes first: its box is as high as that.
 	end, width := y, s.columns[depth]
 	right := x + width
 	for _, c := range n.Children {

@@ -54,6 +54,8 @@ func (b *bus) give() {
 		all.domain, all.given = all.domain+1, 0
 	}
 
+	// A PCI domain that the record uses is skipped as a whole, so no number is one of the
+	// record's.
 	for all.given == 0 && all.used[all.domain] {
 		all.domain++
 	}

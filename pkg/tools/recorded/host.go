@@ -48,6 +48,8 @@ func New(record *paste.Machine) (Host, error) {
 		return Host{}, err
 	}
 
+	// Addresses and nodes are first, since bridges and CPUs are found by them. A bridge may take
+	// its link from a device under it, so bridges are last.
 	m.nameNodes()
 	m.completeNodes()
 	m.completeIDs()

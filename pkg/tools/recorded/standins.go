@@ -54,6 +54,7 @@ func (n *namer) nameFunction(d *topology.Function) {
 
 	d.Bridges = slices.Clone(d.Bridges)
 
+	// From the root down: each name is that of a slot on the bus of the one above.
 	for k, bridge := range d.Bridges {
 		d.Bridges[k] = n.name(bridge, at)
 		if n.below[bridge] == nil {
