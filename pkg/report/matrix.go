@@ -68,34 +68,22 @@ func (p *printer) matrix(
 	r Report, name string, cell func(i, j int) string, title string,
 	affinity func(DeviceReport) string,
 ) {
-	// Labels may take what the columns of all devices leave, or matrixLabel if that is more: then
-	// there are several blocks, all about as wide.
-	longest := 0
-	for _, d := range r.Devices {
-		longest = max(longest, columns(d.Title()))
-	}
-
-	label := min(longest+len("#00 ")+1, max(matrixLabel, p.Columns()-len(r.Devices)*cellWidth))
-	blocks := divideUp(len(r.Devices), (p.Columns()-label)/cellWidth)
-	size := divideUp(len(r.Devices), blocks)
-	widest := columns(title)
 	short := func(d DeviceReport) string { return Fit(affinity(d), p.Columns()/3) }
+	widest := columns(title)
 	for _, d := range r.Devices {
 		widest = max(widest, columns(short(d)))
 	}
 
-	// The affinities are columns only if the whole matrix is one block and they still fit beside
-	// it.
-	hasColumns := label+len(r.Devices)*cellWidth+affinityGap+widest <= p.Columns()
-	for from := 0; from < len(r.Devices); from += size {
-		to := min(from+size, len(r.Devices))
+	g := p.gridOf(r.Devices, widest)
+	for from := 0; from < len(r.Devices); from += g.block {
+		to := min(from+g.block, len(r.Devices))
 		line := func(text, last string, cell func(j int) string) {
-			text = pad(text, label)
+			text = pad(text, g.label)
 			for j := from; j < to; j++ {
 				text += cell(j)
 			}
 
-			if hasColumns {
+			if g.hasAffinities {
 				text += strings.Repeat(" ", affinityGap) + last
 			}
 
@@ -107,14 +95,40 @@ func (p *printer) matrix(
 		})
 
 		for i, d := range r.Devices {
-			text := FitMiddle(fmt.Sprintf("%-3s %s", fmt.Sprintf("#%d", i), d.Title()), label-1)
+			text := FitMiddle(fmt.Sprintf("%-3s %s", fmt.Sprintf("#%d", i), d.Title()), g.label-1)
 			line(text, short(d), func(j int) string { return cell(i, j) })
 		}
 	}
 
-	if !hasColumns {
+	if !g.hasAffinities {
 		p.affinities(r, title, widest+affinityGap, short)
 	}
+}
+
+// grid is the shape of a matrix.
+type grid struct {
+	label         int  // columns of text for a label
+	block         int  // devices in a block
+	hasAffinities bool // after the devices
+}
+
+// gridOf returns the shape of a matrix of devices, whose affinities are as wide as the widest.
+func (p *printer) gridOf(devices []DeviceReport, affinity int) grid {
+	longest := 0
+	for _, d := range devices {
+		longest = max(longest, columns(d.Title()))
+	}
+
+	// Labels may take what the columns of all devices leave, or matrixLabel if that is more: then
+	// there are several blocks, all about as wide.
+	all := len(devices) * cellWidth
+	label := min(longest+len("#00 ")+1, max(matrixLabel, p.Columns()-all))
+	blocks := divideUp(len(devices), (p.Columns()-label)/cellWidth)
+
+	// The affinities are columns only if the whole matrix is one block and they still fit beside
+	// it.
+	hasAffinities := label+all+affinityGap+affinity <= p.Columns()
+	return grid{label, divideUp(len(devices), blocks), hasAffinities}
 }
 
 // affinities writes a line per affinity with the devices that have it.

@@ -81,14 +81,10 @@ func readLstopoText(t text) (Machine, error) {
 		r.object(object[2], object[3], indent)
 	}
 
-	// Displays are told from GPUs by what software calls these, so only after all lines. With one
-	// node lstopo shows a device without a node at the same place as one on it.
+	// Displays are told from GPUs by what software calls these, so only after all lines.
 	r.dropDisplays()
-	for i := range r.m.Functions {
-		if r.nodes < 2 {
-			r.m.Functions[i].Node = topology.Affinity{}
-			r.m.lacksNode(r.m.Functions[i].Address)
-		}
+	if r.nodes < 2 {
+		r.m.forgetNodes()
 	}
 
 	m, err := r.m.sorted()

@@ -50,18 +50,23 @@ func readLstopoXML(t text) (Machine, error) {
 		return Machine{}, err
 	}
 
-	// With one node lstopo shows a device without a node at the same place as one on it.
 	if r.isOther || r.count < 2 {
-		for i := range r.m.Functions {
-			d := &r.m.Functions[i]
-			d.Node = topology.Affinity{}
-			r.m.lacksNode(d.Address)
-		}
+		r.m.forgetNodes()
 	}
 
 	m, err := r.m.sorted()
 	m.lacksRDMA(r.hasInterface)
 	return m.withTree(), err
+}
+
+// forgetNodes drops the NUMA nodes of devices where lstopo does not tell them: with one node in the
+// machine, it shows a device without a node at the same place as one on it.
+func (m *Machine) forgetNodes() {
+	for i := range m.Functions {
+		d := &m.Functions[i]
+		d.Node = topology.Affinity{}
+		m.lacksNode(d.Address)
+	}
 }
 
 // enter reads an element that is inside another, and returns what it says of those inside it.

@@ -23,7 +23,8 @@ func (v *Verdict) advise() {
 
 	v.adviseDrivers()
 	if v.broken < len(v.gpus) {
-		v.adviseNetwork()
+		v.adviseNICs()
+		v.adviseDirect()
 		v.advisePeers()
 		v.adviseFile()
 		v.adviseUCX()
@@ -38,9 +39,8 @@ func (v *Verdict) step(what string, lines ...string) {
 	v.Steps = append(v.Steps, Step{what, lines})
 }
 
-// adviseNetwork leaves out NICs that are near no GPU, and lets NCCL use GPUDirect RDMA farther than
-// its default. The variables are those of NCCL's documentation, "Environment Variables".
-func (v *Verdict) adviseNetwork() {
+// adviseNICs leaves out NICs that are near no GPU (NCCL's documentation, "Environment Variables").
+func (v *Verdict) adviseNICs() {
 	named := slices.DeleteFunc(slices.Clone(v.nics), func(d *topology.Function) bool {
 		return !isDriverName(v.guest.Names[d.Address])
 	})
@@ -60,7 +60,11 @@ func (v *Verdict) adviseNetwork() {
 			"those of storage or of the front end:", words.FirstOf(others, 4, ", ")),
 			"export NCCL_IB_HCA='"+hcaList(names)+"'")
 	}
+}
 
+// adviseDirect says what GPUDirect RDMA needs besides a tree, and lets NCCL use it farther than its
+// default (NCCL's documentation, "Environment Variables").
+func (v *Verdict) adviseDirect() {
 	works := v.judged - v.broken
 	if works <= 0 {
 		return

@@ -108,7 +108,7 @@ func (c *Comparison) restore(v *Verdict) {
 		})
 	}
 
-	// A finer layout has all that a coarser one has. So each is named only if nothing is lost
+	// A finer layout has all that a coarser one has. So each is named only if no pair is lost
 	// that takes a finer one.
 	switches := lost("PIX", "PXB")
 	lacksDirect := v.judged > 0 && v.direct < min(c.Direct, len(v.gpus)-v.robbed)

@@ -214,11 +214,12 @@ func (v *Verdict) judgeNetwork(isUniform bool) {
 	// Paths that the text lacks leave two verdicts open: that all is well, if they are those of a
 	// GPU, and that all is flat. They cannot make up for a GPU that is seen to lack GPUDirect
 	// RDMA.
+	lacks := v.Relations[1].Unknown > 0 || v.guest.LacksDevices
+	isWellSoFar := v.direct == v.judged && v.judged < len(v.gpus)
 	nodes := v.withNode()
-	switch lacks := v.Relations[1].Unknown > 0 || v.guest.LacksDevices; {
-	case lacks && (v.direct == v.judged && v.judged < len(v.gpus) || isUniform):
-		v.Cost = fmt.Sprintf("NCCL uses GPUDirect RDMA on %d of the %s whose paths are in the "+
-			"text; "+
+	switch {
+	case lacks && (isWellSoFar || isUniform):
+		v.Cost = fmt.Sprintf("NCCL uses GPUDirect RDMA on %d of the %s whose paths are in the text; "+
 			"others are not: paste it whole", v.direct, words.Counted(v.judged, "GPU"))
 
 	case v.direct == 0 && isUniform:
