@@ -105,9 +105,15 @@ func chooseWindow(guest firmware.Input, written uint64) (set uint64, text string
 
 	need := fit.Need(guest.Required(fit.Taken, max(fit.Window.Bytes, enough)))
 	there := fit.Have(need)
+
+	// Each call of a boot has to choose the same window, so it counts on bits that all of them
+	// know.
 	bits, source := guest.SureBits()
 	users := guest.Domain.FWCfg(domain.WindowEntry)
 	stays := written > 0 && written == enough && guest.HasRoom(enough, bits)
+
+	// First what needs no other window, then what keeps one from being set: the firmware, the
+	// user, the sizes that OVMF takes, and last the address space.
 	switch {
 	case fit.IsEnough() && !stays:
 		return 0, there, true
@@ -119,6 +125,7 @@ func chooseWindow(guest firmware.Input, written uint64) (set uint64, text string
 		return 0, fmt.Sprintf("%s, and the domain's own %s %q stays", need, users.Name,
 			words.Abridge(users.Value)), false
 
+	// This is OVMF's default, so there is nothing to write.
 	case enough == firmware.LeastWindow:
 		return 0, fmt.Sprintf("%s, the window has at least %s", need,
 			words.BytesThere(enough)), true

@@ -73,6 +73,7 @@ func DidYouMean(word string, words []string, before, after string) string {
 			continue
 		}
 
+		// A later word has to be nearer, so the first of equals is asked for.
 		if d := distance(word, w); d > 0 && d <= most {
 			nearest, least = w, d-1
 		}
@@ -88,6 +89,7 @@ func DidYouMean(word string, words []string, before, after string) string {
 // distance counts the letters to be added, removed, changed or exchanged with their neighbour
 // between two words (optimal string alignment).
 func distance(a, b string) int {
+	// rows[i][j] is the distance between the first i letters of a and the first j of b.
 	rows := make([][]int, len(a)+1)
 	for i := range rows {
 		rows[i] = make([]int, len(b)+1)

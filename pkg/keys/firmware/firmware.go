@@ -354,6 +354,8 @@ func (g Input) ovmfWindow(guest int, source string) Window {
 	used := min(guest, ovmfBits)
 	space := uint64(1) << used
 	eighth := space >> WindowShift
+
+	// OVMF aligns the window to its size, or to the next lower power of two.
 	base := roundUp(g.memoryEnd(), 1<<(bits.Len64(least)-1))
 	switch {
 	case guest == defaultPhysBits && g.IntelHost:
@@ -415,6 +417,7 @@ func (g Input) SureBits() (bits int, source string) {
 			"host-passthrough", "host-model", "maximum",
 		}, d.Addressing.CPUMode)
 
+	// Bits that do not hang on what q35 stands for are the same in each call.
 	switch {
 	case d.Machine != "q35" && !strings.Contains(d.Machine, "rhel") || !isNamed ||
 		d.Addressing.PhysBits > 0:

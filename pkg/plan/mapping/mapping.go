@@ -102,6 +102,9 @@ func (vm Start) Estimate() Estimate {
 // memorySeconds returns how long memory is allocated, and mapped into each address space.
 func (vm Start) memorySeconds() float64 {
 	memory, again := float64(vm.Memory), float64(vm.Spaces-1)
+
+	// QEMU clears hugepages before they are pinned for the first time. Pages of 4 KiB are cleared
+	// and pinned in one.
 	if vm.HugePages {
 		threads := float64(min(max(vm.CPUs, 1), clearingThreads))
 		return memory/(threads*clearing) + (again+1)*memory/pinningHuge

@@ -112,6 +112,7 @@ func placeOf(at string) (d topology.Function, err error) {
 	for part := range strings.SplitSeq(path.Dir(at), "/") {
 		bridge, err := topology.ParseAddress(part)
 		switch {
+		// A device under VMD has two roots in its path, of which the last counts.
 		case strings.HasPrefix(part, "pci") && strings.Contains(part, ":"):
 			d.Root, d.Bridges = topology.PCIeRoot(part), nil
 		case err == nil:

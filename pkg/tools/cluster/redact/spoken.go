@@ -120,6 +120,8 @@ func secretAfter(rest string) int {
 		return 0
 	}
 
+	// A sentence about a secret goes on with a word of prose, a flag or a path. Only what is none
+	// of these is taken for the secret.
 	word := rest[begin:]
 	word = word[:argumentEnd(word)]
 	isAgain := spoken.FindString(word) == word // "root-password password VALUE"
