@@ -132,6 +132,7 @@ func (m *Machine) shareNodes(group []int) {
 			continue
 		}
 
+		// nvidia-smi never has the node of a NIC, so that of its group is as much as is known.
 		if node, known := nodes[group[i]]; known {
 			d.Node = node
 			if d.IsNIC() {

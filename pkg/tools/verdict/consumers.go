@@ -93,6 +93,7 @@ func (v *Verdict) consume() {
 		}
 
 		for i := range v.gpus {
+			// Whatever is asked about a GPU alone is asked about its NIC.
 			if c.Unit == "GPU" && len(v.nics) > 0 {
 				row.count(v.askGPU(c.Name, &s, cpus, i))
 			}

@@ -42,6 +42,7 @@ func removeElements(text string) string {
 			end = elementEnd(text, at, ends[name])
 		}
 
+		// Of a key and a value after it, the key says whether the value is a secret.
 		isNamed = nameEnd.MatchString(markup) && doubtOf(strings.TrimSpace(inner)) == certain
 	}
 

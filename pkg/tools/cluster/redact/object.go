@@ -160,6 +160,7 @@ func isEntry(object map[string]any) bool {
 
 // isSecret reports whether the name of a field says that its value is a secret.
 func isSecret(name string, object map[string]any) bool {
+	// A field key names something where a value, or a field of a selector, is beside it.
 	isSelector := func(field string) bool { return object[field] != nil }
 	if name == "key" && (isEntry(object) && object["value"] != nil ||
 		slices.ContainsFunc(selectors, isSelector)) {
@@ -191,6 +192,7 @@ func (r Removed) secret(name string, value any) any {
 
 	case map[string]any:
 		for field := range v {
+			// Beside a name or a path key says which part of a Secret it is.
 			isOfSecret := field == "key" && (v["name"] != nil || v["path"] != nil)
 			if !isOfSecret {
 				v[field] = r.secret(field, v[field])
