@@ -143,8 +143,8 @@ func (v *Verdict) isAMD() bool {
 	})
 }
 
-// near reports which NICs are the nearest of some GPU. A NIC to which a path is not in the text counts
-// as near. A GPU that goes over NVLink to the NIC of another GPU has no near one itself.
+// near reports which NICs are the nearest of some GPU. A NIC to which a path is not in the text
+// counts as near. A GPU that goes over NVLink to the NIC of another GPU has no near one itself.
 func (v *Verdict) near(nics []*topology.Function) map[*topology.Function]bool {
 	near := map[*topology.Function]bool{}
 	if len(nics) == 0 {

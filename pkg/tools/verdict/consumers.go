@@ -280,9 +280,9 @@ func (s side) decides(i int, consumer string) bool {
 	return isNear || isKnown
 }
 
-// mayTie reports whether several NICs are the nearest of the GPU at a position by path type, while the
-// consumer also counts the bridges between, which the text does not have: UCX does on one PCIe root,
-// hwloc under cascaded switches.
+// mayTie reports whether several NICs are the nearest of the GPU at a position by path type,
+// while the consumer also counts the bridges between, which the text does not have: UCX does on
+// one PCIe root, hwloc under cascaded switches.
 func (s side) mayTie(i int, consumer string) bool {
 	// These texts have every bridge, so a tie shows in the tree itself.
 	for _, whole := range []paste.Source{

@@ -109,9 +109,9 @@ func identities(m *paste.Machine, d *topology.Function) []string {
 	return all
 }
 
-// isAsHost reports whether all pairs that are known are as far from each other as on the host, and
-// some are nearer than others. Then the order may be wrong only among devices whose paths are equal,
-// and for these it makes no difference.
+// isAsHost reports whether all pairs that are known are as far from each other as on the host,
+// and some are nearer than others. Then the order may be wrong only among devices whose paths are
+// equal, and for these it makes no difference.
 func (v *Verdict) isAsHost(pairs []pairing) bool {
 	nearest, farthest := topology.SYS, topology.Self
 	for i, a := range pairs {

@@ -123,8 +123,8 @@ func (v *Verdict) lacksPaths() []bool {
 		isLinkedLacking = isLinkedLacking || lacks[i] && hasNVLink(&v.guest, gpu)
 	}
 
-	// Only now it is known whether any GPU on NVLink lacks a path: then each of them may reach a NIC
-	// over that one.
+	// Only now it is known whether any GPU on NVLink lacks a path: then each of them may reach a
+	// NIC over that one.
 	for i, gpu := range v.gpus {
 		lacks[i] = lacks[i] || isLinkedLacking && hasNVLink(&v.guest, gpu)
 	}
@@ -219,8 +219,8 @@ func (v *Verdict) judgeNetwork(isUniform bool) {
 	nodes := v.withNode()
 	switch {
 	case lacks && (isWellSoFar || isUniform):
-		v.Cost = fmt.Sprintf("NCCL uses GPUDirect RDMA on %d of the %s whose paths are in the text; "+
-			"others are not: paste it whole", v.direct, words.Counted(v.judged, "GPU"))
+		v.Cost = fmt.Sprintf("NCCL uses GPUDirect RDMA on %d of the %s whose paths are in the "+
+			"text; others are not: paste it whole", v.direct, words.Counted(v.judged, "GPU"))
 
 	case v.direct == 0 && isUniform:
 		v.Outcome = Flat
@@ -344,10 +344,10 @@ func (v *Verdict) isNodeOrSys() bool {
 	return len(v.gpus) > 0 && len(v.nics) > 0
 }
 
-// uniform reports whether all pairs of GPUs and NICs are equally far from each other, with the CPU
-// between them; known is false if the text has no path. PHB counts as NODE, since NCCL knows no PCIe
-// roots. Pairs that are all SYS are not uniform if the NUMA nodes, or the CPUs, of all GPUs are known:
-// then they are as far apart as hardware has them.
+// uniform reports whether all pairs of GPUs and NICs are equally far from each other, with the
+// CPU between them; known is false if the text has no path. PHB counts as NODE, since NCCL knows
+// no PCIe roots. Pairs that are all SYS are not uniform if the NUMA nodes, or the CPUs, of all
+// GPUs are known: then they are as far apart as hardware has them.
 func (v *Verdict) uniform() (is, known bool) {
 	near, node, across := 0, 0, 0
 	for _, r := range v.Relations {
