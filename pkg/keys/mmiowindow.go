@@ -125,8 +125,9 @@ func chooseWindow(guest firmware.Input, written uint64) (set uint64, text string
 		return 0, fmt.Sprintf("%s, and the domain's own %s %q stays", need, users.Name,
 			words.Abridge(users.Value)), false
 
-	// This is OVMF's default, so there is nothing to write.
-	case enough == firmware.LeastWindow:
+	// This is OVMF's default, so there is nothing to write, unless it is known to be beyond the
+	// address space.
+	case enough == firmware.LeastWindow && (!fit.Known || fit.Window.Bytes > 0):
 		return 0, fmt.Sprintf("%s, the window has at least %s", need,
 			words.BytesThere(enough)), true
 

@@ -182,7 +182,7 @@ func lockedMemory(in Inputs) []Result {
 	}
 
 	switch {
-	// With a hard_limit libvirt counts nothing itself.
+	// With a hard_limit libvirt counts nothing itself, and has no need to know the vIOMMU.
 	case d.HardLimitBytes > 0 && d.HardLimitBytes < needed:
 		return fail("remove the hard_limit: libvirt then allows what the devices need",
 			"QEMU locks %s, and memtune/hard_limit allows %s", words.BytesNeeded(needed),
@@ -190,7 +190,7 @@ func lockedMemory(in Inputs) []Result {
 
 	case !d.HasIOMMU() || devices < 2:
 		return pass("once %s", memory)
-	case len(in.Plan.Domain().IOMMUs()) == 0:
+	case len(d.IOMMUs()) == 0 && d.HardLimitBytes == 0:
 		return fail("remove the vIOMMU from qemu:commandline and set viommu=intel: libvirt then "+
 			"counts every device",
 			"the vIOMMU in qemu:commandline makes QEMU lock %s for %d devices, and libvirt, which "+

@@ -331,6 +331,16 @@ func domainTests() map[string]map[string]test {
 					"libvirt, which does not know it, allows 2 GiB once (remove the vIOMMU from " +
 					"qemu:commandline and set viommu=intel: libvirt then counts every device)",
 			}},
+			"qemu:commandline, and a limit above": {given{
+				host: aHost,
+				domain: strings.Replace(domainWith(twoCells+memnodes+
+					"<memtune><hard_limit unit='GiB'>4</hard_limit></memtune>", uefi, gpu, nic),
+					"</domain>", hiddenIOMMU+"</domain>", 1),
+			}, []string{
+				"NOTE with a vIOMMU QEMU locks 4 GiB: 2 GiB once for each of 2 devices " +
+					"(KubeVirt allows it from 1.9.0 on; before, the VM may not start (cannot " +
+					"limit locked memory))",
+			}},
 		},
 		"gpudirect-clique": {
 			"none":      {given{host: aHost, domain: domainOf(gpu)}, nil},

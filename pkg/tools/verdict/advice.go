@@ -230,7 +230,7 @@ func (v *Verdict) advisePeers() {
 
 // adviseFile names the topology file that NCCL can read.
 func (v *Verdict) adviseFile() {
-	isWorse := v.host != nil && v.direct < v.Host.Direct
+	isWorse := v.host != nil && v.direct < v.Host.could
 	if _, err := v.TopologyFile(); err != nil || !isWorse && !v.Limited {
 		return
 	}
@@ -426,6 +426,7 @@ func (v *Verdict) wishes() (keys []string) {
 
 	case isBad && v.Limited:
 		keys = append(keys, "port-speed=host")
+	case isBad && v.Host != nil && v.Host.Compared: // the host has no more to show
 	case isBad && lacksSwitches:
 		keys = append(keys, "layout=auto")
 	}

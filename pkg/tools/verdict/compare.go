@@ -19,6 +19,10 @@ type Comparison struct {
 	Compared bool       `json:"compared"`
 	Lost     []Lost     `json:"lost"`    // relations that the guest does not show
 	Restore  []Restores `json:"restore"` // keys of the hook that restore them
+
+	// GPUs of the guest that have GPUDirect RDMA on the host, to a NIC of the guest's; where it is
+	// not shown which they are, as many as can be
+	could int
 }
 
 // Lost is a relation of the host that the guest does not show.
@@ -44,19 +48,8 @@ func (v *Verdict) compare() {
 
 	v.Host = c
 
-	// Of the host, too, counts only what its text shows: the path to the chosen NIC. With PXN
-	// that is the path of another GPU, and the pair has none of its own to know.
-	graph := machine(v.host, hostGPUs, hostNICs)
-	for i, choice := range graph.Choices() {
-		if choice.NIC < 0 {
-			continue
-		}
-
-		_, isKnown := v.host.PathType(hostGPUs[i].Address, hostNICs[choice.NIC].Address)
-		if choice.IsDirect() && (isKnown || choice.Type == ncclgraph.PXN) {
-			c.Direct++
-		}
-	}
+	c.Direct = countDirect(v.host, hostGPUs, hostNICs)
+	c.could = min(c.Direct, len(v.gpus))
 
 	gpus, nics, isShown := v.pairs()
 	if c.Compared = isShown; !isShown {
@@ -66,9 +59,29 @@ func (v *Verdict) compare() {
 		return
 	}
 
+	onHost := func(p pairing) *topology.Function { return p.host }
+	c.could = countDirect(v.host, topology.Map(gpus, onHost), topology.Map(nics, onHost))
 	c.lose(v, gpus, nics)
 	v.compareConsumers(gpus, nics)
 	c.restore(v)
+}
+
+// countDirect counts the GPUs of a machine that use GPUDirect RDMA to one of these NICs. Only what the
+// machine's text shows counts: the path to the chosen NIC. With PXN that is the path of another GPU,
+// and the pair has none of its own to know.
+func countDirect(m *paste.Machine, gpus, nics []*topology.Function) (count int) {
+	for i, choice := range machine(m, gpus, nics).Choices() {
+		if choice.NIC < 0 {
+			continue
+		}
+
+		_, isKnown := m.PathType(gpus[i].Address, nics[choice.NIC].Address)
+		if choice.IsDirect() && (isKnown || choice.Type == ncclgraph.PXN) {
+			count++
+		}
+	}
+
+	return count
 }
 
 // writeFile is the command that writes NCCL's topology file from the domain and the node.
@@ -111,10 +124,10 @@ func (c *Comparison) restore(v *Verdict) {
 	// A finer layout has all that a coarser one has. So each is named only if no pair is lost
 	// that takes a finer one.
 	switches := lost("PIX", "PXB")
-	lacksDirect := v.judged > 0 && v.direct < min(c.Direct, len(v.gpus)-v.robbed)
+	lacksDirect := v.judged > 0 && v.direct < min(c.could, len(v.gpus)-v.robbed)
 	add(switches > 0 || lacksDirect, "layout=mirror",
 		fmt.Sprintf("the host's switches: %s of PIX and PXB, GPUDirect RDMA on %d of %d GPUs",
-			words.Counted(switches, "pair"), min(c.Direct, len(v.gpus)), len(v.gpus)))
+			words.Counted(switches, "pair"), c.could, len(v.gpus)))
 
 	add(switches == 0 && lost("PHB") > 0, "layout=root",
 		fmt.Sprintf("the host's PCIe roots: %s of PHB", words.Counted(lost("PHB"), "pair")))

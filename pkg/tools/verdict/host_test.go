@@ -202,6 +202,21 @@ func TestHostByNumbers(t *testing.T) {
 	}
 }
 
+// TestHostOfOthers: a GPU and a NIC that are apart on the host lose nothing in the guest, though other
+// GPUs of the host have GPUDirect RDMA. No key restores it, and none is asked for.
+func TestHostOfOthers(t *testing.T) {
+	guest := lstopoOf(map[string][]numbered{"00": {{"01:00.0", "g2"}, {"02:00.0", "n0"}}})
+	v := compared(t, guest, withNumbers(serverLstopo))
+	if v.Host.Direct != 4 || !v.Host.Compared || len(v.Host.Lost) > 0 {
+		t.Fatalf("compared %+v", v.Host)
+	}
+
+	if asked := strings.Join(v.Send, "\n"); len(v.Host.Restore) > 0 ||
+		strings.Contains(asked, "layout=") {
+		t.Errorf("restored by %v, asked for in %q", v.Host.Restore, asked)
+	}
+}
+
 // TestHostNotShown: without numbers nothing shows which device of the host is which in a flat
 // guest. Pairs are not compared, no key restores them, there is no file, and it is said who can
 // write it.
