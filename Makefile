@@ -148,9 +148,9 @@ generate: ## regenerate the generated code
 golden: ## regenerate the golden files and the generated pages; read the diff before you commit it
 	go test ./pkg/plan -run Golden -update
 	go test ./pkg/tools/cluster/redact -run TestRules -update
-	go test ./test/docs ./cmd/kubectl-hostdev -run Generated -update
-	go test ./cmd/hook-sidecar -run 'CommandsDoc|PicturesDoc' -update
-	go test ./test/atlas -update
+	go test ./pkg/report ./pkg/tools/picture ./pkg/keys/nccl ./test/atlas -update
+	go test ./test/docs -run Generated -update
+	go test ./cmd/... -run 'Script|Generated|Doc' -update
 
 ci: ## run everything that CI runs
 	.ci/run
