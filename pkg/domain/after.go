@@ -31,9 +31,11 @@ func (d *Domain) After(c Changes) *Domain {
 	}
 
 	next.Controllers = append(next.Controllers, c.AddControllers...)
-	next.Others = slices.Clone(d.Others)
-	for i := range next.Others {
-		next.Others[i].complete(c)
+	if len(c.Complete) > 0 { // else the devices are those of d
+		next.Others = slices.Clone(d.Others)
+		for i := range next.Others {
+			next.Others[i].complete(c)
+		}
 	}
 
 	if c.RenameSSIDSizes {

@@ -169,14 +169,10 @@ func attemptAsIs(s start, p proposal) (built placing, violations []reasons.Findi
 		return placing{}, violations
 	}
 
-	// The tree does not change any more. What follows is what the next call will find of it, so that
-	// this call says the same: the room for ports that its numbers leave, which may be more than they
-	// were chosen for, and the reasons.
+	// From here on the tree stays as it is. The next call will count the ports that it has room for,
+	// which may be more than its numbers were chosen for, and find other reasons. So this call does.
 	if built.ports != s.ports {
-		g := built.result.Settled()
-		built.ports, _ = fit(s.ports, 0, func(ports bus.Ports) []reasons.Finding {
-			return g.Check(built.managed, ports)
-		})
+		built.ports, _ = portsBeside(s, built.managed, built.result.Settled())
 	}
 
 	built = withReferenced(built)
@@ -228,9 +224,7 @@ func keep(s start, p proposal) (placing, []reasons.Finding) {
 	// Here fewer ports may be left than KubeVirt would keep: a tree that is there is not torn down for
 	// them.
 	if len(kept.managed) > 0 {
-		fits, violations := fit(s.ports, 0, func(ports bus.Ports) []reasons.Finding {
-			return s.current.Check(kept.managed, ports)
-		})
+		fits, violations := portsBeside(s, kept.managed, s.current)
 		if len(violations) > 0 {
 			return placing{}, violations
 		}
@@ -242,6 +236,16 @@ func keep(s start, p proposal) (placing, []reasons.Finding) {
 	kept.decisions = withOutcome(kept.decisions, Kept, reasons.AlreadyAligned)
 	kept.result = s.after(kept.changes)
 	return withReferenced(kept), nil
+}
+
+// portsBeside returns how many root ports can be reserved for hotplug beside a tree that is there, or
+// the rules and budgets that it violates even without any.
+func portsBeside(
+	s start, managed bus.Devices, tree bus.Guest,
+) (bus.Ports, []reasons.Finding) {
+	return fit(s.ports, 0, func(ports bus.Ports) []reasons.Finding {
+		return tree.Check(managed, ports)
+	})
 }
 
 // unchanged leaves every device and controller where it is.

@@ -127,7 +127,8 @@ func (c *Case) leftByKeys(result plan.Result) string {
 		return ""
 	}
 
-	// The layout is the same from here on. What differs then is what the keys have left.
+	// Every run from here on gets the layout that was built without the keys. So only what the keys
+	// left behind can make the results differ.
 	off.Flags[policy.KeyLayout] = string(without.Plan.Layout)
 	on := off
 	on.Flags = maps.Clone(off.Flags)

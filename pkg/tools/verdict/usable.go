@@ -55,8 +55,8 @@ func (v *Verdict) faultOf(d *topology.Function) fault {
 	}
 
 	// A device may show several faults. Reported is the one that hides the others: first what is
-	// wrong with the device, then a wrong driver or none, then what the right driver has not
-	// done.
+	// wrong with the device, then a wrong driver or none, then what the right driver left
+	// undone.
 	is := v.guest.Faults[d.Address]
 	switch {
 	case is == paste.NoAnswer:

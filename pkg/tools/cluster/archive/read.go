@@ -130,7 +130,8 @@ func ReadDirectory(name string, directory fs.FS, limit int64) (Input, error) {
 
 // add adds a file that is text, also compressed by gzip.
 func (in *Input) add(name string, data []byte) {
-	// A plain file passes whatever is left of the limit: counted is what gzip adds.
+	// A file that is not compressed passes even if the limit is used up: only the bytes that
+	// decompression adds count.
 	plain, err := gzipped.Decompress(data, max(maxUnpacked-in.unpacked, len(data)))
 	if err == nil && IsTar(plain) {
 		err = errors.New("it is an archive: name it with an -f of its own")

@@ -88,8 +88,7 @@ func (n *node) countPartitions(s Shape, room int, isEmpty bool) (int, []Partitio
 		usable := n.usable(t, isEmpty)
 		i := slices.IndexFunc(usable, func(p Partition) bool { return len(p.GPUs) == size })
 		if i < 0 {
-			return len(order), order,
-				"no free GPUs are an NVLink partition of the size that the VM needs"
+			return len(order), order, noPartition
 		}
 
 		t.block(usable[i].devices.UnsortedList()...)
@@ -98,6 +97,9 @@ func (n *node) countPartitions(s Shape, room int, isEmpty bool) (int, []Partitio
 
 	return len(order), order, ""
 }
+
+// noPartition is why no VM more fits whose GPUs have to be a partition.
+const noPartition = "no free GPUs are an NVLink partition of the size that the VM needs"
 
 // unallocated returns those of claims that have no devices yet, what the others have, and why these
 // are not for another VM on the node: they are reserved, or cannot be reached from it.
@@ -125,7 +127,7 @@ func (n *node) unallocated(claims []*resourceapi.ResourceClaim) (
 	return open, has, ""
 }
 
-// offer is what VMs may take of a node.
+// offer limits the devices of a node that VMs may take.
 type offer struct {
 	taken   taken // not these, to which fill adds what VMs get
 	room    int   // for so many VMs
@@ -217,7 +219,7 @@ func (n *node) allocatePartition(
 		}
 	}
 
-	return nil, Partition{}, "no free GPUs are an NVLink partition of the size that the VM needs"
+	return nil, Partition{}, noPartition
 }
 
 // covers reports whether devices have each GPU of a partition.

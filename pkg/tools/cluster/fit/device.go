@@ -126,15 +126,11 @@ func publishes(devices []OfferedDevice, attribute string) (isPublished bool, oth
 }
 
 // values returns the values of an attribute, none of a device that is not published.
-func (d OfferedDevice) values(attribute string) []string {
+func (d OfferedDevice) values(attribute string) (values []string) {
 	if d.published == nil {
 		return nil
 	}
-	return valuesOf(d, attribute)
-}
 
-// valuesOf returns the values of a device's attribute.
-func valuesOf(d OfferedDevice, attribute string) (values []string) {
 	for name, a := range d.published.Attributes {
 		if qualify(string(name), d.Driver) != attribute {
 			continue

@@ -115,7 +115,7 @@ func moduleOf(d OfferedDevice) (nvlink.Module, bool) {
 		return 0, false
 	}
 
-	for _, value := range valuesOf(d, moduleAttribute) {
+	for _, value := range d.values(moduleAttribute) {
 		if module, err := strconv.Atoi(value); err == nil {
 			return nvlink.Module(module), true
 		}

@@ -292,7 +292,7 @@ func (n *node) unshared(
 		d := demands[key]
 		sharing := map[string][]OfferedDevice{}
 		for _, device := range d.left {
-			for _, value := range valuesOf(device, string(*c.MatchAttribute)) {
+			for _, value := range device.values(string(*c.MatchAttribute)) {
 				sharing[value] = append(sharing[value], device)
 			}
 		}

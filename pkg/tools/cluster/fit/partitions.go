@@ -194,7 +194,7 @@ func productOf(d OfferedDevice) string {
 	if d.published == nil {
 		return d.Driver
 	}
-	return fmt.Sprint(d.Driver, valuesOf(d, d.Driver+"/productName"))
+	return fmt.Sprint(d.Driver, d.values(d.Driver+"/productName"))
 }
 
 // usable returns the partitions of which no GPU is in use, the best to take first: the one that

@@ -66,7 +66,7 @@ func (n *node) modelOf(d OfferedDevice) *topology.Function {
 	}
 
 	id := func(attribute string) uint16 {
-		for _, value := range valuesOf(d, d.Driver+"/"+attribute) {
+		for _, value := range d.values(d.Driver + "/" + attribute) {
 			if id, err := strconv.ParseUint(value, 0, 16); err == nil {
 				return uint16(id)
 			}

@@ -199,9 +199,8 @@ func (e *Evidence) keep(n entry) {
 func form(text string) string {
 	b := make([]byte, 0, len(text))
 	for i := range len(text) {
-		isDigit := '0' <= text[i] && text[i] <= '9'
 		switch {
-		case !isDigit:
+		case !isDigit(text[i]):
 			b = append(b, text[i])
 		case len(b) == 0 || b[len(b)-1] != '0':
 			b = append(b, '0')

@@ -102,9 +102,7 @@ var harmlessFailures = []string{
 
 // isHarmless reports whether healthy VMs have an error, too.
 func isHarmless(line string) bool {
-	return slices.ContainsFunc(harmless, func(part string) bool {
-		return strings.Contains(line, part)
-	})
+	return hasAny(line, harmless)
 }
 
 // harmless are parts of errors in logs of VMs that are well: KubeVirt's tests allow them

@@ -60,11 +60,8 @@ func (n entry) isRemoved() bool { return strings.Trim(n.show().Text, redact.Mark
 // isPrivate reports whether an error is one of cloud-init in the guest, or about a password, which
 // may be anywhere in it.
 func isPrivate(n entry) bool {
-	text := strings.ToLower(n.plainLine())
 	words := []string{"cloud-init", "cloudinit", "passw", "secret", "token", "ssh-"}
-	return slices.ContainsFunc(words, func(word string) bool {
-		return strings.Contains(text, word)
-	})
+	return hasAny(strings.ToLower(n.plainLine()), words)
 }
 
 // quote returns the part of a text from shortly before a place in it. What is long is cut in its
