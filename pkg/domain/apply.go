@@ -130,7 +130,7 @@ func (e *editor) editAddress(address *xmledit.Element, to GuestAddress) {
 func (e *editor) change(now, to Controller) {
 	if to.HotplugOff != now.HotplugOff || !topology.Same(to.Chassis, now.Chassis) ||
 		!topology.Same(to.BusNr, now.BusNr) {
-		e.setTarget(now.at, to)
+		e.setTarget(now, to)
 	}
 
 	if now.Address == nil && to.Address != nil {
@@ -138,23 +138,24 @@ func (e *editor) change(now, to Controller) {
 	}
 }
 
-// setTarget sets hotplug and chassis of a port, and the bus number of an expander bus.
-func (e *editor) setTarget(port *xmledit.Element, to Controller) {
-	target := port.Child("target")
+// setTarget sets hotplug and chassis of a port, and the bus number of an expander bus. What is right
+// already keeps its spelling.
+func (e *editor) setTarget(now, to Controller) {
+	target := now.at.Child("target")
 	if target == nil {
-		e.edit(e.xml.InsertLast(port, printTarget(to)))
+		e.edit(e.xml.InsertLast(now.at, printTarget(to)))
 		return
 	}
 
-	if to.HotplugOff && target.Value("hotplug") != "off" {
+	if to.HotplugOff && !now.HotplugOff {
 		e.edit(e.xml.SetAttr(target, "hotplug", "off"))
 	}
 
-	if to.Chassis != nil {
+	if to.Chassis != nil && !topology.Same(to.Chassis, now.Chassis) {
 		e.edit(e.xml.SetAttr(target, "chassis", strconv.Itoa(*to.Chassis)))
 	}
 
-	if to.BusNr != nil {
+	if to.BusNr != nil && !topology.Same(to.BusNr, now.BusNr) {
 		e.edit(e.xml.SetAttr(target, "busNr", strconv.Itoa(*to.BusNr)))
 	}
 }

@@ -163,7 +163,7 @@ func TestUnclearArguments(t *testing.T) {
 }
 
 // TestChassis: a chassis is read of a port, written and verified, in an existing target or a new
-// one.
+// one. One that is right already keeps its spelling.
 func TestChassis(t *testing.T) {
 	const before = `<domain><devices>` +
 		`<controller type='pci' index='1' model='pcie-root-port'/>` +
@@ -175,11 +175,12 @@ func TestChassis(t *testing.T) {
 		`<target chassis="255" hotplug="off"></target></controller>` +
 		`<controller type='pci' index='2' model='pcie-root-port'>` +
 		`<target port='0x8' chassis='254'/></controller>` +
-		`<controller type='pci' index='3' model='pcie-root-port'><target chassis='0x5'/></controller>` +
+		`<controller type='pci' index='3' model='pcie-root-port'>` +
+		`<target chassis='0x5' hotplug='off'/></controller>` +
 		`</devices></domain>`
 
 	d := parse(t, before)
-	changes := domain.Changes{HotplugOff: []int{1}, Chassis: map[int]int{1: 255, 2: 254}}
+	changes := domain.Changes{HotplugOff: []int{1, 3}, Chassis: map[int]int{1: 255, 2: 254}}
 	got := apply(t, d, changes)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

@@ -152,7 +152,7 @@ func (r *reader) controller(e *xmledit.Element) (c Controller, hasIndex bool, er
 		HotplugOff: target.Value("hotplug") == "off", Alias: alias(e), at: e,
 	}
 
-	if address := e.Child("address"); address.Value("type") == "pci" {
+	if address := e.Child("address"); addressType(address) == "pci" {
 		if c.Address, err = r.guestAddress(address); err != nil {
 			return c, false, err
 		}

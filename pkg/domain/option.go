@@ -103,11 +103,16 @@ func (o Option) global() (driver, property, value string) {
 }
 
 // GlobalBytes returns the size that Global names; false where it names none, or not one of QEMU's
-// sizes: a number, in hexadecimal too, or one with a suffix, B to E, of powers of 1024
+// sizes: a number, decimal or with 0x hexadecimal, or one with a suffix, B to E, of powers of 1024
 // (util/cutils.c, qemu_strtosz). Fractions are rounded down to a whole number.
 func (d *Domain) GlobalBytes(driver, property string) (bytes uint64, isSet bool) {
 	_, text := d.Global(driver, property)
-	if n, isWhole := number(text, 0); isWhole {
+	base := 10 // also after a leading zero
+	if strings.HasPrefix(strings.ToLower(text), "0x") {
+		base = 0
+	}
+
+	if n, isWhole := number(text, base); isWhole {
 		return n, true
 	}
 

@@ -15,12 +15,11 @@ const (
 	namespace   = "http://libvirt.org/schemas/domain/qemu/1.0"
 )
 
-// TestSetOptions: an option of QEMU is added, replaced by its id, and removed without a
-// trace; what the user has in qemu:commandline stays byte for byte.
 // TestGlobalBytes: sizes are read as QEMU does.
 func TestGlobalBytes(t *testing.T) {
 	for text, want := range map[string]uint64{
 		"64G": 64 << 30, "0x40000000": 1 << 30, "1.5m": 3 << 19, "512": 512, "7B": 7, "0": 0,
+		"0123": 123, "010M": 10 << 20, // a leading zero is not octal
 		"": none, "G": none, "-1": none, "64Q": none, "1e99E": none, "nanG": none,
 	} {
 		d := parse(t, "<domain xmlns:q='http://libvirt.org/schemas/domain/qemu/1.0'><q:commandline>"+
@@ -34,6 +33,8 @@ func TestGlobalBytes(t *testing.T) {
 // none is no size.
 const none = math.MaxUint64
 
+// TestSetOptions: an option of QEMU is added, replaced by its id, and removed without a
+// trace; what the user has in qemu:commandline stays byte for byte.
 func TestSetOptions(t *testing.T) {
 	const (
 		bound = "<domain xmlns:q='" + namespace + "'>"

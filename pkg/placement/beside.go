@@ -29,7 +29,7 @@ func checkBeside(s start, next placing) []reasons.Finding {
 
 		guest, err := next.result.CompletedBy(w.libvirt)
 		if err != nil {
-			continue // checkUnmoved has it
+			continue // checkUnmoved or faultsOf reports it
 		}
 
 		before := slotsInUse(w.guest)

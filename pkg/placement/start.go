@@ -23,7 +23,7 @@ type start struct {
 	hostPlaces []*topology.Node // of the devices in hostTree
 	base       domain.Changes   // made in any case
 	ports      bus.Ports        // to reserve for hotplug
-	without    []without        // the hook, with each libvirt
+	without    []without        // what each libvirt makes of the domain without the hook
 
 	// the companions of a whole AMD GPU share a root port, since one for each fits in no layout
 	companionsShare bool
@@ -60,8 +60,9 @@ func (s start) after(changes domain.Changes) bus.Guest {
 
 // completed returns the start of the call after one that moves nothing: what must stay has the
 // addresses and bus numbers that libvirt gives it without the hook, and the controllers that libvirt
-// adds are there. It is false where nothing is open, libvirt refuses the domain, or QEMU does not
-// start it: it makes controllers by index, and one would be under another that comes later.
+// adds are there. The second result is false if nothing lacks an address, if libvirt refuses the
+// domain, or if a controller is on a bus with a higher index: QEMU makes controllers by index, and
+// does not start that.
 func (s start) completed() (start, bool) {
 	if len(s.without) == 0 {
 		return s, false
@@ -76,9 +77,10 @@ func (s start) completed() (start, bool) {
 
 	s.base.Complete = completions(s.current.Given, whole)
 	s.base.AddControllers = whole.Controllers[len(s.Domain.Controllers):]
-	s.current = s.after(domain.Changes{
+	completed := s.Domain.After(domain.Changes{
 		Complete: s.base.Complete, AddControllers: s.base.AddControllers,
-	}).Settled()
+	})
+	s.current = bus.New(libvirt.NewGuest(completed), s.current.Libvirt).Settled()
 
 	// A hostdev is where it is plugged in, as the next call finds it.
 	s.devices = slices.Clone(s.devices)

@@ -129,8 +129,8 @@ const maxNamed = 8
 // replugs reports whether one of these hostdevs is in another port in a changed
 // guest, but for those in ports of the root bus itself.
 func (w without) replugs(changed bus.Guest, hostdevs []topology.DeviceID) bool {
-	next, isAccepted := changed.Completed()
-	return isAccepted && alloc.Replugs(w.guest, next, hostdevs)
+	next, err := changed.CompletedBy(w.libvirt)
+	return err == nil && alloc.Replugs(w.guest, next, hostdevs)
 }
 
 // moves returns what a libvirt moves in a changed guest, of what must stay. The error says why it
