@@ -1,7 +1,7 @@
 // Package consumers models the software that asks the PCI Express tree of a machine: what each
-// program decides on the host and in a guest, and whether the guest's decision is the host's. A
-// consumer is one file and one entry of the table here. `make judges` compares the models with the
-// programs' own code.
+// program decides on the host and in a guest, and whether the guest's decision is the host's. Each
+// program has a file, each of its questions an entry of the table here. `make judges` compares the
+// models with the programs' own code.
 package consumers
 
 import (
@@ -11,8 +11,8 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// Machine is a host or a guest as the software in it sees it. Host and guest have the same devices,
-// each in an order of its own.
+// Machine is a host or a guest as the software in it sees it. The decisions are about the devices that
+// both have, each in an order of its own.
 type Machine struct {
 	ncclgraph.Machine // GPUs and NICs in the order of their addresses
 	// NCCL is the machine that a topology file shows NCCL and RCCL; nil without a file.
@@ -20,10 +20,10 @@ type Machine struct {
 	CPU  topology.CPU
 	// HasCells is true for a guest with NUMA cells. Without them no device can know its node.
 	HasCells bool
-	// HasOneCell is true for a guest whose CPUs are all near every device.
+	// HasOneCell is true for a guest with exactly one cell: its CPUs are near every device.
 	HasOneCell bool
 	// Atomics has the whole AMD GPUs, with whether the root port above each completes PCIe
-	// AtomicOps. Those of a host count as such.
+	// AtomicOps. All root ports of a host count as completing them.
 	Atomics map[topology.ID]bool
 }
 
@@ -33,7 +33,7 @@ type Verdict int
 // The verdicts, from the best.
 const (
 	Right Verdict = iota // as on the host
-	Open                 // a tie that has what it decides on the host, or less than there
+	Open                 // several equal answers, one of them the host's; or NCCL lacks GPUDirect RDMA
 	Wrong                // something else
 	// Harmful is wrong as no guest without the hook is: something that the host lacks, or slower
 	// than without the hook.

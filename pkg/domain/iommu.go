@@ -21,15 +21,14 @@ type IOMMU struct {
 	Alias       string // alias/@name; of a marked one IOMMUMark
 	IOAPIC      bool   // marked, and with it QEMU's I/O APIC, which can have no mark
 
-	// Emptied is true for <driver></driver>, as KubeVirt's Go types write what they leave of the
-	// hook's own: they lack the attributes of model intel (virtwrap/api/schema.go, IOMMUDriver).
-	// Any other driver without attributes is the user's; one with the same bytes cannot be
-	// distinguished.
+	// Emptied is true for <driver></driver>. KubeVirt's Go types lack the attributes of model intel
+	// (virtwrap/api/schema.go, IOMMUDriver), and write this for the hook's own. Any other driver
+	// without attributes is the user's; one with the same bytes cannot be distinguished.
 	Emptied bool
 	HasMore bool // it has more than a driver and an alias
 
-	// SSIDSize is true for a user's with driver/@ssidSize, as KubeVirt misspells ssidsize, and
-	// without that.
+	// SSIDSize is true for a user's iommu with driver/@ssidSize and without driver/@ssidsize: KubeVirt
+	// misspells the name.
 	SSIDSize bool
 }
 
@@ -165,8 +164,8 @@ func placeIOMMUs(e *editor) error {
 		}
 	}
 
-	// Each parent once, after all in it that goes is known: it goes, too, if it becomes empty, unless
-	// something is added or the user wrote it.
+	// Now all that goes is known, and each parent is edited once. It is removed if it becomes empty, but
+	// not if something is added to it or if the user wrote it.
 	for n, devices := range parents {
 		if slices.Contains(parents[:n], devices) {
 			continue

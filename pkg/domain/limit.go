@@ -9,9 +9,9 @@ import (
 // results. 0 means no limit.
 type Limit struct {
 	Bytes int // of a domain
-	// Marks limits the number of < and =, and so of elements and attributes: an element takes
+	// Signs limits the number of < and =, and so of elements and attributes: an element takes
 	// some fifty times the memory of its shortest form.
-	Marks    int
+	Signs    int
 	Hostdevs int // all their pairs are compared
 	Result   int // bytes of a changed domain
 }
@@ -22,10 +22,9 @@ func (l Limit) Check(domain []byte) error {
 		return fmt.Errorf("the domain has %d bytes, the limit is %d", len(domain), l.Bytes)
 	}
 
-	count := func(mark string) int { return bytes.Count(domain, []byte(mark)) }
-	if marks := count("<") + count("="); l.Marks > 0 && marks > l.Marks {
-		return fmt.Errorf("the domain has %d elements and attributes, the limit is %d", marks,
-			l.Marks)
+	count := func(text string) int { return bytes.Count(domain, []byte(text)) }
+	if signs := count("<") + count("="); l.Signs > 0 && signs > l.Signs {
+		return fmt.Errorf("the domain has %d of the signs < and =, the limit is %d", signs, l.Signs)
 	}
 
 	if hostdevs := count("<hostdev"); l.Hostdevs > 0 && hostdevs > l.Hostdevs {

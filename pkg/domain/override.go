@@ -22,7 +22,7 @@ func placeOverrides[O override](e *editor) error {
 	return nil
 }
 
-// replaceOverride adds an override after all others, in place of one at these elements.
+// replaceOverride removes the override at these elements, and adds one after all others.
 func (e *editor) replaceOverride(o override, at []*xmledit.Element) {
 	e.remove(at)
 	e.added = append(e.added, o)

@@ -22,18 +22,19 @@ func choose(s start) proposal {
 		return propose(s, s.Policy.Layout, "")
 	}
 
-	judge := newJudge(s)
-	all := judge.candidates()
+	j := newJudge(s)
+	all := j.candidates()
 
-	// Numa places nothing in a guest without cells: that is the tree without the hook, which the others
-	// are measured by, and no choice where the finest layout places something.
-	placing := slices.DeleteFunc(slices.Clone(all), func(c candidate) bool {
+	// In a guest without cells numa places nothing. That is the tree without the hook, by which the
+	// others are measured, so it is not the best if the finest layout places a device.
+	eligible := slices.DeleteFunc(slices.Clone(all), func(c candidate) bool {
 		return len(c.managed) == 0 && len(all[0].managed) > 0
 	})
-	best := slices.MinFunc(placing, candidate.compare) // of equal ones the finest, which is first
-	best.Why = judge.why(best, all)
+	best := slices.MinFunc(eligible, candidate.compare) // of equal ones the finest, which is first
+	best.Why = j.why(best, all)
 
-	// A simpler tree that is as good in every respect is easier to read and takes fewer ports.
+	// A simpler tree that is as good in every respect is easier to read and takes fewer ports. It may be
+	// the one in which nothing is placed: a single GPU gains nothing from a place.
 	for _, simpler := range slices.Backward(all) {
 		if simpler.Layout == best.Layout {
 			break
@@ -62,8 +63,8 @@ type candidate struct {
 
 // score orders candidates. The fields are in the order in which they count.
 type score struct {
-	// It claims what the host lacks, or its ports slow a consumer down: no tree without the hook
-	// does.
+	// How many decisions use what the host lacks, or are slowed down by a port of the guest. Without
+	// the hook there are none.
 	harm int
 	// Decisions that are wrong beyond those of a flat tree: of NCCL, and of all consumers. They are
 	// 0 where no consumer decides more wrongly than without the hook.
@@ -262,25 +263,25 @@ func gaining(in, other []consumers.Tally) string {
 // whyNoSwitches returns why a tree has no switches, with the key that would bring them, and why it
 // is not the finest of those without.
 func (j judge) whyNoSwitches(best candidate, all []candidate, isHosts bool) string {
-	var reasons []string
+	var causes []string
 	for _, finer := range all {
 		if finer.Layout == best.Layout {
 			break
 		}
 
 		if finer.Layout == policy.LayoutRoot && finer.worse > best.worse {
-			reasons = append(reasons, worseIn(finer, j.withoutHook))
+			causes = append(causes, worseIn(finer, j.withoutHook))
 		}
 	}
 
 	if all[0].usesSwitches {
-		reasons = append(reasons, j.slowSwitches(isHosts))
+		causes = append(causes, j.slowSwitches(isHosts))
 	}
 
-	if len(reasons) == 0 {
+	if len(causes) == 0 {
 		return asNear(best)
 	}
-	return strings.Join(reasons, ", and ")
+	return strings.Join(causes, ", and ")
 }
 
 // worseIn says which consumer decides more wrongly in a tree than without the hook.

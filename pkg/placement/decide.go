@@ -191,8 +191,8 @@ func findCell(s start, d PassthroughDevice) (*topology.CellID, reasons.Reason) {
 	return s.cells.Of(node)
 }
 
-// keepFunctionZero leaves function 0 of a slot where another function of it stays: a guest
-// finds no function of a slot without function 0. Both may be ports under an expander bus,
+// keepFunctionZero keeps function 0 of a slot in place where another function of the slot stays: a
+// guest finds no function of a slot without function 0. Both may be ports under an expander bus,
 // which go with their devices.
 func keepFunctionZero(current bus.Guest, decisions []Decision) {
 	type sharedSlot struct {
@@ -200,8 +200,9 @@ func keepFunctionZero(current bus.Guest, decisions []Decision) {
 		number int
 	}
 
-	// What goes with a device: its own node, and the ports above it that are under an expander bus.
-	leaving := func(d Decision) []*topology.Node {
+	// What a device would take with it: its own node, and the ports above it that are under an expander
+	// bus.
+	takesAlong := func(d Decision) []*topology.Node {
 		return slices.DeleteFunc(current.Tree.Node(d.ID).Path(), func(n *topology.Node) bool {
 			return n.Kind != topology.Endpoint && n.Top() == current.Root()
 		})
@@ -210,7 +211,7 @@ func keepFunctionZero(current bus.Guest, decisions []Decision) {
 	// Where several functions stay, the first of them gives the reason.
 	staying := map[sharedSlot]Decision{}
 	for _, d := range slices.Backward(decisions) {
-		for _, n := range leaving(d) {
+		for _, n := range takesAlong(d) {
 			if d.Outcome != Placed && n.Function != 0 {
 				staying[sharedSlot{n.Parent, n.Slot}] = d
 			}
@@ -219,7 +220,7 @@ func keepFunctionZero(current bus.Guest, decisions []Decision) {
 
 	// Function 0 stays with the outcome of the function for whose sake it does.
 	for i, d := range decisions {
-		for _, n := range leaving(d) {
+		for _, n := range takesAlong(d) {
 			other, stays := staying[sharedSlot{n.Parent, n.Slot}]
 			if stays && d.Outcome == Placed && n.Function == 0 {
 				d.Cell, d.Outcome, d.Reason = nil, other.Outcome, other.Reason

@@ -12,12 +12,14 @@
 //	request/      domain, variables, VMI           -> hostdevs that the domain lacks
 //	inventory.go  domain, host, request            -> devices
 //	unmoved.go    domain, changed domain           -> what libvirt would put elsewhere
+//	beside.go     domain, changed domain           -> what QEMU's own arguments collide with
 //	hotplug.go    domain, policy                   -> root ports to keep free
 //	start.go      all of these                     -> the common input of all layouts
 //	decide.go     devices, cells                   -> decisions
 //	layout.go     decisions, host's tree           -> the tree that is wanted
 //	machine.go    devices, a tree                  -> the NIC that NCCL takes for each GPU
-//	switchports.go  domain, devices              -> why no switch port gets a link
+//	cpu.go        host, domain                     -> the CPUs as consumers see them
+//	switchports.go domain, devices                 -> why no switch port gets a link
 //	proposal.go   decisions, wanted tree           -> the proposal of a layout
 //	compare.go    current tree, proposal           -> is it as good already
 //	choose.go     proposals, with auto             -> the layout

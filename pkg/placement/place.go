@@ -110,20 +110,20 @@ func withPorts(s start, placed placing, indexes []int) placing {
 	return placed
 }
 
-// attempt returns the placing of a proposal, or the rules and budgets that it violates. Where the
-// tree would change what libvirt gives to what stays, that gets it now: the next call of a boot finds
-// it in the domain, and both have to answer the same.
+// attempt returns the placing of a proposal, or the rules and budgets that it violates. If libvirt
+// would move a device that stays, it tries again with the address that libvirt gives that device
+// without the hook: the next call of a boot finds it there, and both have to answer the same.
 func attempt(s start, p proposal) (placing, []reasons.Finding) {
-	built, violations := attemptAsIs(s, p)
+	built, violations := attemptOnce(s, p)
 
-	// More room does not come from addresses, so that an exceeded budget is the answer.
+	// Fixed addresses free no room, so an exceeded budget is final.
 	if len(violations) == 0 || reasons.CodeBudget.IsIn(violations) {
 		return built, violations
 	}
 
 	if whole, isOpen := s.completed(); isOpen {
 		again := propose(whole, p.Layout, p.Why)
-		if built, broken := attemptAsIs(whole, again); len(broken) == 0 {
+		if built, broken := attemptOnce(whole, again); len(broken) == 0 {
 			return built, nil
 		}
 	}
@@ -131,15 +131,16 @@ func attempt(s start, p proposal) (placing, []reasons.Finding) {
 	return placing{}, violations
 }
 
-// attemptAsIs does so with the domain as it came.
-func attemptAsIs(s start, p proposal) (built placing, violations []reasons.Finding) {
+// attemptOnce tries a proposal in the domain of one start.
+func attemptOnce(s start, p proposal) (built placing, violations []reasons.Finding) {
 	// The current tree stays if it is as good as the one that would be built: a second call then
 	// changes nothing, and neither does a call for a tree that the user made.
 	if inCells(s, p) && inPorts(s, p) && inPairs(s, p) {
-		// Numa leaves some devices unplaced that an earlier call with root has placed. They count as
-		// placed first; if that tree breaks a rule, it is judged by what numa itself places.
+		// Numa leaves some devices unplaced that an earlier call with root has placed: they count as
+		// placed. If that tree breaks a rule, no earlier call has built it, and only what numa itself
+		// places is judged, if there is anything.
 		kept, violations := keep(s, withFiner(s, p, s.current))
-		if len(violations) > 0 && len(p.managed) > 0 { // no earlier call has built such a tree
+		if len(violations) > 0 && len(p.managed) > 0 {
 			kept, violations = keep(s, p)
 		}
 
@@ -470,9 +471,9 @@ func giveUp(s start, p proposal, violations []reasons.Finding) placing {
 	})
 }
 
-// withReferenced returns a placing as the next call finds it: a device without an address that has
-// no place, or is in its place already, is kept for another reason where libvirt plugs it in under
-// an expander bus, or into a port of the root bus, that something names.
+// withReferenced returns a placing as the next call finds it. Libvirt may plug a device that gets no
+// address here into a port of the root bus, or under an expander bus, that something in the domain
+// names. The next call keeps such a device for that reason, so this one does.
 func withReferenced(built placing) placing {
 	if len(built.result.References) == 0 {
 		return built

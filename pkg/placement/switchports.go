@@ -17,7 +17,7 @@ import (
 // layout is chosen, and all calls of a boot agree on it.
 //
 // A single switch may still stay as it is, where the host shows no link of a device under it that
-// QEMU has a value for (guest.writePortSpeed).
+// QEMU has a value for (keys.writePortSpeed).
 func (s start) switchPortsSpeak() bool {
 	return s.Policy.PortSpeed == "host" && s.switchPortsRefused() == ""
 }

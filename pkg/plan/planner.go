@@ -74,22 +74,24 @@ func (p Planner) WholeHost() (Planner, *topology.Host, []reasons.Finding) {
 	return p, whole.host, whole.problems
 }
 
-// answerNeeds returns the needs of the answer to a call. Layout auto follows the pairs
-// of NCCL, every layout looks for GPUs that need AtomicOps, devices of variables are added by
-// group, and companions are found among the related functions: with those nearly all is read, so
-// the input of warnings is read, too. What warnings alone need is read after the reply: for 64
-// devices it takes a third of an answer's CPU time again, nearly all of it in system calls
-// (BenchmarkMutate).
+// answerNeeds returns the needs of the answer to a call. What warnings alone need is read after the
+// reply: for 64 devices it takes a third of an answer's CPU time again, nearly all of it in system
+// calls (BenchmarkMutate).
 func (p Planner) answerNeeds(wanted policy.Policy) host.Needs {
 	needs := keys.Needs(wanted)
+
+	// Layout auto asks which devices are GPUs and NICs; every layout which GPUs need AtomicOps.
 	if wanted.Layout != policy.LayoutKeep {
 		needs |= host.Classes
 	}
 
+	// Devices of variables are added by IOMMU group.
 	if len(p.Variables) > 0 {
 		needs |= host.Groups
 	}
 
+	// Companions are among the related functions. With these nearly all is read, so the input of
+	// warnings is read, too.
 	if needs.Has(host.Related) || wanted.Companions == policy.CompanionsAdd {
 		needs |= host.Related | warningNeeds
 	}

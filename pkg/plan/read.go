@@ -17,7 +17,7 @@ func (p Planner) Read(req Request) *VM { return p.read(req, p.planNeeds) }
 // Answer returns the plan of the policy, and reads no more of the host than that depends on.
 // The plan lacks the facts that Diagnose adds.
 func (p Planner) Answer(req Request) Result {
-	return p.read(req, p.answerNeeds).guarded(variant{}, false)
+	return p.read(req, p.answerNeeds).planGuarded(variant{}, false)
 }
 
 // Diagnose adds the host's remaining facts about the devices to an answer, and their
@@ -32,7 +32,7 @@ func (p Planner) Diagnose(answer Result) Result {
 		vm.shown = p.readHost(vm.candidates, needs)
 	}
 
-	return vm.diagnosed(answer)
+	return vm.withHostFacts(answer)
 }
 
 // read reads a VM, and the part of the host that the policy needs.

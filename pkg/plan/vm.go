@@ -79,8 +79,8 @@ func AlternativeOf(p *placement.Plan) Alternative {
 	}
 }
 
-// Compare orders alternatives by what a user of NCCL feels most: GPUDirect RDMA, the right NIC,
-// then pairs.
+// Compare orders alternatives from the worst, by what a user of NCCL feels most: GPUDirect RDMA, the
+// right NIC, then pairs. Layout auto follows all consumers, and has an order of its own.
 func (a Alternative) Compare(b Alternative) int {
 	return cmp.Or(cmp.Compare(a.Direct, b.Direct), cmp.Compare(a.Right, b.Right),
 		cmp.Compare(a.Alike, b.Alike))
@@ -135,7 +135,7 @@ func (v *VM) Prospect() (result Result, isCurrent bool) {
 func (v *VM) plan(which variant) Result {
 	result, isMade := v.plans[which]
 	if !isMade {
-		result = v.guarded(which, true)
+		result = v.planGuarded(which, true)
 		if v.plans != nil {
 			v.plans[which] = result
 		}
@@ -144,8 +144,8 @@ func (v *VM) plan(which variant) Result {
 	return result
 }
 
-// guarded makes a plan, or an error of a panic.
-func (v *VM) guarded(which variant, diagnosed bool) (result Result) {
+// planGuarded makes a plan, or an error of a panic.
+func (v *VM) planGuarded(which variant, diagnosed bool) (result Result) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			result = Result{Domain: v.request.Domain, Err: newPanicError(cause)}
@@ -155,18 +155,18 @@ func (v *VM) guarded(which variant, diagnosed bool) (result Result) {
 		return Result{Domain: v.request.Domain, Err: v.panicked}
 	}
 
-	result = v.made(which)
+	result = v.planVariant(which)
 	if diagnosed {
-		result = v.diagnosed(result)
+		result = v.withHostFacts(result)
 	}
 
 	return result
 }
 
-// made makes a plan and the domain that it results in.
-func (v *VM) made(which variant) Result {
+// planVariant makes a plan and the domain that it results in.
+func (v *VM) planVariant(which variant) Result {
 	if which.current {
-		return v.described()
+		return v.describeCurrent()
 	}
 
 	wanted := v.policyOf(which)
@@ -192,7 +192,7 @@ func (v *VM) made(which variant) Result {
 		return fail(Malformed, v.domainErr)
 	}
 
-	plan, err := v.place(wanted)
+	plan, err := v.planPlaces(wanted)
 	if err != nil {
 		return fail(Malformed, err)
 	}
@@ -221,8 +221,8 @@ func (v *VM) made(which variant) Result {
 	return result
 }
 
-// described describes the current tree. Nothing is planned, so that nothing can be refused.
-func (v *VM) described() Result {
+// describeCurrent describes the current tree. Nothing is planned, so that nothing can be refused.
+func (v *VM) describeCurrent() Result {
 	result := Result{Domain: v.request.Domain, VMI: v.VMI, Kind: Malformed, vm: v}
 	result.Err = cmp.Or(v.planner.Invalid, v.vmiErr, v.domainErr)
 	if result.Err != nil {
@@ -246,26 +246,26 @@ func (v *VM) input(wanted resolved) placement.Input {
 	}
 }
 
-// place plans the places of the devices and the fragments of the keys. The layout follows from which
-// links the switch ports have, and whether these have room is known once there is a plan: without room
-// it plans again without them.
-func (v *VM) place(wanted resolved) (*placement.Plan, error) {
+// planPlaces plans the places of the devices, with the fragments of the keys. The first plan may give
+// the switch ports links. If the firmware has no room for these ports, which only a plan shows, a
+// second plan has none.
+func (v *VM) planPlaces(wanted resolved) (*placement.Plan, error) {
 	in := v.input(wanted)
-	in.Domain = v.handed()
-	plan, err := v.written(in)
+	in.Domain = v.asHanded()
+	plan, err := v.planKeys(in)
 	if err != nil {
 		return nil, err
 	}
 
 	if in.NoRoomForPorts = keys.NoRoomForPorts(plan); in.NoRoomForPorts != "" {
-		return v.written(in)
+		return v.planKeys(in)
 	}
 
 	return plan, nil
 }
 
-// written plans with the fragments of the keys.
-func (v *VM) written(in placement.Input) (*placement.Plan, error) {
+// planKeys plans the places, then the fragments of the keys.
+func (v *VM) planKeys(in placement.Input) (*placement.Plan, error) {
 	plan, err := placement.New(in)
 	if err != nil {
 		return nil, err
@@ -279,9 +279,9 @@ func (v *VM) written(in placement.Input) (*placement.Plan, error) {
 	}), nil
 }
 
-// handed returns the domain as virt-launcher hands it to the hook, with the machine of the VMI:
+// asHanded returns the domain as virt-launcher hands it to the hook, with the machine of the VMI:
 // libvirt's own XML of a running VM names a version of it.
-func (v *VM) handed() *domain.Domain {
+func (v *VM) asHanded() *domain.Domain {
 	if !v.request.Running || v.VMI == nil || !libvirt.IsVersionOf(v.domain.Machine, v.VMI.Machine) {
 		return v.domain
 	}
@@ -291,8 +291,8 @@ func (v *VM) handed() *domain.Domain {
 	return &d
 }
 
-// diagnosed adds the host's facts about the devices to a result, and their warnings.
-func (v *VM) diagnosed(result Result) Result {
+// withHostFacts adds the host's facts about the devices to a result, and their warnings.
+func (v *VM) withHostFacts(result Result) Result {
 	if result.Plan != nil {
 		plan := result.Plan.Diagnosed(v.shown.host, v.planner.Partitions, v.shown.problems)
 		result.Plan = plan.With(plan.Changes.Marked, keys.NCCLExtras(plan), nil)

@@ -22,10 +22,10 @@ const (
 	// after each call in any case.
 	collectAt = 200
 
-	// maxDomain, maxMarks and maxHostdevs limit domains, see domain.Limit. They are about ten
+	// maxDomain, maxSigns and maxHostdevs limit domains, see domain.Limit. They are about ten
 	// times what a VM with 64 devices has.
 	maxDomain = 2 << 20
-	maxMarks  = 50_000
+	maxSigns  = 50_000
 
 	// maxHostdevs is four times the maximum of a guest with a port for each device:
 	// libvirt's highest index of a PCI controller is 255.
@@ -35,7 +35,7 @@ const (
 // Limit returns the limit of domains. Other commands than serve have none.
 func Limit() domain.Limit {
 	return domain.Limit{
-		Bytes: maxDomain, Marks: maxMarks, Hostdevs: maxHostdevs, Result: hooks.MaxReply,
+		Bytes: maxDomain, Signs: maxSigns, Hostdevs: maxHostdevs, Result: hooks.MaxReply,
 	}
 }
 

@@ -59,7 +59,7 @@ func (t Type) IsDirect() bool { return t <= PXN }
 type Choice struct {
 	NIC int // position in Machine.NICs; -1 where the machine has none
 	Type
-	// a switch's uplink, or a link that sysfs does not show, is slower than both ends
+	// an uplink is slower than both ends, or a link shows no speed
 	Limited   bool
 	Bandwidth float64 // GB/s of the slowest PCI Express link on the path
 }
@@ -334,9 +334,9 @@ func (p path) across(uplinks []element) path {
 	return p
 }
 
-// linkAbove returns the link between a function and the port above it as NCCL takes it: speed and
-// width each as the lower of both ends, and one that is not known not at all (xml.cc,
-// ncclTopoGetXmlFromSys).
+// linkAbove returns the link between a function and the port above it as NCCL takes it (xml.cc,
+// ncclTopoGetXmlFromSys): the lower of the speeds that are known, and the lower width, which is
+// unknown if one end does not show it.
 func (m Machine) linkAbove(n *topology.Node) topology.Link {
 	link := m.Link(n)
 	if n.Parent == nil || !n.Parent.Kind.IsPort() {

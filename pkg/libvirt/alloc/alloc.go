@@ -110,8 +110,8 @@ func complete(given libvirt.Guest, m Libvirt) (*simulation, *addresses, error) {
 }
 
 // pass reserves the addresses that devices have, and gives addresses to the others.
-func (sim *simulation) pass(isDry bool) (*addresses, error) {
-	a, err := sim.collect(isDry)
+func (sim *simulation) pass(isFirst bool) (*addresses, error) {
+	a, err := sim.collect(isFirst)
 	if err != nil {
 		return nil, err
 	}

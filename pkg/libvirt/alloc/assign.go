@@ -24,8 +24,8 @@ var collectedElements = []string{
 
 // collect returns the buses of the controllers, root ports for indexes that are missing, with the
 // addresses that the domain has (src/qemu/qemu_domain_address.c, qemuDomainPCIAddressSetCreate).
-func (sim *simulation) collect(isDry bool) (*addresses, error) {
-	a := &addresses{Version: sim.Version, isDry: isDry, buses: sim.space}
+func (sim *simulation) collect(isFirst bool) (*addresses, error) {
+	a := &addresses{Version: sim.Version, isFirst: isFirst, buses: sim.space}
 	a.buses = slices.Grow(a.buses, sim.buses+len(sim.others))
 	a.add(domain.RootPort, sim.buses)
 	a.buses[0] = newBus(domain.PCIeRoot)
@@ -49,16 +49,16 @@ func (sim *simulation) collect(isDry bool) (*addresses, error) {
 func (sim *simulation) collected() []*item {
 	all := slices.Concat(sim.hostdevs, sim.controllers, sim.devices)
 	slices.SortStableFunc(all, func(x, y *item) int {
-		return cmp.Compare(x.collected(), y.collected())
+		return cmp.Compare(x.collectRank(), y.collectRank())
 	})
 	return all
 }
 
-// collected returns the position of an item's element in collectedElements.
-func (i *item) collected() int { return slices.Index(collectedElements, i.element) }
+// collectRank returns the position of an item's element in collectedElements.
+func (i *item) collectRank() int { return slices.Index(collectedElements, i.element) }
 
 // assign gives an address to each controller and device that has none
-// (qemuDomainAssignDevicePCISlots). A dry run keeps none.
+// (qemuDomainAssignDevicePCISlots). The first pass forgets these addresses.
 func (sim *simulation) assign(a *addresses) error {
 	for _, c := range sim.controllers {
 		if err := a.assign(c); err != nil {
@@ -95,7 +95,7 @@ func (a *addresses) assignFunction(i *item, function int) error {
 		return fmt.Errorf("%s: %w", i.name(), err)
 	}
 
-	if !a.isDry {
+	if !a.isFirst {
 		i.at = &at
 	}
 
@@ -112,8 +112,8 @@ func isUSB2(i *item) bool {
 		strings.HasPrefix(string(i.model), "ich9-")
 }
 
-// assignUSB2 gives a part of a USB 2 controller an address in the slot of a part that has one. A
-// dry run keeps that one, too.
+// assignUSB2 gives a part of a USB 2 controller an address in the slot of a part that has one.
+// The first pass keeps it.
 func (sim *simulation) assignUSB2(a *addresses, part *item) error {
 	if !part.isOpen() {
 		return nil
@@ -149,7 +149,7 @@ const (
 var usb2Slots = []int{0x1d, 0x1a}
 
 // assignChipset gives devices the slots of the root bus that q35 has for them, where these are free
-// (qemuDomainValidateDevicePCISlotsQ35). A dry run keeps these addresses.
+// (qemuDomainValidateDevicePCISlotsQ35). The first pass keeps these addresses.
 func (sim *simulation) assignChipset(a *addresses) error {
 	for _, c := range sim.controllers {
 		if c.model == domain.DMIToPCIBridge && c.at == nil {
@@ -208,7 +208,7 @@ func (a *addresses) takeSlot(i *item, number int) bool {
 }
 
 // assignPrimaryVideo gives the first video device its slot. Where that is taken, the device gets an
-// address before all controllers; a dry run reserves one here and another with the video devices.
+// address before all controllers; the first pass reserves one here and another with the video devices.
 func (sim *simulation) assignPrimaryVideo(a *addresses) error {
 	primary := libvirt.PrimaryVideo(sim.given.Devices)
 	if primary < 0 {

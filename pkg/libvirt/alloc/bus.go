@@ -28,7 +28,7 @@ const (
 	integrated // the device is on the root bus, whatever that accepts
 
 	endpoints  = conventional | express
-	connectors = autoAssign - 1 // what is plugged in
+	connectors = autoAssign - 1 // all above: what is plugged in
 )
 
 // connectionOf returns what a PCI controller needs of the bus that it is on
@@ -89,8 +89,8 @@ func newBus(model domain.Model) pciBus {
 }
 
 // takes reports whether a bus takes a device (src/conf/domain_addr.c,
-// virDomainPCIAddressFlagsCompatible). An address that the domain has allows more than one that
-// libvirt gives.
+// virDomainPCIAddressFlagsCompatible). Libvirt checks an address that the domain has less strictly
+// than one that it chooses.
 func (b *pciBus) takes(index int, need flags, isGiven bool) bool {
 	accepts := b.accepts
 
@@ -122,8 +122,8 @@ func (b *pciBus) takes(index int, need flags, isGiven bool) bool {
 // addresses are the buses of a guest, and which of their addresses are taken.
 type addresses struct {
 	Version
-	buses []pciBus
-	isDry bool // buses are added where they are missing
+	buses   []pciBus
+	isFirst bool // buses are added where they are missing
 }
 
 // anyFunction stands for function 0, or any that is free in a slot that devices share.
@@ -141,7 +141,7 @@ func (a *addresses) next(need flags, function int) (domain.GuestAddress, error) 
 		}
 	}
 
-	if !a.isDry {
+	if !a.isFirst {
 		return domain.GuestAddress{}, errNoSlot
 	}
 
@@ -189,7 +189,7 @@ func (b *pciBus) next(index int, need flags, function int) (at domain.GuestAddre
 // on a bus that is missing.
 func (a *addresses) reserve(at domain.GuestAddress, need flags, isGiven bool) error {
 	// Only the first pass adds buses: the second has as many controllers as that needed.
-	if a.isDry {
+	if a.isFirst {
 		if err := a.grow(&at, need); err != nil {
 			return err
 		}

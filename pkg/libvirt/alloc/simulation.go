@@ -266,14 +266,14 @@ func (sim *simulation) inOrder() []*item {
 // qemuDomainDefAddDefaultDevices).
 func (sim *simulation) otherControllers() []*item {
 	var list, added []*item
-	hasSATA := !libvirt.IsQ35(sim.given.Machine)
+	needsNoSATA := !libvirt.IsQ35(sim.given.Machine)
 	for i, d := range sim.given.Devices {
 		switch {
 		case d.Element != "controller":
 		case d.Implicit:
 			added = append(added, sim.devices[i])
 		default:
-			hasSATA = hasSATA || d.Type == "sata" && sim.devices[i].index <= 0
+			needsNoSATA = needsNoSATA || d.Type == "sata" && sim.devices[i].index <= 0
 			list = insert(list, sim.devices[i])
 		}
 	}
@@ -287,7 +287,7 @@ func (sim *simulation) otherControllers() []*item {
 		list, added = insert(list, added[0]), added[1:]
 	}
 
-	if !hasSATA {
+	if !needsNoSATA {
 		list = insert(list, &item{element: "controller", kind: "sata"})
 	}
 
