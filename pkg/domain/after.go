@@ -125,7 +125,7 @@ func (d *Domain) Verify(after *Domain) error {
 	return verifyControllers(after.Controllers, d.Controllers)
 }
 
-// verifyOthers compares the devices that are no fragments: a vIOMMU is one.
+// verifyOthers compares all devices but vIOMMUs, which are fragments.
 func verifyOthers(want, have []Device) error {
 	isFragment := func(o Device) bool { return o.Element == "iommu" }
 	want = slices.DeleteFunc(slices.Clone(want), isFragment)

@@ -153,6 +153,7 @@ func (r *reader) controller(e *xmledit.Element) (c Controller, hasIndex bool, er
 	}
 
 	if address := e.Child("address"); addressType(address) == "pci" {
+		c.AddressType = address.Value("type")
 		if c.Address, err = r.guestAddress(address); err != nil {
 			return c, false, err
 		}

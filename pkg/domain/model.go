@@ -152,6 +152,8 @@ type Controller struct {
 	Chassis    *int             // target/@chassis, ports only; nil: libvirt takes the index
 	Alias      string           // alias/@name, "" when absent
 
+	AddressType string // address/@type; "pci" without numbers: libvirt chooses
+
 	at *xmledit.Element // nil for one that is added
 }
 

@@ -172,6 +172,7 @@ func attemptOnce(s start, p proposal) (built placing, violations []reasons.Findi
 
 	// From here on the tree stays as it is. The next call will count the ports that it has room for,
 	// which may be more than its numbers were chosen for, and find other reasons. So this call does.
+	// Nothing is violated: build has checked the tree.
 	if built.ports != s.ports {
 		built.ports, _ = portsBeside(s, built.managed, built.result.Settled())
 	}

@@ -55,12 +55,16 @@ func newStart(in Input) (start, []reasons.Finding) {
 
 // after returns the guest with changes. In it nothing is reserved: it has the ports for which room was.
 func (s start) after(changes domain.Changes) bus.Guest {
-	return s.current.After(s.Domain.After(changes))
+	changed := s.Domain.After(changes)
+	if len(changes.Complete) > 0 {
+		return bus.New(libvirt.NewGuest(changed), s.current.Libvirt) // its devices have addresses, too
+	}
+	return s.current.After(changed)
 }
 
 // completed returns the start of the call after one that moves nothing: what must stay has the
-// addresses and bus numbers that libvirt gives it without the hook, and the controllers that libvirt
-// adds are there. The second result is false if nothing lacks an address, if libvirt refuses the
+// addresses and bus numbers that libvirt gives it without the hook, and the PCI controllers that
+// libvirt adds are there. The second result is false if nothing lacks an address, if libvirt refuses the
 // domain, or if a controller is on a bus with a higher index: QEMU makes controllers by index, and
 // does not start that.
 func (s start) completed() (start, bool) {
@@ -77,10 +81,9 @@ func (s start) completed() (start, bool) {
 
 	s.base.Complete = completions(s.current.Given, whole)
 	s.base.AddControllers = whole.Controllers[len(s.Domain.Controllers):]
-	completed := s.Domain.After(domain.Changes{
+	s.current = s.after(domain.Changes{
 		Complete: s.base.Complete, AddControllers: s.base.AddControllers,
-	})
-	s.current = bus.New(libvirt.NewGuest(completed), s.current.Libvirt).Settled()
+	}).Settled()
 
 	// A hostdev is where it is plugged in, as the next call finds it.
 	s.devices = slices.Clone(s.devices)
@@ -107,9 +110,9 @@ func completions(given, whole libvirt.Guest) map[domain.Entry]domain.Completion 
 	for i, c := range given.Controllers {
 		complete(c.Entry(), c.Address, whole.Controllers[i].Address)
 		if c.Model == domain.ExpanderBus && c.BusNr == nil {
-			open[c.Entry()] = domain.Completion{
-				Address: open[c.Entry()].Address, BusNr: new(first[c.Index]),
-			}
+			more := open[c.Entry()]
+			more.BusNr = new(first[c.Index])
+			open[c.Entry()] = more
 		}
 	}
 

@@ -85,10 +85,11 @@ func (b *builder) alias() string {
 	return fmt.Sprintf("<alias name='ua-%d'/>", b.next)
 }
 
-// address returns an address on the root bus or another for one of n devices, else nothing.
+// address returns an address on the root bus or another for one of n devices, else what leaves the
+// address to libvirt.
 func (b *builder) address(n int) string {
 	if !b.one(n) {
-		return ""
+		return b.open()
 	}
 
 	if len(b.buses) > 0 && b.one(2) {
@@ -99,6 +100,15 @@ func (b *builder) address(n int) string {
 	}
 
 	return b.onRootBus()
+}
+
+// open returns what leaves an address to libvirt: nothing, or where KubeVirt does not write it a type
+// without numbers. For a USB 2 controller libvirt then takes no slot of the chipset.
+func (b *builder) open() string {
+	if b.isKubeVirts || !b.one(8) {
+		return ""
+	}
+	return "<address type='pci'/>"
 }
 
 // onRootBus returns a free address of the root bus.
@@ -159,8 +169,8 @@ func (b *builder) others() {
 
 	if b.one(3) {
 		b.index++
-		b.add("<controller type='pci' index='%d' model='%s'/>", b.index,
-			pick(b, "pcie-to-pci-bridge", "pcie-to-pci-bridge", "dmi-to-pci-bridge"))
+		b.add("<controller type='pci' index='%d' model='%s'>%s</controller>", b.index,
+			pick(b, "pcie-to-pci-bridge", "pcie-to-pci-bridge", "dmi-to-pci-bridge"), b.open())
 	}
 
 	if b.one(8) {
@@ -343,7 +353,7 @@ func (b *builder) controllers() {
 
 	if b.one(6) && b.machine == "q35" {
 		for _, part := range []string{"ehci1", "uhci1", "uhci2", "uhci3"}[:1+b.IntN(4)] {
-			b.add("<controller type='usb' index='1' model='ich9-%s'/>", part)
+			b.add("<controller type='usb' index='1' model='ich9-%s'>%s</controller>", part, b.open())
 		}
 	}
 

@@ -149,10 +149,11 @@ const (
 var usb2Slots = []int{0x1d, 0x1a}
 
 // assignChipset gives devices the slots of the root bus that q35 has for them, where these are free
-// (qemuDomainValidateDevicePCISlotsQ35). The first pass keeps these addresses.
+// (qemuDomainValidateDevicePCISlotsQ35). A bridge and a USB 2 controller with <address type='pci'/>
+// get none. The first pass keeps these addresses.
 func (sim *simulation) assignChipset(a *addresses) error {
 	for _, c := range sim.controllers {
-		if c.model == domain.DMIToPCIBridge && c.at == nil {
+		if c.model == domain.DMIToPCIBridge && c.at == nil && !c.isTyped {
 			a.takeSlot(c, dmiSlot)
 		}
 	}
@@ -164,7 +165,7 @@ func (sim *simulation) assignChipset(a *addresses) error {
 			// reserved in the second pass
 			i.at = &domain.GuestAddress{Slot: chipsetSlot, Function: 2}
 
-		case isUSB2(i) && i.model == "ich9-uhci1":
+		case isUSB2(i) && i.model == "ich9-uhci1" && !i.isTyped:
 			for _, slot := range usb2Slots {
 				if a.takeSlot(i, slot) {
 					break

@@ -33,6 +33,7 @@ type item struct {
 	flags    flags                // of the connection; 0 for none
 	at       *domain.GuestAddress // nil without an address
 	isWanted bool                 // an address of libvirt's choice, where it has none
+	isTyped  bool                 // the domain says the address's type, with numbers or without
 
 	element string
 	kind    string // of a controller: its type
@@ -114,7 +115,7 @@ func (sim *simulation) readControllers(next func(item) *item) {
 func newController(c domain.Controller) item {
 	return item{
 		element: "controller", kind: "pci", flags: connectionOf(c.Model), at: c.Address,
-		isWanted: c.Index != 0, model: c.Model, index: c.Index,
+		isWanted: c.Index != 0, isTyped: c.AddressType != "", model: c.Model, index: c.Index,
 	}
 }
 
@@ -137,8 +138,8 @@ func (sim *simulation) newHostdev(h *domain.Hostdev) item {
 func (sim *simulation) newDevice(d *libvirt.Endpoint) item {
 	i := item{
 		element: d.Element, kind: d.Type, model: domain.Model(d.Model), device: d,
-		at: d.Address, isWanted: d.Connect != libvirt.NotPCI, flags: sim.connectionOf(d),
-		index: noIndex,
+		at: d.Address, isWanted: d.Connect != libvirt.NotPCI, isTyped: d.AddressType != "",
+		flags: sim.connectionOf(d), index: noIndex,
 	}
 
 	if index, err := strconv.Atoi(d.Index); err == nil {
