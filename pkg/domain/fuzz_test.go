@@ -65,10 +65,23 @@ func FuzzApply(f *testing.F) {
 			AddControllers: []domain.Controller{
 				{Index: int(index), Model: domain.RootPort, Address: &a},
 			},
+			Complete: map[domain.Entry]domain.Completion{},
+		}
+		for _, o := range d.Others {
+			if o.Address == nil && (o.AddressType == "" || o.AddressType == "pci") {
+				changes.Complete[o.Entry()] = domain.Completion{Address: &a}
+			}
 		}
 
 		changed := apply(t, d, changes)
 		after := parse(t, changed)
+		for i, o := range d.Others {
+			if _, isOpen := changes.Complete[o.Entry()]; isOpen &&
+				!topology.Same(after.Others[i].Address, &a) {
+				t.Errorf("%s %+v, want it at %+v", o.Element, after.Others[i].Address, a)
+			}
+		}
+
 		got := after.Hostdevs[slot%3]
 		if got.Address == nil || *got.Address != a || !after.Hostdevs[0].HasMode {
 			t.Errorf("hostdev %+v, want it at %+v", got, a)
