@@ -11,8 +11,8 @@ import (
 	"hook-sidecar/pkg/topology"
 )
 
-// Machine is a host or a guest as the software in it sees it. The decisions are about the devices that
-// both have, each in an order of its own.
+// Machine is a host or a guest as the software in it sees it. The decisions are about the devices
+// that both have, each in an order of its own.
 type Machine struct {
 	ncclgraph.Machine // GPUs and NICs in the order of their addresses
 	// NCCL is the machine that a topology file shows NCCL and RCCL; nil without a file.
@@ -33,8 +33,9 @@ type Verdict int
 // The verdicts, from the best.
 const (
 	Right Verdict = iota // as on the host
-	Open                 // several equal answers, one of them the host's; or NCCL lacks GPUDirect RDMA
-	Wrong                // something else
+	// Open is a tie with the host's answer in it, or of NCCL the lack of GPUDirect RDMA alone.
+	Open
+	Wrong // something else
 	// Harmful is wrong as no guest without the hook is: something that the host lacks, or slower
 	// than without the hook.
 	Harmful

@@ -4,8 +4,8 @@ import "hook-sidecar/pkg/topology"
 
 // hwloc judges what programs take from hwloc's tree of a machine (Open MPI, MPICH, aws-ofi-nccl):
 // the NICs under the lowest object that is above a GPU, too, and the CPUs of the GPU's NUMA node. A
-// device without a node is local to all CPUs, on the host as in a guest. With several cells that adds
-// CPUs of other nodes. In a guest with one cell all CPUs are in that cell, so nothing is lost.
+// device without a node is local to all CPUs, on the host as in a guest. With several cells that
+// adds CPUs of other nodes. In a guest with one cell all CPUs are in that cell: nothing is lost.
 func hwloc(b both, yield func(Decision)) {
 	for i, gpu := range b.hostGPUs {
 		verdict := b.compareTaken(i, HwlocDepth)

@@ -138,8 +138,8 @@ func (e *editor) change(now, to Controller) {
 	}
 }
 
-// setTarget sets hotplug and chassis of a port, and the bus number of an expander bus. What is right
-// already keeps its spelling.
+// setTarget sets hotplug and chassis of a port, and the bus number of an expander bus. What is
+// right already keeps its spelling.
 func (e *editor) setTarget(now, to Controller) {
 	target := now.at.Child("target")
 	if target == nil {

@@ -67,6 +67,7 @@ func FuzzApply(f *testing.F) {
 			},
 			Complete: map[domain.Entry]domain.Completion{},
 		}
+
 		for _, o := range d.Others {
 			if o.Address == nil && (o.AddressType == "" || o.AddressType == "pci") {
 				changes.Complete[o.Entry()] = domain.Completion{Address: &a}

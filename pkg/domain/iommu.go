@@ -27,8 +27,8 @@ type IOMMU struct {
 	Emptied bool
 	HasMore bool // it has more than a driver and an alias
 
-	// SSIDSize is true for a user's iommu with driver/@ssidSize and without driver/@ssidsize: KubeVirt
-	// misspells the name.
+	// SSIDSize is true for a user's iommu with driver/@ssidSize and without driver/@ssidsize:
+	// KubeVirt misspells the name.
 	SSIDSize bool
 }
 
@@ -164,8 +164,8 @@ func placeIOMMUs(e *editor) error {
 		}
 	}
 
-	// Now all that goes is known, and each parent is edited once. It is removed if it becomes empty, but
-	// not if something is added to it or if the user wrote it.
+	// Now all that goes is known, and each parent is edited once. It is removed if it becomes empty,
+	// but not if something is added to it or if the user wrote it.
 	for n, devices := range parents {
 		if slices.Contains(parents[:n], devices) {
 			continue

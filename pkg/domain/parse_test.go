@@ -56,13 +56,14 @@ func TestParse(t *testing.T) {
 		Controllers: []domain.Controller{
 			{Index: 0, Model: domain.PCIeRoot},
 			// 2 is the lowest index that no other has; 010 is octal.
-			{Index: 2, NoIndex: true, Model: domain.RootPort, AddressType: "pci", Address: &domain.GuestAddress{
-				Slot: 8, Multifunction: true,
-			}},
 			{
-				Index: 1, Model: domain.ExpanderBus, Address: &domain.GuestAddress{Slot: 0x1c},
-				AddressType: "pci",
-				BusNr:       ptr(0xfe), Cell: ptr(topology.CellID(1)), Alias: "ua-pxb",
+				Index: 2, NoIndex: true, Model: domain.RootPort, AddressType: "pci",
+				Address: &domain.GuestAddress{Slot: 8, Multifunction: true},
+			},
+			{
+				Index: 1, Model: domain.ExpanderBus, AddressType: "pci",
+				Address: &domain.GuestAddress{Slot: 0x1c}, BusNr: ptr(0xfe),
+				Cell: ptr(topology.CellID(1)), Alias: "ua-pxb",
 			},
 			{Index: 3, Model: domain.RootPort, HotplugOff: true},
 		},

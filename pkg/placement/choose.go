@@ -33,8 +33,8 @@ func choose(s start) proposal {
 	best := slices.MinFunc(eligible, candidate.compare) // of equal ones the finest, which is first
 	best.Why = j.why(best, all)
 
-	// A simpler tree that is as good in every respect is easier to read and takes fewer ports. It may be
-	// the one in which nothing is placed: a single GPU gains nothing from a place.
+	// A simpler tree that is as good in every respect is easier to read and takes fewer ports. It may
+	// be the one in which nothing is placed: a single GPU gains nothing from a place.
 	for _, simpler := range slices.Backward(all) {
 		if simpler.Layout == best.Layout {
 			break

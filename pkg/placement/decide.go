@@ -200,8 +200,8 @@ func keepFunctionZero(current bus.Guest, decisions []Decision) {
 		number int
 	}
 
-	// What a device would take with it: its own node, and the ports above it that are under an expander
-	// bus.
+	// What a device would take with it: its own node, and the ports above it that are under an
+	// expander bus.
 	takesAlong := func(d Decision) []*topology.Node {
 		return slices.DeleteFunc(current.Tree.Node(d.ID).Path(), func(n *topology.Node) bool {
 			return n.Kind != topology.Endpoint && n.Top() == current.Root()

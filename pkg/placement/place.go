@@ -137,8 +137,8 @@ func attemptOnce(s start, p proposal) (built placing, violations []reasons.Findi
 	// changes nothing, and neither does a call for a tree that the user made.
 	if inCells(s, p) && inPorts(s, p) && inPairs(s, p) {
 		// Numa leaves some devices unplaced that an earlier call with root has placed: they count as
-		// placed. If that tree breaks a rule, no earlier call has built it, and only what numa itself
-		// places is judged, if there is anything.
+		// placed. If that tree breaks a rule, no earlier call has built it, and only what numa
+		// itself places is judged, if there is anything.
 		kept, violations := keep(s, withFiner(s, p, s.current))
 		if len(violations) > 0 && len(p.managed) > 0 {
 			kept, violations = keep(s, p)
@@ -240,8 +240,8 @@ func keep(s start, p proposal) (placing, []reasons.Finding) {
 	return withReferenced(kept), nil
 }
 
-// portsBeside returns how many root ports can be reserved for hotplug beside a tree that is there, or
-// the rules and budgets that it violates even without any.
+// portsBeside returns how many root ports can be reserved for hotplug beside a tree that is there,
+// or the rules and budgets that it violates even without any.
 func portsBeside(
 	s start, managed bus.Devices, tree bus.Guest,
 ) (bus.Ports, []reasons.Finding) {
@@ -472,9 +472,9 @@ func giveUp(s start, p proposal, violations []reasons.Finding) placing {
 	})
 }
 
-// withReferenced returns a placing as the next call finds it. Libvirt may plug a device that gets no
-// address here into a port of the root bus, or under an expander bus, that something in the domain
-// names. The next call keeps such a device for that reason, so this one does.
+// withReferenced returns a placing as the next call finds it. Libvirt may plug a device that gets
+// no address here into a port of the root bus, or under an expander bus, that something in the
+// domain names. The next call keeps such a device for that reason, so this one does.
 func withReferenced(built placing) placing {
 	if len(built.result.References) == 0 {
 		return built

@@ -53,20 +53,17 @@ func newStart(in Input) (start, []reasons.Finding) {
 	return s, append(warnings, unread...)
 }
 
-// after returns the guest with changes. In it nothing is reserved: it has the ports for which room was.
+// after returns the guest with changes, as the next call reads it. In it nothing is reserved: it has
+// the ports for which room was.
 func (s start) after(changes domain.Changes) bus.Guest {
-	changed := s.Domain.After(changes)
-	if len(changes.Complete) > 0 {
-		return bus.New(libvirt.NewGuest(changed), s.current.Libvirt) // its devices have addresses, too
-	}
-	return s.current.After(changed)
+	return bus.New(libvirt.NewGuest(s.Domain.After(changes)), s.current.Libvirt)
 }
 
 // completed returns the start of the call after one that moves nothing: what must stay has the
 // addresses and bus numbers that libvirt gives it without the hook, and the PCI controllers that
-// libvirt adds are there. The second result is false if nothing lacks an address, if libvirt refuses the
-// domain, or if a controller is on a bus with a higher index: QEMU makes controllers by index, and
-// does not start that.
+// libvirt adds are there. The second result is false if nothing lacks an address, if libvirt refuses
+// the domain, or if a controller is on a bus with a higher index: QEMU makes controllers by index,
+// and does not start that.
 func (s start) completed() (start, bool) {
 	if len(s.without) == 0 {
 		return s, false

@@ -18,7 +18,7 @@ func TestLimit(t *testing.T) {
 		"none":            {domain.Limit{}, ""},
 		"just fits":       {domain.Limit{Bytes: len(text), Signs: 5, Hostdevs: 2}, ""},
 		"a byte too many": {domain.Limit{Bytes: len(text) - 1, Signs: 5}, "48 bytes"},
-		"a mark too many": {domain.Limit{
+		"a sign too many": {domain.Limit{
 			Bytes: len(text), Signs: 4,
 		}, "5 of the signs < and ="},
 		"a hostdev too many": {domain.Limit{Hostdevs: 1}, "2 hostdevs, the limit is 1"},

@@ -79,8 +79,8 @@ func AlternativeOf(p *placement.Plan) Alternative {
 	}
 }
 
-// Compare orders alternatives from the worst, by what a user of NCCL feels most: GPUDirect RDMA, the
-// right NIC, then pairs. Layout auto follows all consumers, and has an order of its own.
+// Compare orders alternatives from the worst, by what a user of NCCL feels most: GPUDirect RDMA,
+// the right NIC, then pairs. Layout auto follows all consumers, and has an order of its own.
 func (a Alternative) Compare(b Alternative) int {
 	return cmp.Or(cmp.Compare(a.Direct, b.Direct), cmp.Compare(a.Right, b.Right),
 		cmp.Compare(a.Alike, b.Alike))
@@ -246,9 +246,9 @@ func (v *VM) input(wanted resolved) placement.Input {
 	}
 }
 
-// planPlaces plans the places of the devices, with the fragments of the keys. The first plan may give
-// the switch ports links. If the firmware has no room for these ports, which only a plan shows, a
-// second plan has none.
+// planPlaces plans the places of the devices, with the fragments of the keys. The first plan may
+// give the switch ports links. If the firmware has no room for these ports, which only a plan
+// shows, a second plan has none.
 func (v *VM) planPlaces(wanted resolved) (*placement.Plan, error) {
 	in := v.input(wanted)
 	in.Domain = v.asHanded()

@@ -102,8 +102,8 @@ func (b *builder) address(n int) string {
 	return b.onRootBus()
 }
 
-// open returns what leaves an address to libvirt: nothing, or where KubeVirt does not write it a type
-// without numbers. For a USB 2 controller libvirt then takes no slot of the chipset.
+// open returns what leaves an address to libvirt: nothing, or where KubeVirt does not write it a
+// type without numbers. For a USB 2 controller libvirt then takes no slot of the chipset.
 func (b *builder) open() string {
 	if b.isKubeVirts || !b.one(8) {
 		return ""

@@ -209,7 +209,8 @@ func (a *addresses) takeSlot(i *item, number int) bool {
 }
 
 // assignPrimaryVideo gives the first video device its slot. Where that is taken, the device gets an
-// address before all controllers; the first pass reserves one here and another with the video devices.
+// address before all controllers; the first pass reserves one here and another with the video
+// devices.
 func (sim *simulation) assignPrimaryVideo(a *addresses) error {
 	primary := libvirt.PrimaryVideo(sim.given.Devices)
 	if primary < 0 {

@@ -292,16 +292,6 @@ func (g Guest) Reserving(taken []domain.GuestAddress) Guest {
 	return g.With(g.Given.Domain)
 }
 
-// After returns the guest of a changed domain, in which nothing is reserved.
-func (g Guest) After(changed *domain.Domain) Guest {
-	g.Devices = slices.DeleteFunc(slices.Clone(g.Devices), IsReserved)
-	g.Given.Devices = slices.DeleteFunc(slices.Clone(g.Given.Devices), IsReserved)
-	return g.With(changed)
-}
-
 func reserved(at *domain.GuestAddress) libvirt.Endpoint {
 	return libvirt.Endpoint{Device: domain.Device{Address: at}, Connect: libvirt.Express}
 }
-
-// IsReserved reports whether a device stands for a reserved address, see Reserving.
-func IsReserved(d libvirt.Endpoint) bool { return d.Element == "" }

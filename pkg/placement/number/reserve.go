@@ -115,8 +115,8 @@ func (r reservation) whole(rest domain.Domain, rep Replacement) bus.Guest {
 // names. The layout's indexes are higher, so they would be missing, and the hook makes these ports.
 // The others are missing without the hook, too, and stay libvirt's.
 func missingIndexes(rep Replacement, gone map[int]bool) (named, others []int) {
-	devices := slices.DeleteFunc(slices.Clone(rep.Current.Devices), bus.IsReserved)
-	highest := libvirt.Guest{Domain: rep.Current.Given.Domain, Devices: devices}.HighestIndex()
+	// What is only reserved is not in the domain, and does not count.
+	highest := libvirt.NewGuest(rep.Current.Given.Domain).HighestIndex()
 
 	rest, _ := without(rep, gone)
 	for _, index := range rest.Holes() {
