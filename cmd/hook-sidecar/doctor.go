@@ -121,7 +121,7 @@ func runDoctor(p *cli.Program, in *inputFlags, flags doctorFlags) error {
 	err = p.Doctor(doctor.NewReport(inputs), "", flags.quiet, flags.Output)
 	if inputs.IsGuest() {
 		p.Say("hint: this is a guest: hook-sidecar guest gives its verdict, " +
-			"and what to send to whoever runs the cluster")
+			"and what to send to the administrator")
 	}
 
 	if len(in.domains) == 0 && (err == nil || errors.Is(err, cli.ErrFound)) {

@@ -27,7 +27,7 @@ func newGuest(p *cli.Program) *cobra.Command {
 what that costs; then it has a line per GPU with its NUMA node, its nearest NIC and
 whether NCCL uses GPUDirect RDMA; a row per consumer of the tree (NCCL, UCX, DRA,
 P2PDMA, hwloc); what the person can do without an administrator; and what to send
-to whoever runs the cluster. It needs neither the domain nor the host.
+to the administrator. It needs neither the domain nor the host.
 
 Without a FILE it reads what is piped to it, else the /sys of this machine. A FILE, or
 - for standard input, is anything pasted from the guest: nvidia-smi topo -m or -mp,

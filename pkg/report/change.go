@@ -66,8 +66,13 @@ type Difference struct {
 func (d Difference) Change() Change { return compare(d.Host, d.Guest) }
 
 func (d Difference) String() string {
+	how := "nearer"
+	if d.Change() == Farther {
+		how = "further apart"
+	}
+
 	return fmt.Sprintf("%d %s on the host, %s in the guest (%s than on the host)", d.Pairs, d.Host,
-		d.Guest, d.Change())
+		d.Guest, how)
 }
 
 // Tally counts pairs of devices by the change of their path type.
@@ -109,7 +114,7 @@ func (r Report) Tally(device int) Tally {
 		t.Differences[at].Pairs++
 	}
 
-	// farther in the guest first: they lose bandwidth
+	// those that are further apart in the guest first: they lose bandwidth
 	slices.SortFunc(t.Differences, func(a, b Difference) int {
 		return cmp.Or(cmp.Compare(b.Guest.Compare(b.Host), a.Guest.Compare(a.Host)),
 			a.Host.Compare(b.Host), a.Guest.Compare(b.Guest))

@@ -74,7 +74,7 @@ func TestUnknownHost(t *testing.T) {
 	}
 
 	for _, not := range []string{
-		"farther", "nearer", "layout mirror keeps", "SYS ", "HOST  ", "pairs", "warning: no-sysfs",
+		"further apart", "nearer", "layout mirror keeps", "SYS ", "HOST  ", "pairs", "warning: no-sysfs",
 	} {
 		if strings.Contains(got, not) {
 			t.Errorf("%q is said of a host that is not known:\n%s", not, got)

@@ -39,7 +39,7 @@ func (p *printer) matrices(r Report) {
 		}, "CELL  VCPUS", r.guestAffinity)
 
 		if len(tally.Differences) > 0 {
-			p.line("> farther than on the host, < nearer than on the host")
+			p.line("> further apart than on the host, < nearer than on the host")
 		}
 	}
 

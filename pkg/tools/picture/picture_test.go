@@ -206,7 +206,7 @@ func TestShares(t *testing.T) {
 		}, "farther nearer nearer"},
 		{hgx, "root", []string{
 			"1 x 0 of 8 GPUs: NCCL, UCX, P2PDMA as on the host", "16 x 18 of 19",
-			"4 x 16 of 19", "1 x 14 PIX on the host, PHB in the guest (farther than on the host)",
+			"4 x 16 of 19", "1 x 14 PIX on the host, PHB in the guest (further apart than on the host)",
 		}, "same farther"},
 		{hgx, "mirror", []string{
 			"1 x 8 of 8 GPUs: NCCL, UCX, DRA, P2PDMA, hwloc as on the host", "20 x 19 of 19",
@@ -221,7 +221,7 @@ func TestShares(t *testing.T) {
 		}, "same"},
 		{vgpu, "numa", []string{
 			"1 x 3 of 3 GPUs: NCCL, DRA, hwloc as on the host", "2 x 1 of 2", "1 x 2 of 2",
-			"1 x 1 PIX on the host, PHB in the guest (farther than on the host)", "0 x NIC",
+			"1 x 1 PIX on the host, PHB in the guest (further apart than on the host)", "0 x NIC",
 			"1 x mediated device",
 		}, "same farther"},
 	} {

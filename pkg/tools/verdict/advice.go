@@ -340,7 +340,7 @@ func areSeveral(values []string) bool {
 	return slices.ContainsFunc(values, func(v string) bool { return v != values[0] })
 }
 
-// send is what to send to whoever runs the cluster: three sentences that can be pasted, for a person
+// send is what to send to the administrator: three sentences that can be pasted, for a person
 // who does not know this project.
 func (v *Verdict) send() []string {
 	// Nothing is sent about a guest that is good, or about faults that its user can cure.

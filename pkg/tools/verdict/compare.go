@@ -54,8 +54,8 @@ func (v *Verdict) compare() {
 	gpus, nics, isShown := v.pairs()
 	if c.Compared = isShown; !isShown {
 		v.Notes = append(v.Notes, "which device of the host is which in the guest is not shown, so "+
-			"pairs are not compared: paste nvidia-smi -q and lstopo --of xml of both, too. Whoever "+
-			"runs the cluster can write NCCL's topology file for this VM: "+writeFile)
+			"pairs are not compared: paste nvidia-smi -q and lstopo --of xml of both, too. The "+
+			"administrator can write NCCL's topology file for this VM: "+writeFile)
 		return
 	}
 
@@ -87,7 +87,7 @@ func countDirect(m *paste.Machine, gpus, nics []*topology.Function) (count int) 
 // writeFile is the command that writes NCCL's topology file from the domain and the node.
 const writeFile = "kubectl hostdev explain VM -o nccl"
 
-// lose lists the pairs that are farther apart than on the host.
+// lose lists the pairs that are further apart than on the host.
 func (c *Comparison) lose(v *Verdict, gpus, nics []pairing) {
 	for i, a := range gpus {
 		for _, b := range append(slices.Clone(gpus[i+1:]), nics...) {

@@ -18,7 +18,7 @@ func (v *Verdict) TopologyFile() (nccl.File, error) {
 		gpus, nics, isShown := v.pairs()
 		if !isShown {
 			return nccl.File{}, errors.New("which device of the host is which in the guest is not " +
-				"shown; whoever runs the cluster can write the file: " + writeFile)
+				"shown; the administrator can write the file: " + writeFile)
 		}
 
 		own, shown = append(gpus, nics...), v.host

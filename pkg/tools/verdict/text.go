@@ -37,7 +37,7 @@ func (v Verdict) WriteText(w io.Writer, style report.Style) error {
 	p.steps(v.Steps)
 
 	if len(v.Send) > 0 {
-		p.heading("SEND TO WHOEVER RUNS THE CLUSTER")
+		p.heading("SEND TO THE ADMINISTRATOR")
 		p.paragraph("", strings.Join(v.Send, " "))
 	}
 
@@ -214,7 +214,7 @@ func (p *page) host(v Verdict) {
 		p.paragraph(report.Red, fmt.Sprintf("lost: %s: %s", words.Counted(n, "pair"),
 			words.FirstOf(lost, 4, "; ")))
 	} else if v.Host.Compared {
-		p.paragraph(report.Green, "no pair is farther apart than on the host")
+		p.paragraph(report.Green, "no pair is further apart than on the host")
 	}
 
 	for _, r := range v.Host.Restore {

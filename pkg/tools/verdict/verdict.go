@@ -30,7 +30,7 @@ type Verdict struct {
 	Host    *Comparison `json:"host"` // null without the host's file
 	// what the guest's user can do without an administrator
 	Steps []Step   `json:"steps"`
-	Send  []string `json:"send"`  // sentences to send to whoever runs the cluster
+	Send  []string `json:"send"`  // sentences to send to the administrator
 	Notes []string `json:"notes"` // what was cut, guessed or contradictory
 
 	guest  paste.Machine
