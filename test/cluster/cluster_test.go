@@ -28,12 +28,12 @@ const (
 
 	// boots are how often the emulated node is started until its kubelet runs.
 	boots = 6
-	// patience bounds each start of a part of the cluster and of a VM: 90 s on a machine that has
-	// nothing else to do.
-	patience = 10 * time.Minute
-	// silence is how long a guest may take from its start to its report: one minute, or three on a
-	// slow machine, where it does not hang, which a guest in a guest under emulation sometimes does.
-	silence = 5 * time.Minute
+	// patience bounds each start of a part of the cluster, of a VM and of its guest: 90 s on a fast
+	// machine, six minutes on a slow one where two VMs start.
+	patience = 15 * time.Minute
+	// silence is how long a guest may print nothing: from its start to its first line one minute, or
+	// five on a slow machine. A guest in a guest under emulation sometimes hangs.
+	silence = 8 * time.Minute
 	// again is how many VMs may be started once more.
 	again = 3
 )
