@@ -195,10 +195,20 @@ func (v vm) isWell(t *testing.T, c *cluster) {
 	t.Helper()
 	for _, words := range [][]string{{v.name}, {"-f", v.archive(t, c)}} {
 		r, err := v.why(c, words...)
-		if expect.NoError(t, err); !r.Runs() || len(r.Causes)+len(r.Errors) > 0 {
+		expect.NoError(t, err)
+		if errs := slices.DeleteFunc(r.Errors, isOfLateSync); !r.Runs() ||
+			len(r.Causes)+len(errs) > 0 {
 			t.Errorf("why %q of a VM that runs: %+v", words, r)
 		}
 	}
+}
+
+// isOfLateSync reports whether an error comes from a start that a slow node did not finish in
+// virt-handler's 20 seconds (KubeVirt pkg/virt-handler/cmd-client/client.go, longTimeout). The VM
+// runs, but virt-handler has removed the socket of the container with its kernel, which then ends
+// (pkg/virt-handler/container-disk/mount.go, deleteMountTargetRecord).
+func isOfLateSync(e why.Line) bool {
+	return strings.Contains(e.Text, "kernel-boot.sock does not exist anymore")
 }
 
 // why returns what kubectl hostdev why says. Its exit status says whether a cause was found.
