@@ -50,7 +50,7 @@ func newBench(t *testing.T, s System, variable, dir string) *bench {
 	expect.NoError(t, err)
 	t.Cleanup(func() {
 		boots, retries := b.lab.Counts()
-		t.Logf("%d boots, %d of them because a guest had hung", boots, retries)
+		t.Logf("%d boots, %d of them because a guest was lost", boots, retries)
 	})
 
 	return b

@@ -36,8 +36,9 @@ func silence() time.Duration {
 	return 90 * time.Second
 }
 
-// ErrHung is the error of a guest that the watchdog stopped.
-var ErrHung = errors.New("the guest hangs")
+// ErrLost is the error of a machine that hangs, or ends before its work is done, as emulated ones do
+// now and then. It is worth another attempt.
+var ErrLost = errors.New("the machine is lost")
 
 // Lab boots guests and counts the retries. It is safe for concurrent use.
 type Lab struct {
@@ -47,30 +48,38 @@ type Lab struct {
 	boots, retries int
 }
 
-// Boot boots a guest and reads what it prints. About one boot in fifty hangs
-// under TCG, so a guest that stops printing is started once more.
-func (l *Lab) Boot(
-	ctx context.Context, args []string, firmware Firmware,
-) (guest *Guest, err error) {
-	for attempt := range 2 {
+// Boot boots a guest and reads what it prints. About one boot in fifty is lost under TCG, so a
+// guest that is lost is started once more.
+func (l *Lab) Boot(ctx context.Context, args []string, firmware Firmware) (*Guest, error) {
+	guest, err := l.boot(ctx, args, firmware)
+	if errors.Is(err, ErrLost) {
 		l.mu.Lock()
-		l.boots++
-		l.retries += attempt
+		l.retries++
 		l.mu.Unlock()
-		var console []byte
-		if console, err = l.run(ctx, args, firmware); err == nil {
-			return ReadGuest(console)
-		}
-
-		err = fmt.Errorf("%w; the end of its console:\n%s", err,
-			console[max(0, len(console)-2000):])
-		if !errors.Is(err, ErrHung) {
-			break
-		}
+		return l.boot(ctx, args, firmware)
 	}
 
-	return nil, err
+	return guest, err
 }
+
+// boot boots a guest once.
+func (l *Lab) boot(ctx context.Context, args []string, firmware Firmware) (*Guest, error) {
+	l.mu.Lock()
+	l.boots++
+	l.mu.Unlock()
+
+	qemu := l.system.qemu()
+	console, err := Run(ctx, silence(), qemu[0],
+		slices.Concat(qemu[1:], l.system.arguments(), firmware.arguments(), args)...)
+	if err != nil {
+		return nil, fmt.Errorf("%w; the end of its console:\n%s", err, end(console))
+	}
+
+	return ReadGuest(console)
+}
+
+// end returns the end of what a machine printed.
+func end(console []byte) []byte { return console[max(0, len(console)-2000):] }
 
 // Counts returns the boots that were started, and how many of them were retries.
 func (l *Lab) Counts() (boots, retries int) {
@@ -79,23 +88,16 @@ func (l *Lab) Counts() (boots, retries int) {
 	return l.boots, l.retries
 }
 
-func (l *Lab) run(
-	ctx context.Context, args []string, firmware Firmware,
-) (console []byte, err error) {
-	qemu := l.system.qemu()
-	return Run(ctx, silence(), qemu[0],
-		slices.Concat(qemu[1:], l.system.arguments(), firmware.arguments(), args)...)
-}
-
-// Run runs a program until it ends and returns what it printed. It is stopped
-// with ErrHung when it prints nothing for the time of silence.
+// Run runs a program until it ends and returns what it printed. It is stopped when it prints
+// nothing for the time of silence. The error of that, and of a program that a signal ends, as a
+// failed assertion does, is ErrLost.
 func Run(
 	ctx context.Context, silence time.Duration, program string, args ...string,
 ) (console []byte, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	watchdog := time.AfterFunc(silence, func() {
-		cancel(fmt.Errorf("%w: silent for %v", ErrHung, silence))
+		cancel(fmt.Errorf("%w: silent for %v", ErrLost, silence))
 	})
 	defer watchdog.Stop()
 	command := exec.CommandContext(ctx, program, args...)
@@ -118,6 +120,8 @@ func Run(
 	switch cause := context.Cause(ctx); {
 	case cause != nil:
 		return console, cause
+	case command.ProcessState.ExitCode() == -1:
+		return console, fmt.Errorf("%w: %s: %w: %s", ErrLost, program, err, stderr.String())
 	case err != nil:
 		return console, fmt.Errorf("%s: %w: %s", program, err, stderr.String())
 	}
@@ -182,7 +186,8 @@ func (d Device) Address() string { return d.Path[strings.LastIndex(d.Path, "/")+
 // BAR is a memory BAR of a device; one without address begins at 0.
 type BAR struct{ Number, Start, End uint64 }
 
-// ReadGuest reads what the guest's init has printed.
+// ReadGuest reads what the guest's init has printed. Of a guest that ended before its init did the
+// error is ErrLost: with panic=-1 and -no-reboot QEMU ends with status 0 after a panic or a reset.
 func ReadGuest(console []byte) (*Guest, error) {
 	guest := &Guest{
 		Passed: map[string]string{}, Nodes: map[string]string{}, Mapped: map[string][]Mapping{},
@@ -244,7 +249,7 @@ func ReadGuest(console []byte) (*Guest, error) {
 	}
 
 	if !ended {
-		return nil, fmt.Errorf("the guest did not finish:\n%s", console[max(0, len(console)-2000):])
+		return nil, fmt.Errorf("%w: it ended before its work:\n%s", ErrLost, end(console))
 	}
 
 	var err error

@@ -248,7 +248,7 @@ func (c *cluster) boot(t *testing.T) <-chan error {
 		err := <-ended
 		text, _ := os.ReadFile(console)
 		t.Logf("boot lost: %v\n%s", err, text[max(0, len(text)-1000):])
-		if c.lost++; !errors.Is(err, e2e.ErrLost) && !errors.Is(err, context.Canceled) {
+		if c.lost++; !errors.Is(err, boot.ErrLost) && !errors.Is(err, context.Canceled) {
 			return nil
 		}
 	}

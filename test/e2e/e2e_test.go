@@ -132,7 +132,7 @@ func run(t *testing.T, guests []inner) results {
 		switch {
 		case err == nil:
 			return results{out, binary}
-		case errors.Is(err, ErrLost) && attempt < attempts:
+		case errors.Is(err, boot.ErrLost) && attempt < attempts:
 			t.Logf("the end of its console:\n%s", console[max(0, len(console)-2000):])
 		default:
 			t.Fatalf("the node failed: %v\n%s", err, console[max(0, len(console)-8000):])

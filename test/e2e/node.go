@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"hook-sidecar/test/boot"
@@ -109,10 +107,6 @@ func qemu(image string) (program string, args []string) {
 // silence is how long a node that works may print nothing.
 const silence = 2 * time.Minute
 
-// ErrLost is the error of a node that hangs, or whose emulation has failed. It is
-// worth another attempt.
-var ErrLost = errors.New("the node is lost")
-
 // Machine is the node.
 type Machine struct {
 	Image, Initramfs string
@@ -129,7 +123,8 @@ type Cluster struct {
 	PID  int    // process in whose network namespace that is
 }
 
-// Boot boots the node once, and returns what it printed.
+// Boot boots the node once, and returns what it printed. The error is boot.ErrLost where another
+// attempt is worth it.
 func (m Machine) Boot(ctx context.Context) ([]byte, error) {
 	kernel, err := boot.KernelIn(filepath.Join(m.Image, "kernel"))
 	if err != nil {
@@ -163,31 +158,17 @@ func (m Machine) Boot(ctx context.Context) ([]byte, error) {
 	console, err := boot.Run(ctx, silence, program, args...)
 	text := string(console)
 	switch {
-	case errors.Is(err, boot.ErrHung) || aborted(err) || strings.Contains(text, "HOST-HUNG"):
-		return console, fmt.Errorf("%w: %v", ErrLost, err)
 	case err != nil:
 		return console, err
+	case strings.Contains(text, "HOST-HUNG"):
+		return console, fmt.Errorf("%w: something hangs in it", boot.ErrLost)
 	case strings.Contains(text, "HOST-ERROR"):
 		return console, errors.New("the node reports an error")
 	case !strings.Contains(text, "HOST-END"):
-		// It powered off or was reset before its work was done, which is a kernel's
-		// panic: with panic=-1 and -no-reboot QEMU ends with status 0.
-		return console, fmt.Errorf("%w: it ended before its work", ErrLost)
+		return console, fmt.Errorf("%w: it ended before its work", boot.ErrLost)
 	}
 
 	return console, nil
-}
-
-// aborted reports a failed assertion of the QEMU that runs the node: its emulation
-// of a guest in a guest has errors.
-func aborted(err error) bool {
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) {
-		return false
-	}
-
-	status, ok := exit.Sys().(syscall.WaitStatus)
-	return ok && status.Signaled() && status.Signal() == syscall.SIGABRT
 }
 
 // Initramfs returns the node's first file system, with modules beside those of every node.

@@ -228,7 +228,7 @@ func (l lab) runNode(t *testing.T, pods []nested) string {
 		switch end := console[max(0, len(console)-6000):]; {
 		case err == nil:
 			return share
-		case !errors.Is(err, e2e.ErrLost) || attempt == attempts:
+		case !errors.Is(err, boot.ErrLost) || attempt == attempts:
 			t.Fatalf("the node failed: %v\n%s", err, end)
 		default:
 			t.Logf("the end of its console:\n%s", end)
