@@ -152,7 +152,7 @@ func (c *cluster) testStrict(t *testing.T) {
 	v.apply(t, c)
 	refusal := regexp.MustCompile(`SyncFailed .*strict: .*no-guest-numa`)
 	var events string
-	c.await(t, "event of strict", func() bool {
+	v.await(t, c, "event of strict", func() bool {
 		events = v.output(c, "get", "events", "--field-selector", "involvedObject.name="+v.name)
 		return refusal.MatchString(events)
 	})

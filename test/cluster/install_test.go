@@ -175,7 +175,7 @@ func (p *page) testPlugin(t *testing.T, v vm, hooked map[string]boot.Expected) {
 		t.Errorf("the plugin placed nothing:\n%s", log)
 	}
 
-	c.await(t, "KubeVirt's error", func() bool {
+	bare.await(t, c, "KubeVirt's error", func() bool {
 		return strings.Contains(bare.output(c, "get", "events", "--field-selector",
 			"involvedObject.name=bare"), "Missing 'mode' attribute")
 	})

@@ -243,6 +243,25 @@ func (v vm) gaveUp(c *cluster) string {
 	return ""
 }
 
+// await waits for what a start of the VM brings about, and starts it again where virt-launcher has
+// given up on its hooks.
+func (v vm) await(t *testing.T, c *cluster, what string, done func() bool) {
+	t.Helper()
+	c.await(t, what, func() bool {
+		if done() {
+			return true
+		}
+
+		if v.phase(c) == "Failed" {
+			if fault := v.gaveUp(c); fault != "" {
+				v.startAgain(t, c, fault)
+			}
+		}
+
+		return false
+	})
+}
+
 // startAgain starts the VM again, which is counted.
 func (v vm) startAgain(t *testing.T, c *cluster, why string) {
 	t.Helper()
