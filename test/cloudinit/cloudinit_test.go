@@ -124,7 +124,7 @@ func (h hook) entry(t *testing.T, layout string) (text, want string) {
 		}
 	}
 
-	explain := exec.Command(h.binary, "explain", "-o nccl", "--layout="+layout, "--domain="+
+	explain := exec.Command(h.binary, "explain", "-o=nccl", "--layout="+layout, "--domain="+
 		filepath.Join(root, "testdata", sample+".xml"),
 		"--vmi="+filepath.Join(root, "testdata", sample+".vmi.json"), "--sysfs="+
 			filepath.Join(root, "testdata", host))
