@@ -29,8 +29,11 @@ func TestLost(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
 			program := filepath.Join(dir, "qemu")
-			script := fmt.Sprintf("#!/bin/sh\ncd %s\n[ -e again ] || { touch again; %s; exit; }\n%s\n",
-				dir, c.first, c.second)
+			script := fmt.Sprintf(`#!/bin/sh
+cd %s
+[ -e again ] || { touch again; %s; exit; }
+%s
+`, dir, c.first, c.second)
 			expect.NoError(t, os.WriteFile(program, []byte(script), 0o755))
 
 			lab := &Lab{system: System{program: program}}
