@@ -109,6 +109,23 @@ func (m *mixed) addControllers(t *testing.T) {
 		return next - 1
 	}
 
+	used := map[int]bool{}
+	for _, device := range read.Devices {
+		if device.At != nil && device.At.Bus == 0 {
+			used[device.At.Slot] = true
+		}
+	}
+
+	// onRootBus returns the address with a slot of the root bus, or with the next free one below it.
+	onRootBus := func(slot int) string {
+		for used[slot] {
+			slot--
+		}
+
+		used[slot] = true
+		return fmt.Sprintf("<address type=\"pci\" bus=\"0x00\" slot=\"0x%02x\"/>", slot)
+	}
+
 	kind := m.IntN(3)
 	for i, id := range m.Devices {
 		if kind == 0 || len(m.Devices) > 8 || read.Hostdevs[id].At != nil {
@@ -117,7 +134,7 @@ func (m *mixed) addControllers(t *testing.T) {
 
 		address := ""
 		if kind == 1 {
-			address = fmt.Sprintf("<address type=\"pci\" bus=\"0x00\" slot=\"0x%02x\"/>", 0x12+i)
+			address = onRootBus(0x12 + i)
 		}
 
 		add("pcie-root-port",
@@ -131,8 +148,7 @@ func (m *mixed) addControllers(t *testing.T) {
 
 	for range m.IntN(3) {
 		if m.IntN(2) == 0 {
-			add("pcie-root-port",
-				fmt.Sprintf("<address type=\"pci\" bus=\"0x00\" slot=\"0x%02x\"/>", 6+next%12))
+			add("pcie-root-port", onRootBus(6+next%12))
 			continue
 		}
 
