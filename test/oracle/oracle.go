@@ -246,7 +246,7 @@ func nameOf(domain []byte) (name string, err error) {
 
 // Readback returns what this libvirt makes of a domain in a boot, without what it is known to
 // refuse. As when virt-launcher defines a domain, there is no schema validation. It defines each
-// domain once.
+// domain once, and returns a copy, which is the caller's.
 func (l *Libvirt) Readback(domain []byte) ([]byte, error) {
 	l.mu.Lock()
 	a, known := l.known[string(domain)]
@@ -260,7 +260,7 @@ func (l *Libvirt) Readback(domain []byte) ([]byte, error) {
 		l.mu.Unlock()
 	}
 
-	return a.domain, a.err
+	return bytes.Clone(a.domain), a.err
 }
 
 // IsByIndex reports whether libvirt gives addresses to the root ports that it makes of missing
