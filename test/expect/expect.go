@@ -154,7 +154,8 @@ func Count(few, whole int) int {
 }
 
 // IsSampled reports whether a test tries the nth of many: every step-th, others for each seed, or all
-// if IsWhole.
+// if IsWhole. If a sample is taken inside another one, their steps need to have no common factor, else
+// the same pairs are tried in each turn.
 func IsSampled(n, step int) bool { return IsWhole() || (n+seed())%step == 0 }
 
 // seed returns SAMPLE of the environment, by default the number of the day, so that in time all is

@@ -116,7 +116,8 @@ func (m *mixed) addControllers(t *testing.T) {
 		}
 	}
 
-	// onRootBus returns the address with a slot of the root bus, or with the next free one below it.
+	// onRootBus returns the address of a slot of the root bus, or of the next free one below: the
+	// plan may have put expander buses of its own there, and libvirt refuses two in one slot.
 	onRootBus := func(slot int) string {
 		for used[slot] {
 			slot--

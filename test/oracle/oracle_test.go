@@ -90,9 +90,6 @@ func TestGoodPasses(t *testing.T) {
 	})
 }
 
-const gpu0 = "<alias name='ua-gpu0'/>" +
-	"<address type='pci' domain='0x0000' bus='0x04' slot='0x00' function='0x0'/>"
-
 // TestReadbackIsTheCallers: who changes what Readback returned does not change what it returns next.
 func TestReadbackIsTheCallers(t *testing.T) {
 	libvirt := New(t)
@@ -104,6 +101,9 @@ func TestReadbackIsTheCallers(t *testing.T) {
 	expect.NoError(t, err)
 	expect.Same(t, want, string(again), "the domain as it is read back again (-first +again)")
 }
+
+const gpu0 = "<alias name='ua-gpu0'/>" +
+	"<address type='pci' domain='0x0000' bus='0x04' slot='0x00' function='0x0'/>"
 
 // TestRefused shows that the check can fail. The words
 // are libvirt 9.0's.

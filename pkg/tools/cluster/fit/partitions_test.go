@@ -91,7 +91,7 @@ func TestPartitionsOfList(t *testing.T) {
 // TestPublishedPartitions: where the driver publishes partitions, the claim that is written has a
 // constraint that the scheduler's allocator meets with partitions only, as often as fit says.
 func TestPublishedPartitions(t *testing.T) {
-	written, nodes := 0, expect.Count(6, 24)
+	written, nodes := 0, expect.Count(12, 24)
 	for seed := range uint64(nodes) {
 		random := rand.New(rand.NewPCG(seed, 42))
 		h := newHGX(t, random, boards[seed%3])
