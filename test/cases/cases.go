@@ -4,8 +4,11 @@
 package cases
 
 import (
+	"bytes"
+	"maps"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"hook-sidecar/pkg/tools/cases"
@@ -35,7 +38,25 @@ func Named(tb testing.TB, root, name string) *Case {
 	return read(tb, filepath.Join(root, "testdata", "cases", name+cases.Ending))
 }
 
+// known has the cases that have been read, by file: the tests of a package load all ten times.
+var known sync.Map
+
+// read returns a case that is the caller's.
 func read(tb testing.TB, file string) *Case {
+	tb.Helper()
+	c, isKnown := known.Load(file)
+	if !isKnown {
+		c, _ = known.LoadOrStore(file, parse(tb, file))
+	}
+
+	own := *c.(*Case)
+	own.Planner.Flags = maps.Clone(own.Planner.Flags)
+	own.Request.Domain = bytes.Clone(own.Request.Domain)
+	own.Request.VMI = bytes.Clone(own.Request.VMI)
+	return &own
+}
+
+func parse(tb testing.TB, file string) *Case {
 	tb.Helper()
 	c, err := cases.Read(file)
 	expect.NoError(tb, err)
