@@ -96,12 +96,13 @@ func TestClosedLog(t *testing.T) {
 func TestLostLog(t *testing.T) {
 	t.Parallel()
 	s := serveInto(t, 64<<10)
-	const calls = 2600 // of one line, of which the program keeps 2000
+	const calls, devices = 80, 16
+	const lines = calls * (1 + 2*devices) // of which the program keeps 2000
 	for range calls {
-		s.call(t, 0)
+		s.call(t, devices)
 	}
 
-	lines := make(chan int)
+	counted := make(chan int)
 	go func() {
 		arrived, lost := 0, 0
 		for scan := bufio.NewScanner(s.stderr); scan.Scan(); {
@@ -129,13 +130,13 @@ func TestLostLog(t *testing.T) {
 			t.Error("the log does not say that lines are lost")
 		}
 
-		lines <- arrived + lost
+		counted <- arrived + lost
 	}()
 
 	s.term(t)
 
-	// listening, a line per call, stopping
-	if got, want := <-lines, 1+calls+1; got != want {
+	// listening, those of the calls, stopping
+	if got, want := <-counted, 1+lines+1; got != want {
 		t.Errorf("%d lines arrived or were counted, want %d", got, want)
 	}
 }
