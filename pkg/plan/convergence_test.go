@@ -35,26 +35,31 @@ func sampleFile(t *testing.T, name string) []byte {
 		[]byte("4a1f0b5c-6c3e-4f5a-9d0e-3b1c7f2a9e01"))
 }
 
-// TestBoot plays KubeVirt's calls of one boot, with a libvirt readback and KubeVirt's lossy
-// round trip between them, of every case and sample that KubeVirt could have written: those of one
-// version of KubeVirt, or of both with WHOLE=1. Each later call keeps the placement of the first,
-// each domain that is defined has everything else where it is without the hook, and one more call
-// does not change the last answer.
+// TestBoot plays KubeVirt's calls of one boot, with a libvirt readback and KubeVirt's lossy round
+// trip between them, of every third case and sample that KubeVirt could have written: those of one
+// version of KubeVirt. With WHOLE=1 it plays those of all, and of both versions. Each later call
+// keeps the placement of the first, each domain that is defined has everything else where it is
+// without the hook, and one more call does not change the last answer.
 func TestBoot(t *testing.T) {
 	t.Parallel()
 	lib := oracle.New(t).Readback
 	identity := func(domain []byte) ([]byte, error) { return domain, nil }
 	versions := []readback.Version{readback.V190, readback.Main}
 	for n, d := range definable(t) {
+		if !d.first || !expect.IsSampled(n, 3) {
+			continue
+		}
+
+		read, _, _ := d.host.WholeHost()
 		for _, version := range expect.Sampled(n, versions) {
-			if !d.first || !isKubeVirts(lib, version, d.domain) {
+			if !isKubeVirts(lib, version, d.domain) {
 				continue
 			}
 
 			_, without := version.Sequence(t, d.domain, d.vmi, identity, lib)
 			for _, layout := range layouts() {
 				t.Run(fmt.Sprintf("%s/%v/%s", d.name, version, layout), func(t *testing.T) {
-					m := d.host
+					m := read
 					m.Source = laidOut(m.Source, layout)
 					boot(t, m, version, lib, d, without)
 				})

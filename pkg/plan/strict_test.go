@@ -136,7 +136,7 @@ func strictKinds() [][]strictKind {
 	return [][]strictKind{own, other}
 }
 
-// TestStrictOverBoot plays a strict boot of every second case, with its own layout or another one.
+// TestStrictOverBoot plays a strict boot of every fifth case, with its own layout or another one.
 // With WHOLE=1 it plays boots of every case and of every kind.
 func TestStrictOverBoot(t *testing.T) {
 	t.Parallel()
@@ -148,7 +148,7 @@ func TestStrictOverBoot(t *testing.T) {
 
 	var boots strictBoots
 	for n, c := range cases.Load(t, root) {
-		if !expect.IsSampled(n+1, 2) { // TestNothingElseMoves tries some of the others
+		if !expect.IsSampled(n+1, 5) { // TestNothingElseMoves tries some of the others
 			continue
 		}
 

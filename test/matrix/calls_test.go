@@ -29,7 +29,7 @@ import (
 // SHAPES is how many there are, CALLS_SEED the seed of the first, by default a random one.
 func TestCalls(t *testing.T) {
 	libvirt := oracle.New(t)
-	count, seed := 30, uint64(rand.IntN(1_000_000))
+	count, seed := expect.Count(20, 60), uint64(rand.IntN(1_000_000))
 	for variable, set := range map[string]func(n int){
 		"SHAPES":     func(n int) { count = n },
 		"CALLS_SEED": func(n int) { seed = uint64(n) },

@@ -23,7 +23,7 @@ import (
 // TestFindingsOfAll: on every host and machine of testdata, for the VM with all devices, with guest
 // cells and without, and for the VM of each device, the log of a call has every code that explain
 // has, with details and without, and that a command has which reads the whole host; and no other.
-// Each VM has a third of the layouts, and with WHOLE=1 all. The steps of what is sampled have no
+// Each VM has a seventh of the layouts, and with WHOLE=1 all. The steps of what is sampled have no
 // common factor, so that in time each host has each VM with each layout.
 func TestFindingsOfAll(t *testing.T) {
 	found, n := map[reasons.Code]bool{}, 0
@@ -43,7 +43,7 @@ func TestFindingsOfAll(t *testing.T) {
 
 		for i, domain := range vms {
 			for j, layout := range append(policy.TreeLayouts(), policy.LayoutKeep, policy.LayoutAuto) {
-				if !expect.IsSampled(m+i+j, 3) {
+				if !expect.IsSampled(m+i+j, 7) {
 					continue
 				}
 
@@ -95,7 +95,7 @@ func sysfsOfAll(t *testing.T) map[string]fs.FS {
 		m := pastes.Load(t, name)
 		all[name] = m.Sysfs
 		for j, f := range pastes.Formats {
-			if !f.Suits(m) || !expect.IsSampled(i+j, 35) {
+			if !f.Suits(m) || !expect.IsSampled(i+j, 36) {
 				continue
 			}
 

@@ -22,7 +22,7 @@ import (
 	"hook-sidecar/test/tree"
 )
 
-// trees returns how many random hosts are tried: 20, 40 with WHOLE=1, or the value of TREES:
+// trees returns how many random hosts are tried: 10, 40 with WHOLE=1, or the value of TREES:
 // `.ci/run fuzz` tries more. Their seeds are 0, 1, …, so that a failure can be reproduced.
 func trees(t *testing.T) int {
 	t.Helper()
@@ -32,11 +32,12 @@ func trees(t *testing.T) int {
 		return count
 	}
 
-	return expect.Count(20, 40)
+	return expect.Count(10, 40)
 }
 
-// TestHosts passes through everything that each host of testdata has for that,
-// and compares the path types of the guest with those of the host.
+// TestHosts passes through everything that each host of testdata has for that, and compares the
+// path types of the guest with those of the host: for one or two of four forms of cells, with
+// WHOLE=1 all.
 func TestHosts(t *testing.T) {
 	files, err := filepath.Glob("../../testdata/hosts/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -44,7 +45,7 @@ func TestHosts(t *testing.T) {
 	}
 
 	lib := oracle.New(t)
-	for _, file := range files {
+	for i, file := range files {
 		sysfs := readHost(t, file)
 		devices, err := matrix.Sysfs{FS: sysfs}.Endpoints()
 		if err != nil || len(devices) < 2 {
@@ -52,7 +53,11 @@ func TestHosts(t *testing.T) {
 		}
 
 		host := newWholeHost(t, sysfs, devices)
-		for _, numa := range []matrix.GuestNUMA{{{0}, {1}}, {{0, 1}}, {{0}}, nil} {
+		for j, numa := range []matrix.GuestNUMA{{{0}, {1}}, {{0, 1}}, {{0}}, nil} {
+			if !expect.IsSampled(i+j, 3) {
+				continue
+			}
+
 			checkLayouts(t, lib, fmt.Sprintf("%s/cells %v", filepath.Base(file), numa), host,
 				devices, numa)
 		}

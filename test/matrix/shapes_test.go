@@ -49,7 +49,7 @@ func newShape(t *testing.T, seed uint64) mixed {
 // the addresses that versions of libvirt give differently. SHAPES is how many domains.
 func TestShapes(t *testing.T) {
 	libvirt := oracle.New(t)
-	count := 100
+	count := expect.Count(50, 100)
 	if text := os.Getenv("SHAPES"); text != "" {
 		var err error
 		count, err = strconv.Atoi(text)

@@ -42,7 +42,7 @@ func TestManyCalls(t *testing.T) {
 	t.Parallel()
 	s, domain := sidecarWith(t, 2)
 	client, _ := s.dial(t)
-	count := expect.Count(500, 10_000)
+	count := expect.Count(200, 10_000)
 	var first []byte
 	open := s.descriptors(t)
 	took := make([]time.Duration, count)
@@ -119,7 +119,7 @@ func TestManyAtOnce(t *testing.T) {
 			client, _ = s.dial(t)
 		}
 
-		for j := range expect.Count(16, 40) {
+		for j := range expect.Count(8, 40) {
 			name := names[(i+j)%len(names)]
 			calls.Go(func() {
 				got, err := client.OnDefineDomain(t.Context(), hooks.V1alpha3, named(name), nil)

@@ -17,7 +17,7 @@ func TestMachines(t *testing.T) {
 	for i, name := range pastes.Names(t, "") {
 		m := pastes.Load(t, name)
 		for j, f := range pastes.Formats {
-			if !f.Suits(m) || !expect.IsSampled(i+j, 3) {
+			if !f.Suits(m) || !expect.IsSampled(i+j, 5) {
 				continue
 			}
 

@@ -44,7 +44,7 @@ func TestPciutils(t *testing.T) {
 	ids := filepath.Join(t.TempDir(), "pci.ids")
 	expect.NoError(t, os.WriteFile(ids, []byte(pastes.PCIIDs()), 0o600))
 	for i, name := range pastes.Names(t, "") {
-		if !expect.IsSampled(i, 4) {
+		if !expect.IsSampled(i, 8) {
 			continue
 		}
 

@@ -31,7 +31,7 @@ func TestShapes(t *testing.T) {
 		m := pastes.Load(t, name)
 		for j, f := range pastes.Formats {
 			isPasted := !strings.HasPrefix(f.Name, "hook-sidecar") // not a file
-			if !isPasted || !f.Suits(m) || !expect.IsSampled(i+j, 3) {
+			if !isPasted || !f.Suits(m) || !expect.IsSampled(i+j, 5) {
 				continue
 			}
 

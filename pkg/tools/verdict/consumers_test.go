@@ -35,7 +35,7 @@ func TestConsumersOfFormats(t *testing.T) {
 		}
 
 		for j, f := range pastes.Formats {
-			if !f.Suits(m) || !expect.IsSampled(i+j, 4) {
+			if !f.Suits(m) || !expect.IsSampled(i+j, 7) {
 				continue
 			}
 
