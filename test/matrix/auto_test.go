@@ -53,13 +53,13 @@ func newWholeHost(t *testing.T, sysfs fs.FS, devices []string) wholeHost {
 	return h
 }
 
-// everyMachine runs a test for the devices and the cells of each host of testdata, and of every
-// second one of the atlas and of random hosts. A host of testdata has one or two of four forms of
-// cells. With WHOLE=1 all are tried.
-func everyMachine(
+// everyHost calls a function for the devices of each host of testdata, with one or two of four
+// forms of guest cells, and with WHOLE=1 with all.
+func everyHost(
 	t *testing.T,
-	test func(t *testing.T, host wholeHost, numa matrix.GuestNUMA, devices []string),
+	try func(name string, host wholeHost, numa matrix.GuestNUMA, devices []string),
 ) {
+	t.Helper()
 	files, err := filepath.Glob("../../testdata/hosts/*.txtar")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no hosts: %v", err)
@@ -68,29 +68,37 @@ func everyMachine(
 	for i, file := range files {
 		sysfs := readHost(t, file)
 		devices, err := matrix.Sysfs{FS: sysfs}.Endpoints()
-		expect.NoError(t, err)
+		if err != nil || len(devices) < 2 {
+			t.Fatalf("%s: devices %v, %v", file, devices, err)
+		}
 
 		host := newWholeHost(t, sysfs, devices)
 		for j, numa := range []matrix.GuestNUMA{{{0}, {1}}, {{0, 1}}, {{0}}, nil} {
-			if !expect.IsSampled(i+j, 3) {
-				continue
+			if expect.IsSampled(i+j, 3) {
+				try(fmt.Sprintf("%s/cells %v", filepath.Base(file), numa), host, numa, devices)
 			}
-
-			t.Run(fmt.Sprintf("%s/cells %v", filepath.Base(file), numa), func(t *testing.T) {
-				test(t, host, numa, devices)
-			})
 		}
 	}
+}
 
+// everyMachine runs a test for the devices and the cells of each host of testdata (everyHost), and
+// of every second one of the atlas and of random hosts, with WHOLE=1 of each.
+func everyMachine(
+	t *testing.T,
+	test func(t *testing.T, host wholeHost, numa matrix.GuestNUMA, devices []string),
+) {
+	try := func(name string, host wholeHost, numa matrix.GuestNUMA, devices []string) {
+		t.Run(name, func(t *testing.T) { test(t, host, numa, devices) })
+	}
+
+	everyHost(t, try)
 	for i, m := range atlas.Machines {
 		if !expect.IsSampled(i, 2) {
 			continue
 		}
 
 		vm := m.VM(t)
-		t.Run(m.Title, func(t *testing.T) {
-			test(t, newWholeHost(t, vm.Sysfs, vm.Devices), vm.NUMA, vm.Devices)
-		})
+		try(m.Title, newWholeHost(t, vm.Sysfs, vm.Devices), vm.NUMA, vm.Devices)
 	}
 
 	for seed := range uint64(6) {
@@ -99,10 +107,8 @@ func everyMachine(
 		}
 
 		h := matrix.NewRandomHost(seed)
-		host := expect.Host(t, h.Text)
-		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
-			test(t, newWholeHost(t, host, h.Devices), h.NUMA, h.Devices)
-		})
+		host := newWholeHost(t, expect.Host(t, h.Text), h.Devices)
+		try(fmt.Sprintf("seed %d", seed), host, h.NUMA, h.Devices)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,32 +35,12 @@ func trees(t *testing.T) int {
 }
 
 // TestHosts passes through everything that each host of testdata has for that, and compares the
-// path types of the guest with those of the host: for one or two of four forms of cells, with
-// WHOLE=1 all.
+// path types of the guest with those of the host.
 func TestHosts(t *testing.T) {
-	files, err := filepath.Glob("../../testdata/hosts/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no hosts: %v", err)
-	}
-
 	lib := oracle.New(t)
-	for i, file := range files {
-		sysfs := readHost(t, file)
-		devices, err := matrix.Sysfs{FS: sysfs}.Endpoints()
-		if err != nil || len(devices) < 2 {
-			t.Fatalf("%s: devices %v, %v", file, devices, err)
-		}
-
-		host := newWholeHost(t, sysfs, devices)
-		for j, numa := range []matrix.GuestNUMA{{{0}, {1}}, {{0, 1}}, {{0}}, nil} {
-			if !expect.IsSampled(i+j, 3) {
-				continue
-			}
-
-			checkLayouts(t, lib, fmt.Sprintf("%s/cells %v", filepath.Base(file), numa), host,
-				devices, numa)
-		}
-	}
+	everyHost(t, func(name string, host wholeHost, numa matrix.GuestNUMA, devices []string) {
+		checkLayouts(t, lib, name, host, devices, numa)
+	})
 }
 
 func readHost(t *testing.T, file string) fs.FS {
