@@ -50,7 +50,7 @@ func TestBoot(t *testing.T) {
 			continue
 		}
 
-		read, _, _ := d.host.WholeHost()
+		planner, _, _ := d.host.WholeHost()
 		for _, version := range expect.Sampled(n, versions) {
 			if !isKubeVirts(lib, version, d.domain) {
 				continue
@@ -59,7 +59,7 @@ func TestBoot(t *testing.T) {
 			_, without := version.Sequence(t, d.domain, d.vmi, identity, lib)
 			for _, layout := range layouts() {
 				t.Run(fmt.Sprintf("%s/%v/%s", d.name, version, layout), func(t *testing.T) {
-					m := read
+					m := planner
 					m.Source = laidOut(m.Source, layout)
 					boot(t, m, version, lib, d, without)
 				})

@@ -37,12 +37,12 @@ func TestNothingElseMoves(t *testing.T) {
 			continue // libvirt refuses it with the hook or without
 		}
 
-		hook, _, _ := d.host.WholeHost()
+		planner, _, _ := d.host.WholeHost()
 		without := read(t, back)
 		want, short := unmoved(without), without.BusShortages()
 		for _, layout := range expect.Sampled(n/11, layouts()) {
 			t.Run(d.name+"/"+string(layout), func(t *testing.T) {
-				m := hook
+				m := planner
 				m.Source = laidOut(m.Source, layout)
 				planned := m.Read(plan.Request{Domain: d.domain, VMI: d.vmi}).Plan()
 				got := lib.CheckChanged(t, planned.Domain, d.domain)
@@ -164,7 +164,7 @@ func definable(t *testing.T) []definition {
 		}
 	}
 
-	hostOf := boots()
+	hostOf, hosts := boots(), hosts(t)
 	for _, sample := range slices.Sorted(maps.Keys(hostOf)) {
 		host := hostOf[sample]
 		files, err := filepath.Glob(filepath.Join(root, "testdata", "samples", sample+"*.xml"))
@@ -172,11 +172,12 @@ func definable(t *testing.T) []definition {
 			t.Fatalf("no sample %s: %v", sample, err)
 		}
 
+		planner := withLayout(hosts[host+".txtar"], policy.LayoutNUMA)
 		for _, file := range files {
 			name := filepath.Base(file)
 			all = append(all, definition{
 				name, sampleFile(t, name), sampleFile(t, sample+".vmi.json"),
-				withLayout(hosts(t)[host+".txtar"], policy.LayoutNUMA), name == sample+".xml",
+				planner, name == sample+".xml",
 			})
 		}
 	}

@@ -22,11 +22,18 @@ type Case = cases.Case
 // seen from the test.
 func Load(tb testing.TB, root string) []*Case {
 	tb.Helper()
+	return Sampled(tb, root, 1)
+}
+
+// Sampled loads every step-th case, with WHOLE=1 each (expect.IsSampled).
+func Sampled(tb testing.TB, root string, step int) (all []*Case) {
+	tb.Helper()
 	files, err := cases.Find(filepath.Join(root, "testdata", "cases"))
 	expect.NoError(tb, err)
-	all := make([]*Case, len(files))
 	for i, file := range files {
-		all[i] = read(tb, file)
+		if expect.IsSampled(i, step) {
+			all = append(all, read(tb, file))
+		}
 	}
 
 	return all
