@@ -26,21 +26,23 @@ func choose(s start) proposal {
 	all := j.candidates()
 
 	// In a guest without cells numa places nothing. That is the tree without the hook, by which the
-	// others are measured, so it is not the best if the finest layout places a device.
+	// others are measured: none has fewer wrong decisions. So it is not the best if the finest layout
+	// places a device, but it may be the simpler tree that is taken below.
 	eligible := slices.DeleteFunc(slices.Clone(all), func(c candidate) bool {
 		return len(c.managed) == 0 && len(all[0].managed) > 0
 	})
 	best := slices.MinFunc(eligible, candidate.compare) // of equal ones the finest, which is first
 	best.Why = j.why(best, all)
 
-	// A simpler tree that is as good in every respect is easier to read and takes fewer ports. It may
-	// be the one in which nothing is placed: a single GPU gains nothing from a place.
+	// A simpler tree that is no worse, and in which every pair is as near, is easier to read and takes
+	// fewer ports. It may be the one in which nothing is placed: a single GPU gains nothing from a
+	// place, and a place may take a GPU away from a NIC that stays.
 	for _, simpler := range slices.Backward(all) {
 		if simpler.Layout == best.Layout {
 			break
 		}
 
-		if simpler.score == best.score && simpler.isAsNear(best.proposal, s) {
+		if simpler.compare(best) <= 0 && simpler.isAsNear(best.proposal, s) {
 			simpler.Why = best.Why
 			if best.Layout.HasSwitches() {
 				simpler.Why = asNear(best)
