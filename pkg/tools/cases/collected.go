@@ -11,8 +11,6 @@ import (
 	"strings"
 
 	"golang.org/x/tools/txtar"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
@@ -144,15 +142,26 @@ func collected(in archive.Input, file archive.File) (vm Collected, err error) {
 // readObjects reads the VMI and the pod.
 func (vm *Collected) readObjects(in archive.Input, pod, container string) error {
 	var instance struct {
-		metav1.TypeMeta
-		Metadata metav1.ObjectMeta `json:"metadata"`
-		Spec     json.RawMessage   `json:"spec"`
+		Metadata struct {
+			UID         string
+			Annotations map[string]string
+		}
+		Spec json.RawMessage
 	}
 	if err := object(in, "virtualmachineinstances", vm.NamespacedName, &instance); err != nil {
 		return err
 	}
 
-	var p corev1.Pod
+	type started struct {
+		Name          string
+		Command, Args []string
+	}
+	var p struct {
+		Spec struct {
+			NodeName                   string
+			Containers, InitContainers []started
+		}
+	}
 	name := types.NamespacedName{Namespace: vm.Namespace, Name: pod}
 	if err := object(in, "pods", name, &p); err != nil {
 		return err
@@ -206,9 +215,8 @@ func object(in archive.Input, resource string, name types.NamespacedName, into a
 		}
 
 		for _, item := range list.Items {
-			var head metav1.PartialObjectMetadata
-			if json.Unmarshal(item, &head) == nil && head.Namespace == name.Namespace &&
-				head.Name == name.Name {
+			var head struct{ Metadata types.NamespacedName }
+			if json.Unmarshal(item, &head) == nil && head.Metadata == name {
 				return json.Unmarshal(item, into)
 			}
 		}

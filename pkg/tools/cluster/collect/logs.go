@@ -14,6 +14,7 @@ import (
 	"hook-sidecar/pkg/kubevirt"
 	"hook-sidecar/pkg/tools/cluster"
 	"hook-sidecar/pkg/tools/cluster/archive"
+	"hook-sidecar/pkg/tools/cluster/provider"
 	"hook-sidecar/pkg/tools/cluster/redact"
 )
 
@@ -227,7 +228,7 @@ func (c *Collector) aboutVMs(text string) string {
 // is about each VM that waits for it. One that names a VM is about that.
 func isOfDevices(line string) bool {
 	return strings.Contains(line, `"level":"error"`) && !strings.Contains(line, `"name":`) &&
-		archive.IsAboutOffers(line)
+		provider.IsAboutOffers(line)
 }
 
 // isEntryOfVM reports whether an entry of a log has a VM's name and namespace.

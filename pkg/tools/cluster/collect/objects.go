@@ -13,6 +13,7 @@ import (
 
 	"hook-sidecar/pkg/tools/cluster"
 	"hook-sidecar/pkg/tools/cluster/archive"
+	"hook-sidecar/pkg/tools/cluster/provider"
 	"hook-sidecar/pkg/tools/cluster/redact"
 )
 
@@ -75,7 +76,7 @@ func ofProviders(items []object) (kept []object) {
 		metadata, _ := item["metadata"].(object)
 		name, _ := metadata["name"].(string)
 		namespace, _ := metadata["namespace"].(string)
-		if name != "virt-handler" && !archive.IsNamedProvider(namespace+"/"+name) {
+		if name != "virt-handler" && !provider.IsNamed(namespace+"/"+name) {
 			continue
 		}
 
@@ -260,7 +261,7 @@ func (c *Collector) readPods(ctx context.Context) {
 		case isComponent(pod) || slices.ContainsFunc(c.vms, isOf):
 			c.pods = append(c.pods, pod)
 			kept.Items = append(kept.Items, item)
-		case archive.OffersDevices(pod) && !isEnded:
+		case provider.Is(pod) && !isEnded:
 			c.providers = append(c.providers, pod)
 			kept.Items = append(kept.Items, offering(item))
 		case pod.Spec.NodeName != "" && !isEnded:

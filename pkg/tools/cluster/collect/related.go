@@ -10,6 +10,7 @@ import (
 
 	"hook-sidecar/pkg/tools/cluster"
 	"hook-sidecar/pkg/tools/cluster/archive"
+	"hook-sidecar/pkg/tools/cluster/provider"
 )
 
 // about has, by resource, the check that an object of a namespace is about one of the VMs there. Of
@@ -79,7 +80,7 @@ func (c *Collector) isProvidersEvent(namespace string, event object) bool {
 	isPod := slices.ContainsFunc(c.providers, func(p *corev1.Pod) bool {
 		return p.Namespace == namespace && p.Name == name
 	})
-	isSet := kind == "DaemonSet" && archive.IsNamedProvider(namespace+"/"+name)
+	isSet := kind == "DaemonSet" && provider.IsNamed(namespace+"/"+name)
 	return event["type"] == corev1.EventTypeWarning && (kind == "Pod" && isPod || isSet)
 }
 

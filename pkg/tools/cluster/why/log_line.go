@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"hook-sidecar/pkg/tools/cluster/archive"
+	"hook-sidecar/pkg/tools/cluster/provider"
 )
 
 // entryOfLog has the fields of a line of KubeVirt's log, and of this hook's.
@@ -72,7 +72,7 @@ func (l entryOfLog) origin() string {
 func (l entryOfLog) isOfDevices(text string) bool {
 	isError := hasAnyPrefix(l.Level, "e", "p", "w")
 	return isError && l.Component == "virt-handler" && l.Name == "" &&
-		(archive.IsAboutOffers(text) || strings.Contains(text, "x509: "))
+		(provider.IsAboutOffers(text) || strings.Contains(text, "x509: "))
 }
 
 // quietQEMU are parts of lines that QEMU prints of devices that work: one without a reset, and a BAR

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"hook-sidecar/pkg/tools/cluster/archive"
+	"hook-sidecar/pkg/tools/cluster/provider"
 	"hook-sidecar/pkg/words/lazyregexp"
 )
 
@@ -28,7 +28,7 @@ func (e *Evidence) isAboutOtherPod(line string) bool {
 	isAgent := slices.ContainsFunc(slices.Concat(slices.Collect(maps.Values(agents))...),
 		func(part string) bool { return strings.Contains(name, part) })
 	return !isOurs && !isAgent && !e.isOwn("Pod", namespace, name) &&
-		!archive.IsNamedProvider(namespace+"/"+name)
+		!provider.IsNamed(namespace+"/"+name)
 }
 
 // agents are parts of the names of the pods that the kubelet calls on a node, by what it could not

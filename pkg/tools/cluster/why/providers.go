@@ -10,7 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"hook-sidecar/pkg/tools/cluster/archive"
+	"hook-sidecar/pkg/tools/cluster/provider"
 )
 
 // What makes or offers the devices of a VM that waits for a node: pods of device plugins, of drivers
@@ -92,7 +92,7 @@ func isHandler(pod object) bool { return strings.HasPrefix(pod.Name, "virt-handl
 // node that offers none of them. The pod's name has the vendor's name, or says that it is for NICs or
 // GPUs.
 func (e *Evidence) isProviderOf(pod object, names []corev1.ResourceName) bool {
-	if !archive.OffersDevices(&corev1.Pod{ObjectMeta: pod.ObjectMeta,
+	if !provider.Is(&corev1.Pod{ObjectMeta: pod.ObjectMeta,
 		Spec: corev1.PodSpec{Containers: pod.Spec.Containers}}) {
 		return false
 	}
@@ -138,7 +138,7 @@ func (e *Evidence) addPod(pod object) {
 func (e *Evidence) addFailedSets() {
 	for _, w := range e.warnings {
 		isSet := w.about.Kind == "DaemonSet" && strings.HasPrefix(w.text, "FailedCreate: ")
-		if isSet && archive.IsNamedProvider(w.about.Namespace+"/"+w.about.Name) {
+		if isSet && provider.IsNamed(w.about.Namespace+"/"+w.about.Name) {
 			e.addFact(StageSchedule, fmt.Sprintf("what offers or makes devices does not run: "+
 				"daemonset %s/%s has no pod: %s", w.about.Namespace, w.about.Name, w.text))
 		}

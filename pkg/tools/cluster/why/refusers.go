@@ -8,7 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"hook-sidecar/pkg/tools/cluster/archive"
+	"hook-sidecar/pkg/tools/cluster/provider"
 	"hook-sidecar/pkg/words/lazyregexp"
 )
 
@@ -112,7 +112,7 @@ func (e *Evidence) addAbsent(names []corev1.ResourceName) {
 		for _, node := range e.nodes {
 			_, isControl := node.Labels["node-role.kubernetes.io/control-plane"]
 			isOwn := func(pod object) bool { return strings.HasPrefix(pod.Name, set.Name+"-") }
-			if archive.IsNamedProvider(name) && !isControl && e.lacksPodOn(node.Name, isOwn) {
+			if provider.IsNamed(name) && !isControl && e.lacksPodOn(node.Name, isOwn) {
 				e.addAbsence("what offers or makes devices", node, isNamed(set.Name))
 			}
 		}

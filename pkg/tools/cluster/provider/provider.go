@@ -1,4 +1,7 @@
-package archive
+// Package provider tells the pods that make or offer passthrough devices: device plugins, DRA
+// drivers, drivers of nodes, and their operators. It stands apart from package archive, which the hook's
+// program has, too: the API types of pods would be a third of that program.
+package provider
 
 import (
 	"slices"
@@ -8,18 +11,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// providers are parts of the names of pods, or of their namespaces, that make or offer passthrough
-// devices: of device plugins, DRA drivers, drivers of nodes, and their operators.
-var providers = []string{
+// names are parts of the names of providers, or of their namespaces.
+var names = []string{
 	"device-plugin", "deviceplugin", "device-manager", "gpu", "nvidia", "amd-", "vfio", "vgpu", "mdev",
 	"sriov", "sr-iov", "rdma", "kubelet-plugin", "dra-driver", "pcidevices", "network-operator", "i915",
 }
 
-// IsNamedProvider reports whether a name, with or without a namespace, is of what makes or offers
-// passthrough devices.
-func IsNamedProvider(name string) bool {
+// IsNamed reports whether a name, with or without a namespace, is of a provider.
+func IsNamed(name string) bool {
 	name = strings.ToLower(name)
-	return slices.ContainsFunc(providers, func(part string) bool {
+	return slices.ContainsFunc(names, func(part string) bool {
 		return strings.Contains(name, part)
 	})
 }
@@ -27,9 +28,9 @@ func IsNamedProvider(name string) bool {
 // bystanders are parts of the names of pods that only watch devices.
 var bystanders = []string{"exporter", "dcgm", "dashboard", "metrics", "monitor"}
 
-// OffersDevices reports whether a pod makes or offers passthrough devices: its name says so, or its
-// namespace's and that it is of a DaemonSet; it is no VM's, and it requests no device itself.
-func OffersDevices(pod *corev1.Pod) bool {
+// Is reports whether a pod is a provider: its name says so, or its namespace's and that it is of a
+// DaemonSet; it is no VM's, and it requests no device itself.
+func Is(pod *corev1.Pod) bool {
 	// Exporters and the like only watch devices. A VM's pod may be named after a GPU, as
 	// virt-launcher-gpu-vm is.
 	isBystander := slices.ContainsFunc(bystanders, func(part string) bool {
@@ -46,7 +47,7 @@ func OffersDevices(pod *corev1.Pod) bool {
 	})
 	isOwned := isOfSet || len(pod.OwnerReferences) == 0 || strings.Contains(pod.Name, "operator") ||
 		strings.Contains(pod.Name, "controller")
-	isNamed := IsNamedProvider(pod.Name) && isOwned || IsNamedProvider(pod.Namespace) && isOfSet
+	isNamed := IsNamed(pod.Name) && isOwned || IsNamed(pod.Namespace) && isOfSet
 
 	return isNamed && !slices.ContainsFunc(pod.Spec.Containers, requestsDevice)
 }
