@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"hook-sidecar/pkg/kubevirt"
 	"hook-sidecar/pkg/plan"
@@ -25,7 +24,7 @@ import (
 // app has the state that the commands share.
 type app struct {
 	cli.Program
-	config   *genericclioptions.ConfigFlags
+	config   *kubeconfig
 	timeout  time.Duration
 	archives []archive.Input // read in place of the cluster
 }
@@ -93,11 +92,12 @@ func (a *app) connect() (*cluster.Client, string, error) {
 		if err != nil {
 			return nil, "", err
 		}
-		return client, cmp.Or(*a.config.Namespace, archived(a.archives, "")), nil
+		return client, cmp.Or(a.config.namespace(), archived(a.archives, "")), nil
 	}
 
-	namespace, _, err := a.config.ToRawKubeConfigLoader().Namespace()
-	config, configErr := a.config.ToRESTConfig()
+	loaded := a.config.load()
+	namespace, _, err := loaded.Namespace()
+	config, configErr := loaded.ClientConfig()
 	if err = cmp.Or(err, configErr); err != nil {
 		return nil, "",
 			cli.Failed("pass one with --kubeconfig or KUBECONFIG, and one of its contexts with "+

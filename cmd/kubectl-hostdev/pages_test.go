@@ -5,14 +5,13 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"hook-sidecar/test/expect"
 	"hook-sidecar/test/pages"
 )
 
 func newRoot() *cobra.Command {
-	return (&app{config: genericclioptions.NewConfigFlags(true)}).newRoot()
+	return (&app{config: newKubeconfig()}).newRoot()
 }
 
 // TestPages parses every kubectl hostdev command of the pages.

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	_ "k8s.io/client-go/plugin/pkg/client/auth" // the ways to log in that kubectl has
 
 	"hook-sidecar/pkg/reasons"
@@ -18,7 +17,7 @@ import (
 func run(ctx context.Context, args, environ []string, streams cli.Streams) int {
 	a := &app{
 		Program: cli.Program{Streams: streams, Environ: environ},
-		config:  genericclioptions.NewConfigFlags(true),
+		config:  newKubeconfig(),
 	}
 
 	root := a.newRoot()
@@ -54,7 +53,7 @@ reading one VM may take (default 30s).
 
 	root.SetOut(a.Out)
 	root.CompletionOptions.DisableDefaultCmd = true
-	a.config.AddFlags(root.PersistentFlags())
+	a.config.addFlags(root.PersistentFlags())
 	root.PersistentFlags().DurationVar(&a.timeout, "timeout", 30*time.Second,
 		"how long reading one VM may take")
 	a.Root(root, a.newExplain(), a.newDoctor(), a.newFit(), a.newWhy(), a.newCollect(),

@@ -83,7 +83,7 @@ func (a *app) why(
 	}
 
 	var client *cluster.Client
-	namespace := *a.config.Namespace
+	namespace := a.config.namespace()
 	if len(files) == 0 {
 		client, namespace, err = a.connect()
 	}
