@@ -222,13 +222,17 @@ func (n *node) usable(t taken, isEmpty bool) []Partition {
 	}
 
 	var found []Partition
+	leaves := map[string]map[int]int{} // by a partition's key
 	for _, p := range n.partitions {
 		if isFree(p, nil) {
-			found = append(found, p)
+			found, leaves[p.key] = append(found, p), left(p)
 		}
 	}
 
-	slices.SortStableFunc(found, func(a, b Partition) int { return compareSizes(left(b), left(a)) })
+	slices.SortStableFunc(found, func(a, b Partition) int {
+		return compareSizes(leaves[b.key], leaves[a.key])
+	})
+
 	return found
 }
 
