@@ -70,13 +70,13 @@ test: ## run the tests; without libvirt, those that need it are skipped
 launcher: ## run KubeVirt's real virt-launcher beside the hook, on this machine; needs root
 	test/boot/get-kernel $(CACHE)/kernel
 	test/e2e/get-image $(CACHE)/e2e
-	LAUNCHER=$(CACHE)/launcher BOOT_KERNEL=$(CACHE)/kernel E2E_IMAGE=$(CACHE)/e2e go test -count=1 -v -parallel 4 -timeout 40m -run TestLauncher ./test/launcher
+	LAUNCHER=$(CACHE)/launcher BOOT_KERNEL=$(CACHE)/kernel E2E_IMAGE=$(CACHE)/e2e go test -tags lane -count=1 -v -parallel 4 -timeout 40m -run TestLauncher ./test/launcher
 
 launcher-e2e: ## run it with vfio-pci in a nested machine; needs root
 	test/boot/get-kernel $(CACHE)/kernel
 	test/e2e/get-image $(CACHE)/e2e
 	test/boot/get-newest $(CACHE)/newest
-	$(NODE) LAUNCHER=$(CACHE)/launcher go test -count=1 -v -timeout 60m -run TestNested ./test/launcher
+	$(NODE) LAUNCHER=$(CACHE)/launcher go test -tags lane -count=1 -v -timeout 60m -run TestNested ./test/launcher
 
 cluster: ## run VMs with devices in a Kubernetes cluster with KubeVirt; needs root
 	test/boot/get-kernel $(CACHE)/kernel
@@ -86,7 +86,7 @@ cluster: ## run VMs with devices in a Kubernetes cluster with KubeVirt; needs ro
 	test/nccl/get-nccl $(CACHE)/nccl
 	test/nccl/build $(CACHE)/nccl
 	test/judges/get-programs $(CACHE)/judges
-	$(NODE) NCCLGRAPH=$(CACHE)/nccl JUDGES=$(CACHE)/judges CLUSTER=$(CACHE)/cluster go test -count=1 -v -parallel 2 -timeout 120m ./test/cluster
+	$(NODE) NCCLGRAPH=$(CACHE)/nccl JUDGES=$(CACHE)/judges CLUSTER=$(CACHE)/cluster go test -tags lane -count=1 -v -parallel 2 -timeout 120m ./test/cluster
 
 cloudinit: ## boot Debian with the cloud-init data that the hook answers; needs root
 	.ci/run cloudinit
@@ -128,7 +128,7 @@ e2e: ## run everything end to end, with vfio-pci in a nested machine; needs root
 	test/boot/get-kernel $(CACHE)/kernel
 	test/e2e/get-image $(CACHE)/e2e
 	test/boot/get-newest $(CACHE)/newest
-	$(NODE) E2E_EXTRAS=1 go test -count=1 -v -timeout 30m ./test/e2e
+	$(NODE) E2E_EXTRAS=1 go test -tags lane -count=1 -v -timeout 30m ./test/e2e
 
 speed: ## measure calls, and compare a server with fresh processes
 	go test -run '^$$' -bench OnDefineDomain ./cmd/hook-sidecar

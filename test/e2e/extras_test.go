@@ -1,3 +1,5 @@
+//go:build lane
+
 package e2e
 
 import (

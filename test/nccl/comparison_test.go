@@ -1,3 +1,5 @@
+//go:build lane
+
 package nccl_test
 
 import (
