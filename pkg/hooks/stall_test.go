@@ -123,6 +123,7 @@ func callStalled(t *testing.T, socket string, bytes int64) <-chan error {
 // The connection of a client that stalls is closed, and other clients do not wait for
 // it. gRPC sends the first ping after a second at the earliest.
 func TestStalledClient(t *testing.T) {
+	t.Parallel()
 	server := hookstest.Start(t, hooks.Config{
 		Mutator: hookstest.Func(hookstest.Echo), Patience: 500 * time.Millisecond,
 	})
@@ -150,6 +151,7 @@ func TestStalledClient(t *testing.T) {
 // The connection of a client that begins a call once its idle connection is told to go away, and
 // stalls then, is closed, too: gRPC pings no more.
 func TestStalledWhileIdle(t *testing.T) {
+	t.Parallel()
 	server := hookstest.Start(t, hooks.Config{
 		Mutator: hookstest.Func(hookstest.Echo), Patience: 100 * time.Millisecond,
 	})
@@ -243,6 +245,7 @@ func TestConnectionLimit(t *testing.T) {
 // A connection past the limit is closed at once, and silent connections, which are in
 // the way of nobody until then, are closed in time.
 func TestManyConnections(t *testing.T) {
+	t.Parallel()
 	server := hookstest.Start(t, hooks.Config{
 		Mutator: hookstest.Func(mark), Patience: 500 * time.Millisecond,
 	})

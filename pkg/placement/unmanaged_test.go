@@ -168,7 +168,7 @@ func TestUnmanagedControllers(t *testing.T) {
 		libvirt = oracle.New(t)
 	}
 
-	for seed := range uint64(expect.Count(50, 400)) {
+	for _, seed := range expect.Seeds(50, 400) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		d := unmanagedDomain{Rand: r, gpus: r.Perm(unmanagedDevices)}
 		flags := map[policy.Key]string{

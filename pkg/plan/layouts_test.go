@@ -53,7 +53,7 @@ func TestReplace(t *testing.T) {
 		replaceAll(t, host, matrix.Domain(matrix.GuestNUMA{{0}, {1}}, devices), lib)
 	})
 
-	for seed := range uint64(expect.Count(1, 3)) {
+	for _, seed := range expect.Seeds(1, 3) {
 		h := matrix.NewRandomHost(1000 + seed)
 		host := expect.Host(t, h.Text)
 		t.Run(fmt.Sprintf("seed %d", 1000+seed), func(t *testing.T) {

@@ -227,7 +227,7 @@ func compareOrders(t *testing.T, m plan.Planner, req plan.Request, want plan.Res
 	}
 
 	report := orderlessReportOf(t, want)
-	for seed := range uint64(expect.Count(1, 3)) {
+	for _, seed := range expect.Seeds(1, 3) {
 		shuffled := slices.Clone(elements)
 		rand.New(rand.NewPCG(seed, 1)).Shuffle(len(movable), func(i, j int) {
 			i, j = movable[i], movable[j]

@@ -83,7 +83,7 @@ var lastPort = regexp.MustCompile(
 func TestNothingElseMovesFromUnaddressed(t *testing.T) {
 	t.Parallel()
 	lib := oracle.New(t).Readback
-	for seed := range uint64(expect.Count(2, 8)) {
+	for _, seed := range expect.Seeds(1, 8) {
 		h := matrix.NewRandomHost(2000 + seed)
 		host := expect.Host(t, h.Text)
 		for i, from := range layouts() {

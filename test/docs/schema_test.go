@@ -26,7 +26,7 @@ func TestGeneratedSchema(t *testing.T) {
 		*to = append(*to, data)
 	}
 
-	for _, c := range cases.Sampled(t, root, 3) {
+	for _, c := range cases.Sampled(t, root, 11) {
 		vm := c.Planner.Read(c.Request)
 		result, current := vm.Plan(), vm.Current()
 		if result.Plan == nil || current.Plan == nil {
@@ -60,7 +60,7 @@ func verdicts(t *testing.T) (all [][]byte) {
 	for i, name := range pastes.Names(t, "") {
 		described := pastes.Load(t, name)
 		for j, f := range pastes.Formats {
-			if !f.Suits(described) || !expect.IsSampled(i+j, 8) {
+			if !f.Suits(described) || !expect.IsSampled(i+j, 17) {
 				continue
 			}
 

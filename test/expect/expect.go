@@ -153,6 +153,17 @@ func Count(few, whole int) int {
 	return few
 }
 
+// Seeds returns the seeds of a random test: few of those under whole, others for each value of
+// SAMPLE, or all if IsWhole.
+func Seeds(few, whole int) []uint64 {
+	seeds := make([]uint64, Count(few, whole))
+	for i := range seeds {
+		seeds[i] = uint64((few*seed() + i) % whole)
+	}
+
+	return seeds
+}
+
 // IsSampled reports whether a test tries the nth of many: every step-th, others for each seed, or all
 // if IsWhole. If a sample is taken inside another one, their steps need to have no common factor, else
 // the same pairs are tried in each turn.

@@ -53,8 +53,8 @@ func newWholeHost(t *testing.T, sysfs fs.FS, devices []string) wholeHost {
 	return h
 }
 
-// everyHost calls a function for the devices of each host of testdata, with one or two of four
-// forms of guest cells, and with WHOLE=1 with all.
+// everyHost calls a function for the devices of each host of testdata, with at most
+// one of four forms of guest cells, and with WHOLE=1 with all.
 func everyHost(
 	t *testing.T,
 	try func(name string, host wholeHost, numa matrix.GuestNUMA, devices []string),
@@ -74,7 +74,7 @@ func everyHost(
 
 		host := newWholeHost(t, sysfs, devices)
 		for j, numa := range []matrix.GuestNUMA{{{0}, {1}}, {{0, 1}}, {{0}}, nil} {
-			if expect.IsSampled(i+j, 3) {
+			if expect.IsSampled(i+j, 5) {
 				try(fmt.Sprintf("%s/cells %v", filepath.Base(file), numa), host, numa, devices)
 			}
 		}
@@ -82,7 +82,7 @@ func everyHost(
 }
 
 // everyMachine runs a test for the devices and the cells of each host of testdata (everyHost), and
-// of every second one of the atlas and of random hosts, with WHOLE=1 of each.
+// of every third one of the atlas and of random hosts, with WHOLE=1 of each.
 func everyMachine(
 	t *testing.T,
 	test func(t *testing.T, host wholeHost, numa matrix.GuestNUMA, devices []string),
@@ -93,7 +93,7 @@ func everyMachine(
 
 	everyHost(t, try)
 	for i, m := range atlas.Machines {
-		if !expect.IsSampled(i, 2) {
+		if !expect.IsSampled(i, 3) {
 			continue
 		}
 
@@ -102,7 +102,7 @@ func everyMachine(
 	}
 
 	for seed := range uint64(6) {
-		if !expect.IsSampled(int(seed), 2) {
+		if !expect.IsSampled(int(seed), 3) {
 			continue
 		}
 

@@ -21,17 +21,28 @@ import (
 	"hook-sidecar/test/tree"
 )
 
-// trees returns how many random hosts are tried: 10, 40 with WHOLE=1, or the value of TREES:
-// `.ci/run fuzz` tries more. Their seeds are 0, 1, …, so that a failure can be reproduced.
-func trees(t *testing.T) int {
+// trees returns the seeds of the random hosts that are tried. `.ci/run fuzz` tries more.
+func trees(t *testing.T) []uint64 {
 	t.Helper()
-	if text := os.Getenv("TREES"); text != "" {
-		count, err := strconv.Atoi(text)
-		expect.NoError(t, err)
-		return count
+	return seeds(t, "TREES", 8, 40)
+}
+
+// seeds returns the seeds that a test tries: a sample, or as many from 0 as a variable says.
+func seeds(t *testing.T, variable string, few, whole int) []uint64 {
+	t.Helper()
+	text := os.Getenv(variable)
+	if text == "" {
+		return expect.Seeds(few, whole)
 	}
 
-	return expect.Count(10, 40)
+	count, err := strconv.ParseUint(text, 10, 31)
+	expect.NoError(t, err)
+	all := make([]uint64, count)
+	for i := range all {
+		all[i] = uint64(i)
+	}
+
+	return all
 }
 
 // TestHosts passes through everything that each host of testdata has for that, and compares the
@@ -54,7 +65,7 @@ func readHost(t *testing.T, file string) fs.FS {
 // TestTrees does the same for random hosts.
 func TestTrees(t *testing.T) {
 	lib, fitted, trees := oracle.New(t), 0, trees(t)
-	for seed := range uint64(trees) {
+	for _, seed := range trees {
 		h := matrix.NewRandomHost(seed)
 		host, err := hostfs.Parse(h.Text)
 		if err != nil {
@@ -70,7 +81,7 @@ func TestTrees(t *testing.T) {
 
 	// Nearly all trees are made to fit: a product that places nothing would pass all
 	// other checks.
-	if want := trees * len(policy.TreeLayouts()) * 2 * 95 / 100; fitted < want {
+	if want := len(trees) * len(policy.TreeLayouts()) * 2 * 95 / 100; fitted < want {
 		t.Errorf("%d plans fit, want at least %d", fitted, want)
 	}
 }

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -49,15 +47,8 @@ func newShape(t *testing.T, seed uint64) mixed {
 // the addresses that versions of libvirt give differently. SHAPES is how many domains.
 func TestShapes(t *testing.T) {
 	libvirt := oracle.New(t)
-	count := expect.Count(50, 100)
-	if text := os.Getenv("SHAPES"); text != "" {
-		var err error
-		count, err = strconv.Atoi(text)
-		expect.NoError(t, err)
-	}
-
-	placed, predicted := 0, 0
-	for seed := range uint64(count) {
+	shapes, placed, predicted := seeds(t, "SHAPES", 25, 100), 0, 0
+	for _, seed := range shapes {
 		m := newShape(t, seed)
 		without, err := libvirt.Readback(m.domain)
 		if err != nil {
@@ -107,9 +98,9 @@ func TestShapes(t *testing.T) {
 		})
 	}
 
-	t.Logf("of %d domains %d have a device that is placed; %d predictions", count, placed,
+	t.Logf("of %d domains %d have a device that is placed; %d predictions", len(shapes), placed,
 		predicted)
-	if placed < count/4 || predicted < count/2 {
+	if placed < len(shapes)/4 || predicted < len(shapes)/2 {
 		t.Error("that shows little")
 	}
 }

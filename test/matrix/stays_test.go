@@ -223,7 +223,7 @@ func TestBesideStaying(t *testing.T) {
 	libvirt := oracle.New(t)
 	lib := libvirt.Readback
 	placed, named := 0, 0
-	for seed := range uint64(trees(t)) {
+	for _, seed := range trees(t) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			m := newMixed(t, seed, lib)
 			without, err := lib(m.domain)

@@ -123,7 +123,7 @@ func TestDistances(t *testing.T) {
 		}
 	}
 
-	for seed := range uint64(expect.Count(20, 60)) {
+	for _, seed := range expect.Seeds(10, 60) {
 		h := matrix.NewRandomHost(2000 + seed)
 		host := expect.Host(t, h.Text)
 		for _, layout := range []policy.Layout{

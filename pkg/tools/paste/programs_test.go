@@ -44,7 +44,7 @@ func TestPciutils(t *testing.T) {
 	ids := filepath.Join(t.TempDir(), "pci.ids")
 	expect.NoError(t, os.WriteFile(ids, []byte(pastes.PCIIDs()), 0o600))
 	for i, name := range pastes.Names(t, "") {
-		if !expect.IsSampled(i, 8) {
+		if !expect.IsSampled(i, 16) {
 			continue
 		}
 
@@ -109,7 +109,7 @@ func readText(t *testing.T, text string) string {
 func TestHwloc(t *testing.T) {
 	needs(t, "lstopo-no-graphics", "hwloc-nox")
 	for i, name := range pastes.Names(t, "") {
-		if !expect.IsSampled(i, 8) {
+		if !expect.IsSampled(i, 16) {
 			continue
 		}
 

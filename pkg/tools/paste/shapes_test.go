@@ -31,7 +31,7 @@ func TestShapes(t *testing.T) {
 		m := pastes.Load(t, name)
 		for j, f := range pastes.Formats {
 			isPasted := !strings.HasPrefix(f.Name, "hook-sidecar") // not a file
-			if !isPasted || !f.Suits(m) || !expect.IsSampled(i+j, 5) {
+			if !isPasted || !f.Suits(m) || !expect.IsSampled(i+j, 11) {
 				continue
 			}
 
@@ -40,9 +40,10 @@ func TestShapes(t *testing.T) {
 				maps.Copy(damages, pastes.HarmlessToTables)
 			}
 
-			want := readText(t, f.Print(m))
+			whole := f.Print(m)
+			want := readText(t, whole)
 			for name, damage := range damages {
-				got, _, err := paste.Read([]byte(damage(f.Print(m))))
+				got, _, err := paste.Read([]byte(damage(whole)))
 				if err != nil {
 					t.Errorf("%s, %s: %v", f.Name, name, err)
 					continue

@@ -22,7 +22,7 @@ func TestCut(t *testing.T) {
 	for i, name := range []string{"sglang-h100", "dlperf-v100", "gdr-114", "ml-engineering-8g"} {
 		m := pastes.Load(t, name)
 		for j, f := range pastes.Formats {
-			if f.Suits(m) && f.Farthest == topology.SYS && expect.IsSampled(i+j, 3) {
+			if f.Suits(m) && f.Farthest == topology.SYS && expect.IsSampled(i+j, 7) {
 				testCuts(t, name+", "+f.Name, []byte(f.Print(m)))
 			}
 		}

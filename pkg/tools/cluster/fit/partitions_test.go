@@ -24,7 +24,7 @@ import (
 // many as a search of all sets finds, each with GPUs that are a partition. A pair of each GPU
 // with its NIC changes nothing.
 func TestPartitionsOfList(t *testing.T) {
-	for seed := range uint64(expect.Count(6, 24)) {
+	for _, seed := range expect.Seeds(6, 24) {
 		random := rand.New(rand.NewPCG(seed, 41))
 		h := newHGX(t, random, boards[seed%3])
 		if seed%2 == 0 {
@@ -91,8 +91,8 @@ func TestPartitionsOfList(t *testing.T) {
 // TestPublishedPartitions: where the driver publishes partitions, the claim that is written has a
 // constraint that the scheduler's allocator meets with partitions only, as often as fit says.
 func TestPublishedPartitions(t *testing.T) {
-	written, nodes := 0, expect.Count(12, 24)
-	for seed := range uint64(nodes) {
+	written, nodes := 0, expect.Seeds(6, 24)
+	for _, seed := range nodes {
 		random := rand.New(rand.NewPCG(seed, 42))
 		h := newHGX(t, random, boards[seed%3])
 		h.publish(true)
@@ -132,8 +132,8 @@ func TestPublishedPartitions(t *testing.T) {
 		}
 	}
 
-	if written != nodes*4 {
-		t.Errorf("%d claims are written, want %d", written, nodes*4)
+	if want := len(nodes) * 4; written != want {
+		t.Errorf("%d claims are written, want %d", written, want)
 	}
 }
 
