@@ -257,8 +257,17 @@ type pathDir struct {
 	name string
 }
 
+// path returns the path of a name. path.Join would clean what is clean, which takes longer than the
+// lookup.
+func (d pathDir) path(name string) string {
+	if d.name == "." {
+		return name
+	}
+	return d.name + "/" + name
+}
+
 func (d pathDir) entry(name string) (entry, error) {
-	info, err := fs.Lstat(d.fsys, path.Join(d.name, name))
+	info, err := fs.Lstat(d.fsys, d.path(name))
 	if err != nil {
 		return entry{}, err
 	}
@@ -281,7 +290,7 @@ func (d pathDir) read(name string, into []byte) (int, error) {
 		return 0, cmp.Or(err, errors.ErrUnsupported)
 	}
 
-	f, err := d.fsys.Open(path.Join(d.name, name))
+	f, err := d.fsys.Open(d.path(name))
 	if err != nil {
 		return 0, err
 	}
@@ -296,7 +305,7 @@ func (d pathDir) read(name string, into []byte) (int, error) {
 }
 
 func (d pathDir) link(name string, into []byte) (int, error) {
-	text, err := fs.ReadLink(d.fsys, path.Join(d.name, name))
+	text, err := fs.ReadLink(d.fsys, d.path(name))
 	return copy(into, text), err
 }
 
