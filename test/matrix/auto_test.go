@@ -53,8 +53,8 @@ func newWholeHost(t *testing.T, sysfs fs.FS, devices []string) wholeHost {
 	return h
 }
 
-// everyHost calls a function for the devices of each host of testdata, with at most
-// one of four forms of guest cells, and with WHOLE=1 with all.
+// everyHost calls a function for the devices of each host of testdata, with at most one of four
+// forms of guest cells, and with WHOLE=1 with all.
 func everyHost(
 	t *testing.T,
 	try func(name string, host wholeHost, numa matrix.GuestNUMA, devices []string),
