@@ -43,6 +43,14 @@ func (k *kubeconfig) addFlags(flags *pflag.FlagSet) {
 		"Extra of the user to impersonate; may be repeated, also for one key")
 }
 
+// namespace is the one that -n names, "" without that flag.
+func (k *kubeconfig) namespace() string { return k.overrides.Context.Namespace }
+
+// load reads the kubeconfig.
+func (k *kubeconfig) load() clientcmd.ClientConfig {
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(k.rules, &k.overrides)
+}
+
 // userExtra is a flag that adds to what impersonation says of a user.
 type userExtra struct{ *api.AuthInfo }
 
@@ -61,16 +69,8 @@ func (u userExtra) Set(text string) error {
 	return nil
 }
 
-// Type is what --help and an error about a value say.
+// Type returns the form of a value, for --help and errors.
 func (userExtra) Type() string { return "KEY=VALUE" }
 
 // String returns the default: none.
 func (userExtra) String() string { return "" }
-
-// namespace is the one that -n names, "" without that flag.
-func (k *kubeconfig) namespace() string { return k.overrides.Context.Namespace }
-
-// load reads the kubeconfig.
-func (k *kubeconfig) load() clientcmd.ClientConfig {
-	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(k.rules, &k.overrides)
-}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -29,18 +28,8 @@ import (
 // SHAPES is how many there are, CALLS_SEED the seed of the first, by default a random one.
 func TestCalls(t *testing.T) {
 	libvirt := oracle.New(t)
-	count, seed := expect.Count(20, 60), uint64(rand.IntN(1_000_000))
-	for variable, set := range map[string]func(n int){
-		"SHAPES":     func(n int) { count = n },
-		"CALLS_SEED": func(n int) { seed = uint64(n) },
-	} {
-		if text := os.Getenv(variable); text != "" {
-			n, err := strconv.Atoi(text)
-			expect.NoError(t, err)
-			set(n)
-		}
-	}
-
+	count := fromEnviron(t, "SHAPES", expect.Count(20, 60))
+	seed := uint64(fromEnviron(t, "CALLS_SEED", rand.IntN(1_000_000)))
 	t.Logf("CALLS_SEED=%d", seed)
 	played, placed := 0, 0
 	for end := seed + uint64(count); seed < end; seed++ {

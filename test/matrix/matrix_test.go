@@ -30,19 +30,30 @@ func trees(t *testing.T) []uint64 {
 // seeds returns the seeds that a test tries: a sample, or as many from 0 as a variable says.
 func seeds(t *testing.T, variable string, few, whole int) []uint64 {
 	t.Helper()
-	text := os.Getenv(variable)
-	if text == "" {
+	count := fromEnviron(t, variable, 0)
+	if count == 0 {
 		return expect.Seeds(few, whole)
 	}
 
-	count, err := strconv.ParseUint(text, 10, 31)
-	expect.NoError(t, err)
 	all := make([]uint64, count)
 	for i := range all {
 		all[i] = uint64(i)
 	}
 
 	return all
+}
+
+// fromEnviron returns the number that a variable of the environment has, or another one without it.
+func fromEnviron(t *testing.T, variable string, without int) int {
+	t.Helper()
+	text := os.Getenv(variable)
+	if text == "" {
+		return without
+	}
+
+	n, err := strconv.ParseUint(text, 10, 31)
+	expect.NoError(t, err)
+	return int(n)
 }
 
 // TestHosts passes through everything that each host of testdata has for that, and compares the
